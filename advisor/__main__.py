@@ -4,7 +4,9 @@ import sys
 
 
 def main() -> None:
-    """Run the command; an interrupt while it starts ends it with 130, as later ones do, and without a traceback."""
+    """Run the command; an interrupt while it starts ends it with 130, as later ones do,
+    and without a traceback.
+    """
     try:
         from advisor.cli import main as run
 

@@ -1,4 +1,6 @@
-"""The faces of the rooms: each name is imported when it is first used (PEP 562), so that commands start fast."""
+"""The faces of the rooms: each name is imported when it is first used (PEP 562),
+so that commands start fast.
+"""
 
 import ast
 import sys
@@ -8,9 +10,11 @@ from importlib import import_module
 
 
 def open_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package that imports its names below ``if TYPE_CHECKING:``.
+    """Return ``__getattr__`` and ``__dir__`` of a package
+    that imports its names below ``if TYPE_CHECKING:``.
 
-    Type checkers and editors read these imports; here they say which module has a name. Only that module is imported.
+    Type checkers and editors read these imports; here they say which module has a name.
+    Only that module is imported.
     """
 
     def list_names() -> list[str]:
@@ -28,7 +32,11 @@ def _import_name(package: str, name: str) -> object:
         return import_module(f"{module}.{attribute}")
     source = import_module(module)
     # A module below another one is an attribute of it only once it is imported.
-    return getattr(source, attribute) if hasattr(source, attribute) else import_module(f"{module}.{attribute}")
+    return (
+        getattr(source, attribute)
+        if hasattr(source, attribute)
+        else import_module(f"{module}.{attribute}")
+    )
 
 
 @cache
@@ -43,5 +51,8 @@ def _places(package: str) -> Mapping[str, tuple[str, str]]:
         if isinstance(statement, ast.If):
             imports = [node for node in statement.body if isinstance(node, ast.ImportFrom)]
             for node in imports:
-                places |= {alias.asname or alias.name: (str(node.module), alias.name) for alias in node.names}
+                places |= {
+                    alias.asname or alias.name: (str(node.module), alias.name)
+                    for alias in node.names
+                }
     return places

@@ -1,4 +1,6 @@
-"""The public functions as Python calls them: their errors name arguments in place of options, and say their hint."""
+"""The public functions as Python calls them:
+their errors name arguments in place of options, and say their hint.
+"""
 
 import inspect
 import re
@@ -14,10 +16,12 @@ _COMMAND = re.compile(r"(\badvisor [a-z]+[^;,:]*)")
 """A command line in a text: it is typed as it stands."""
 
 _OPTION = re.compile(
-    r"(?<![\w-])--([a-z][a-z0-9-]*)(?: ((?=\S*(?:[\d/]|\.\w)|[A-Z]+\b|(?:none|all)\b)(?:[^\s,;:?)]|,(?=\S))+))?(?=(:?))"
+    r"(?<![\w-])--([a-z][a-z0-9-]*)(?:"
+    r" ((?=\S*(?:[\d/]|\.\w)|[A-Z]+\b|(?:none|all)\b)(?:[^\s,;:?)]|,(?=\S))+))?(?=(:?))"
 )
-"""An option, with its value if that has a digit, a slash or an extension, or is ``none``, ``all`` or a word in capital
-letters; and whether a colon follows."""
+"""An option, with its value if that has a digit, a slash or an extension, or is ``none``, ``all``
+or a word in capital letters; and whether a colon follows.
+"""
 
 _LINE = re.compile(r"(?<=write )(for example )?([a-z_]+): (\S.*)")
 """A line of a request file, as an example."""
@@ -37,12 +41,17 @@ _ARGUMENTS = {
 
 
 def speak_python(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function whose errors are texts for Python: ``budget`` in place of ``--budget``, with the hint.
+    """Return a function whose errors are texts for Python:
+    ``budget`` in place of ``--budget``, with the hint.
 
     It takes one text or path where it takes several.
     """
     parameters = inspect.signature(function).parameters
-    places = [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    places = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
 
     def listed(name: str, value: object) -> object:
         if not isinstance(value, str | Path) or name not in parameters:
@@ -69,7 +78,9 @@ def speak_python(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def in_python(text: str, parameters: Mapping[str, inspect.Parameter] = inspect.Signature().parameters) -> str:
+def in_python(
+    text: str, parameters: Mapping[str, inspect.Parameter] = inspect.Signature().parameters
+) -> str:
     """Return a text with arguments in place of options: ``budget="50ms"`` for ``--budget 50ms``.
 
     ``parameters`` are those of the function that is called.

@@ -1,8 +1,10 @@
-"""Freeze what a change of form may not change: ``python -m tools.golden FILE`` writes or compares it.
+"""Freeze what a change of form may not change:
+``python -m tools.golden FILE`` writes or compares it.
 
-The results are help texts, schemas, plans on six devices, and a seeded search with an empty cache: its cache keys, its
-evaluations without times, its pick and the files of its bundle. They belong to one machine. Write the file before the
-change, and compare after it. The weights of :data:`CARD` must be in the cache: ``advisor catalog fetch CARD``.
+The results are help texts, schemas, plans on six devices, and a seeded search with an empty cache:
+its cache keys, its evaluations without times, its pick and the files of its bundle. They belong to
+one machine. Write the file before the change, and compare after it. The weights of :data:`CARD`
+must be in the cache: ``advisor catalog fetch CARD``.
 """
 
 import argparse
@@ -40,15 +42,23 @@ MEASURED = {"latency", "memory", "load", "host", "p90", "seconds", "when"}
 
 def main() -> int:
     """Write the results to a new file, or return 1 if they differ from those in the file."""
-    parser = argparse.ArgumentParser(prog="python -m tools.golden", description=__doc__.partition("\n")[0])
-    parser.add_argument("file", type=Path, help="JSON file of results: written if it does not exist, else compared")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.golden", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument(
+        "file", type=Path, help="JSON file of results: written if it does not exist, else compared"
+    )
     path = parser.parse_args().file
     results = json.dumps(frozen_results(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     if not path.exists():
         path.write_text(results, encoding="utf-8")
         return 0
     before = path.read_text(encoding="utf-8")
-    lines = list(difflib.unified_diff(before.splitlines(), results.splitlines(), str(path), "now", n=1, lineterm=""))
+    lines = list(
+        difflib.unified_diff(
+            before.splitlines(), results.splitlines(), str(path), "now", n=1, lineterm=""
+        )
+    )
     print("\n".join(lines[:200]) or "golden: no difference")
     return int(bool(lines))
 
@@ -85,15 +95,29 @@ def _help_of(command: Any, context: click.Context) -> Iterator[tuple[str, str]]:
 
 
 def prepare_cache(cache: Path) -> Mapping[str, str]:
-    """Return an environment with an empty cache, which has only the weights of the user's own one."""
-    weights = Path(os.environ.get("ADVISOR_CACHE_DIR") or Path.home() / ".cache" / "advisor") / "weights"
+    """Return an environment with an empty cache, which has only the weights of the user's own
+    one.
+    """
+    weights = (
+        Path(os.environ.get("ADVISOR_CACHE_DIR") or Path.home() / ".cache" / "advisor") / "weights"
+    )
     shutil.copytree(weights, cache / "weights")
     return {**os.environ, "ADVISOR_CACHE_DIR": str(cache), "NO_COLOR": "1"}
 
 
 def plan_on(device: str, environment: Mapping[str, str], folder: Path) -> str:
     """Return the plan on a device without what depends on this machine's speed."""
-    asked = ("plan", "--budget", "50ms", "--device", device, "--offline", "--json", "--out", str(folder / "runs"))
+    asked = (
+        "plan",
+        "--budget",
+        "50ms",
+        "--device",
+        device,
+        "--offline",
+        "--json",
+        "--out",
+        str(folder / "runs"),
+    )
     plan = json.loads(run_advisor(asked, environment))
     plan["request"].pop("out")
     return json.dumps(plan, sort_keys=True)
@@ -102,7 +126,9 @@ def plan_on(device: str, environment: Mapping[str, str], folder: Path) -> str:
 def run_advisor(arguments: tuple[str, ...], environment: Mapping[str, str]) -> str:
     """Return what a command prints."""
     command = [sys.executable, "-m", "advisor", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(environment), check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=dict(environment), check=False
+    )
     if done.returncode not in (0, 3):
         raise SystemExit(f"advisor {' '.join(arguments)}: {done.stderr}")
     return done.stdout
@@ -112,23 +138,55 @@ def run_search(root: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return the keys, evaluations, pick and bundle of a seeded search."""
     photos = write_photos(root / "photos")
     run = root / "run"
-    options = ("--candidates", CARD, "--training", "head", "--compressions", "float32,int8", "--budget", "2000ms")
-    place = ("--data", str(photos), "--out", str(run), "--threads", "1", "--workers", "1", "--seed", "7", "--offline")
+    options = (
+        "--candidates",
+        CARD,
+        "--training",
+        "head",
+        "--compressions",
+        "float32,int8",
+        "--budget",
+        "2000ms",
+    )
+    place = (
+        "--data",
+        str(photos),
+        "--out",
+        str(run),
+        "--threads",
+        "1",
+        "--workers",
+        "1",
+        "--seed",
+        "7",
+        "--offline",
+    )
     run_advisor(("search", *options, *place), environment)
-    folder = next(path for path in sorted(run.iterdir()) if path.is_dir() and not path.is_symlink())
+    folder = next(
+        path for path in sorted(run.iterdir()) if path.is_dir() and not path.is_symlink()
+    )
     bundle = root / "bundle"
     run_advisor(("export", str(folder), "--to", str(bundle)), environment)
     results = [path for path in (root / "cache" / "artifacts").glob("*/*") if path.is_dir()]
     keys = sorted(path.parent.name for path in results if not path.parent.name.startswith(IF_TIME))
-    rows = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (folder / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     answer = json.loads((folder / "recommendation.json").read_text(encoding="utf-8"))
-    files = sorted((path.relative_to(bundle).as_posix(), path) for path in bundle.rglob("*") if path.is_file())
+    files = sorted(
+        (path.relative_to(bundle).as_posix(), path) for path in bundle.rglob("*") if path.is_file()
+    )
     return {
         "stages": keys,
         "cache keys": sorted(stable_keys(root / "cache")),
         "evaluations": [without_measured(row) for row in sorted(rows, key=lambda row: row["key"])],
         "pick": (answer.get("pick") or {}).get("configuration"),
-        "bundle": {name: hash_text(stable_text(path)) for name, path in files if not name.startswith("SHA256")},
+        "bundle": {
+            name: hash_text(stable_text(path))
+            for name, path in files
+            if not name.startswith("SHA256")
+        },
     }
 
 
@@ -155,7 +213,9 @@ def stable_keys(cache: Path) -> Iterator[str]:
 def without_measured(value: Any) -> Any:
     """Return a JSON value without the entries that a measurement of this machine gave."""
     if isinstance(value, dict):
-        return {key: without_measured(entry) for key, entry in value.items() if not is_measured(key)}
+        return {
+            key: without_measured(entry) for key, entry in value.items() if not is_measured(key)
+        }
     if isinstance(value, list):
         return [without_measured(entry) for entry in value]
     return value
@@ -163,7 +223,9 @@ def without_measured(value: Any) -> Any:
 
 def is_measured(key: str) -> bool:
     """Return whether an entry of this name differs between two runs."""
-    return key in ("hash", "before", "timings", "conditions", "details") or any(word in key for word in MEASURED)
+    return key in ("hash", "before", "timings", "conditions", "details") or any(
+        word in key for word in MEASURED
+    )
 
 
 def stable_text(path: Path) -> str:

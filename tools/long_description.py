@@ -1,4 +1,6 @@
-"""Build hook: the README as the long description of the package, readable where the repository is not."""
+"""Build hook: the README as the long description of the package,
+readable where the repository is not.
+"""
 
 import re
 from pathlib import Path
@@ -24,7 +26,9 @@ class LongDescription(MetadataHookInterface):
 
 
 def described(readme: str, repository: str) -> str:
-    """Return a README whose links lead to the repository; without one, links are text and images are left out."""
+    """Return a README whose links lead to the repository;
+    without one, links are text and images are left out.
+    """
 
     def linked(link: re.Match[str]) -> str:
         if not repository:
@@ -32,7 +36,9 @@ def described(readme: str, repository: str) -> str:
         return f"[{link['text']}]({repository}/blob/main/{link['path']}{link['anchor'] or ''})"
 
     if repository:
-        shown = re.sub(r"(!\[[^\]]*\]\()(?!https?://)([^)\s]+)\)", rf"\1{repository}/raw/main/\2)", readme)
+        shown = re.sub(
+            r"(!\[[^\]]*\]\()(?!https?://)([^)\s]+)\)", rf"\1{repository}/raw/main/\2)", readme
+        )
     else:
         shown = _IMAGE.sub("", _BEFORE_IMAGE.sub(".\n\n![", readme))
     return _LINK.sub(linked, shown)

@@ -1,6 +1,8 @@
-"""Print a conversation with ``advisor mcp`` for docs/assistants.md: ``python -m tools.mcp_transcript FOLDER``.
+"""Print a conversation with ``advisor mcp`` for docs/assistants.md:
+``python -m tools.mcp_transcript FOLDER``.
 
-FOLDER is what the assistant may use. It has labelled images in ``photos/``, and a real search runs on them.
+FOLDER is what the assistant may use.
+It has labelled images in ``photos/``, and a real search runs on them.
 """
 
 import json
@@ -33,7 +35,9 @@ SHOWN = 3
 
 
 async def converse(folder: Path) -> None:
-    """Call the tools one after another on a server for ``folder``, and print what goes there and comes back."""
+    """Call the tools one after another on a server for ``folder``,
+    and print what goes there and comes back.
+    """
     command = ["-m", "advisor", "mcp", "--folder", str(folder)]
     parameters = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
     async with Client(parameters) as client:

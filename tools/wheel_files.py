@@ -1,6 +1,8 @@
-"""Build hook: what a wheel holds besides the files of the repository, plotly.js and the JSON Schemas.
+"""Build hook: what a wheel holds besides the files of the repository,
+plotly.js and the JSON Schemas.
 
-Reports need 5 of the 64 MB of plotly. The schemas are made from the types of the code, so the repository has none.
+Reports need 5 of the 64 MB of plotly.
+The schemas are made from the types of the code, so the repository has none.
 """
 
 import shutil
@@ -17,7 +19,9 @@ EDITABLE = "editable"
 
 
 class WheelFiles(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds the files to every wheel; an editable installation reads them in the checkout and in plotly."""
+    """Adds the files to every wheel;
+    an editable installation reads them in the checkout and in plotly.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """See :class:`hatchling.builders.hooks.plugin.interface.BuildHookInterface`."""
@@ -38,5 +42,11 @@ class WheelFiles(BuildHookInterface):  # type: ignore[type-arg]
             shutil.rmtree(self.folder)
 
     def _write_schemas(self, *folder: str) -> None:
-        # In a child process: the backend's own process need not find the package, nor keep what its import loads.
-        subprocess.run([sys.executable, "-m", "tools.schemas", *folder], cwd=self.root, check=True, stdout=sys.stderr)
+        # In a child process: the backend's own process need not find the package,
+        # nor keep what its import loads.
+        subprocess.run(
+            [sys.executable, "-m", "tools.schemas", *folder],
+            cwd=self.root,
+            check=True,
+            stdout=sys.stderr,
+        )

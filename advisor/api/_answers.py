@@ -1,4 +1,6 @@
-"""Functions for finished runs: decide again, export, compare, re-evaluate, check the files of a run."""
+"""Functions for finished runs: decide again, export, compare, re-evaluate,
+check the files of a run.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
 
 EXPERIMENT_LOGS = "advisor.experiment_logs"
-"""Entry points of :class:`ExperimentLog`: modules or objects, by the word before the colon of ``--log-to``."""
+"""Entry points of :class:`ExperimentLog`:
+modules or objects, by the word before the colon of ``--log-to``.
+"""
 
 MOST_TILES = 8
 """Largest number of tiles in a row."""
@@ -107,7 +111,8 @@ def report(
     force: bool = False,
     **limits: Unpack[LimitOptions],
 ) -> Report:
-    """Decide again from the measurements of a run and write the report. Nothing is measured or trained.
+    """Decide again from the measurements of a run and write the report.
+    Nothing is measured or trained.
 
     Each option replaces the run's own value; None keeps it.
 
@@ -118,12 +123,15 @@ def report(
 
     Args:
         run: the run folder.
-        images: show images that the pick judged wrongly, and where compression changed its answer, in ``report.html``.
-        to: folder for the report files. Default: the run folder, if no option changed the question.
+        images: show images that the pick judged wrongly, and where compression changed its answer,
+            in ``report.html``.
+        to: folder for the report files. Default: the run folder, if no option changed the
+            question.
         force: replace report files that are in ``to``.
 
     Raises:
-        UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
+        UsageError: no run folder, a damaged one, an invalid option, or report files that are in
+            the way.
     """
     from advisor.engine import load_run
     from advisor.reporting import report_folder, view_of, write_all, write_own
@@ -165,23 +173,31 @@ def predict(
         run: the run folder.
         photographs: files of photographs, or folders of them.
         to: folder for copies on which the found objects are drawn; None for none.
-        tiles: tiles in a row and in a column, on each of which a detector runs beside the whole photograph; 1 for none.
+        tiles: tiles in a row and in a column, on each of which a detector runs beside the whole
+            photograph; 1 for none.
         overlap: share (0 to 0.5) of a tile's side that the next tile has, too.
 
     Raises:
-        UsageError: the run has no file, or no objects to draw; files of ``to`` are in the way; or tiles of a run
-            without a detector.
+        UsageError: the run has no file, or no objects to draw; files of ``to`` are in the way; or
+            tiles of a run without a detector.
         StageError: the file cannot run, or took too long.
     """
     from advisor.datasets import Tiling
     from advisor.exporting import predict as answered
 
     if not 1 <= tiles <= MOST_TILES:
-        raise UsageError(f"--tiles: {tiles} is not between 1 and {MOST_TILES}", "write for example --tiles 2")
+        raise UsageError(
+            f"--tiles: {tiles} is not between 1 and {MOST_TILES}", "write for example --tiles 2"
+        )
     if not 0.0 <= overlap <= MOST_OVERLAP:
-        raise UsageError(f"--overlap: {overlap:g} is not between 0 and {MOST_OVERLAP:g}", "write for example 0.2")
+        raise UsageError(
+            f"--overlap: {overlap:g} is not between 0 and {MOST_OVERLAP:g}",
+            "write for example 0.2",
+        )
     tiling = Tiling(tiles, overlap) if tiles > 1 else None
-    return answered(Path(run), list(map(Path, photographs)), Path(to) if to is not None else None, tiling)
+    return answered(
+        Path(run), list(map(Path, photographs)), Path(to) if to is not None else None, tiling
+    )
 
 
 def list_runs(folder: str | Path = "runs") -> tuple[RunRow, ...]:
@@ -210,7 +226,8 @@ def export(
     sign: str | Path | None = None,
     tiers: int = 0,
 ) -> Bundle:
-    """Write the bundle to ship: model, labels, model card, test vectors, checksums, code for the app, a page to try it.
+    """Write the bundle to ship: model, labels, model card, test vectors, checksums,
+    code for the app, a page to try it.
 
     ::
 
@@ -220,30 +237,36 @@ def export(
     Args:
         run: the run folder.
         to: folder that is created.
-        pick: number of a candidate in :func:`exportable`, counted from 1, or its key. Default: the pick of the run.
-        targets: ``android``, ``ios``, ``python``, ``edgetpu``, ``web``, ``microcontroller``, ``coreml``, ``tiers`` (the
-            files for a fleet). Default: the first three.
+        pick: number of a candidate in :func:`exportable`, counted from 1, or its key. Default: the
+            pick of the run.
+        targets: ``android``, ``ios``, ``python``, ``edgetpu``, ``web``, ``microcontroller``,
+            ``coreml``, ``tiers`` (the files for a fleet). Default: the first three.
         force: replace a bundle that exists.
-        unknown_class: the model has one more class, for images of things that are none of the others.
-        web: the bundle has the page to try a classifier. None leaves it out where its runtime cannot be fetched, and
-            the bundle's ``without_page`` says why; True refuses then, and for other tasks.
-        sign: a private Ed25519 key in PEM. ``SHA256SUMS.sig`` is the signature of ``SHA256SUMS``; ``check.py --key``
-            verifies it.
+        unknown_class: the model has one more class, for images of things that are none of the
+            others.
+        web: the bundle has the page to try a classifier. None leaves it out where its runtime
+            cannot be fetched, and the bundle's ``without_page`` says why; True refuses then, and
+            for other tasks.
+        sign: a private Ed25519 key in PEM. ``SHA256SUMS.sig`` is the signature of ``SHA256SUMS``;
+            ``check.py --key`` verifies it.
         tiers: number of files for the fleet, 1 to 3; 0 for the recommended number.
 
     Raises:
-        UsageError: the run has no such candidate, a target is invalid, the candidate has no file with a class for
-            unknown things, a part of the run that the bundle depends on has changed, the key cannot sign, or the folder
-            exists. Nothing is written.
+        UsageError: the run has no such candidate, a target is invalid, the candidate has no file
+            with a class for unknown things, a part of the run that the bundle depends on has
+            changed, the key cannot sign, or the folder exists. Nothing is written.
     """
     from advisor.exporting import bundle
 
     named = None if pick is None else str(pick)
-    return bundle.export(run, to, named, targets, force, unknown_class, web, sign, parse_count("tiers", tiers))
+    return bundle.export(
+        run, to, named, targets, force, unknown_class, web, sign, parse_count("tiers", tiers)
+    )
 
 
 def exportable(run: str | Path) -> tuple[Evaluation, ...]:
-    """Return the evaluations that :func:`export` takes by number: the pick, the runner-up, the ties, the front.
+    """Return the evaluations that :func:`export` takes by number:
+    the pick, the runner-up, the ties, the front.
 
     Args:
         run: the run folder.
@@ -258,10 +281,11 @@ def exportable(run: str | Path) -> tuple[Evaluation, ...]:
 
 
 def log_to(run: str | Path, place: str) -> str:
-    """Log a finished run where your team keeps its experiments, and return the identity of the new entry.
+    """Log a finished run where your team keeps its experiments,
+    and return the identity of the new entry.
 
-    It has the question as parameters, the figures of the pick with their intervals as metrics, the report files, and
-    the bundle of the pick.
+    It has the question as parameters, the figures of the pick with their intervals as metrics, the
+    report files, and the bundle of the pick.
 
     ::
 
@@ -281,7 +305,8 @@ def log_to(run: str | Path, place: str) -> str:
     log, address = experiment_log(place)
     folder = RunFolder.open(Path(run))
     view = load_view(folder)
-    # Nothing meets the budget, so there is nothing to ship, and the entry has figures and report alone.
+    # Nothing meets the budget, so there is nothing to ship,
+    # and the entry has figures and report alone.
     if not view.decision.feasible:
         return log.log_run(view, folder.path, address, None)
     # The log has copies of its own, so the bundle goes afterwards.
@@ -291,10 +316,12 @@ def log_to(run: str | Path, place: str) -> str:
 
 
 def experiment_log(place: str) -> tuple[ExperimentLog, str]:
-    """Return what logs to a place, such as ``mlflow:sqlite:///experiments.db``, and the address there.
+    """Return what logs to a place, such as ``mlflow:sqlite:///experiments.db``,
+    and the address there.
 
     Raises:
-        UsageError: an unknown place, one that does not answer, or the package for it is not installed.
+        UsageError: an unknown place, one that does not answer, or the package for it is not
+            installed.
     """
     name, _, address = place.partition(":")
     names = list_registered(EXPERIMENT_LOGS)
@@ -325,7 +352,8 @@ def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
 
 
 def compare(before: str | Path, after: str | Path) -> Comparison:
-    """Compare two runs: what changed, and whether the recommendation changed by more than the noise.
+    """Compare two runs: what changed,
+    and whether the recommendation changed by more than the noise.
 
     ::
 
@@ -353,10 +381,12 @@ def reevaluate(
     tell: Callable[[str], None] | None = None,
     **options: Unpack[ReevaluateKeywords],
 ) -> tuple[Reevaluation, ...]:
-    """Answer earlier runs again after a change of devices, runtime, machine or catalogue. Nothing is trained.
+    """Answer earlier runs again after a change of devices, runtime, machine or catalogue.
+    Nothing is trained.
 
-    Each new answer is a new run that names its parent and has report files. On a device that is connected, the files
-    are measured that may become the pick. If it is away, its latencies stay as they are, and the result says so.
+    Each new answer is a new run that names its parent and has report files. On a device that is
+    connected, the files are measured that may become the pick. If it is away, its latencies stay
+    as they are, and the result says so.
 
     ::
 
@@ -367,12 +397,13 @@ def reevaluate(
     Args:
         run: one run folder. Default: every search in ``runs``.
         runs: folder of the runs.
-        since_last: compare with the latest answer to each run instead of the run itself, and return only what is new.
+        since_last: compare with the latest answer to each run instead of the run itself, and
+            return only what is new.
         tell: called with a line about each step.
 
     Raises:
-        UsageError: no run folder, an unknown device, a profile that is refused, or a connection that does not fit the
-            device.
+        UsageError: no run folder, an unknown device, a profile that is refused, or a connection
+            that does not fit the device.
     """
     from advisor.core import units
     from advisor.devices import ConnectionSettings
@@ -383,7 +414,12 @@ def reevaluate(
         return run_search(request, Progress()).run
 
     settings = ConnectionSettings.from_options(
-        options["ssh"], options["adb"], False, options["python"], options["benchmark_model"], options["cores"]
+        options["ssh"],
+        options["adb"],
+        False,
+        options["python"],
+        options["benchmark_model"],
+        options["cores"],
     )
     # As for a search, names may be joined by commas.
     named = ",".join(options["device"]).split(",")
@@ -399,7 +435,15 @@ def reevaluate(
     processes = usable_cores() - 1 if run is None else 0
     with Writers(processes) as writers:
         session = Session(devices, search, since_last, tell or (lambda _text: None), writers)
-        results = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
-        # Once all are written: a report that fails makes no answer wrong, but its caller has to know.
-        results = tuple(replace(result, error=result.error or writers.problem(result.run)) for result in results)
+        results = (
+            session.reevaluate(Path(run))
+            if run is not None
+            else tuple(session.reevaluate_all(Path(runs)))
+        )
+        # Once all are written: a report that fails makes no answer wrong,
+        # but its caller has to know.
+        results = tuple(
+            replace(result, error=result.error or writers.problem(result.run))
+            for result in results
+        )
     return tuple(result for result in results if result.new) if since_last else results

@@ -25,9 +25,11 @@ def cache() -> CacheContents:
 
 
 def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) -> Evicted:
-    """Remove the least recently used results until the cache is within its limit, or all entries of some kinds.
+    """Remove the least recently used results until the cache is within its limit,
+    or all entries of some kinds.
 
-    Results of running searches and of kept runs stay. Downloads go only if their kind is named and nothing runs.
+    Results of running searches and of kept runs stay.
+    Downloads go only if their kind is named and nothing runs.
 
     Args:
         kinds: kinds of entries, as :func:`advisor.cache` names them.
@@ -42,7 +44,9 @@ def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) 
     for kind in kinds:
         if kind not in known:
             there = f"in the cache: {', '.join(sorted(known)) or 'nothing'}"
-            raise UsageError(f"the cache has nothing of the kind '{kind}'{nearest(kind, known)}", there)
+            raise UsageError(
+                f"the cache has nothing of the kind '{kind}'{nearest(kind, known)}", there
+            )
     return contents.evict(kinds)
 
 

@@ -17,7 +17,9 @@ from advisor.store import RunFolder
 PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
 TRAINING = ("tensorflow", "keras")
 MEMORY_BYTES = 4_000_000_000
-"""A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
+"""A child process that converts or scores takes up to 3 GB;
+the rest is for the parent and the system.
+"""
 
 DISK_BYTES = 3_000_000_000
 """The weights and results of a search with the default cards took 1.2 GB."""
@@ -49,10 +51,12 @@ class Check:
 
 
 def doctor(run: str | Path | None = None, *, run_model: bool = True) -> tuple[Check, ...]:
-    """Check this machine for what a search needs: packages, memory, disk, weights, load. Or check a run.
+    """Check this machine for what a search needs: packages, memory, disk, weights, load.
+    Or check a run.
 
     Args:
-        run: a run folder: check its lines, files and hashes, and recompute accuracies, sizes and counts instead.
+        run: a run folder: check its lines, files and hashes, and recompute accuracies, sizes and
+            counts instead.
         run_model: also start a child process that loads the runtime (about a second).
 
     Raises:
@@ -60,7 +64,13 @@ def doctor(run: str | Path | None = None, *, run_model: bool = True) -> tuple[Ch
     """
     if run is not None:
         return _check_run(RunFolder.open(Path(run)))
-    checks = [*_check_packages(), *_check_training(), *_check_machine(), *_check_cache(), *_check_weights()]
+    checks = [
+        *_check_packages(),
+        *_check_training(),
+        *_check_machine(),
+        *_check_cache(),
+        *_check_weights(),
+    ]
     if run_model:
         checks += _check_runtime()
     return tuple(checks)
@@ -74,11 +84,17 @@ def _check_run(run: RunFolder) -> tuple[Check, ...]:
     problems = (*integrity_problems(run), *find_contradictions(run))
     # A run of a version without hashes is not wrong: it only cannot prove itself.
     states = {True: State.WARNING, False: State.FAILED}
-    checks = tuple(Check(problem.file, states[problem.kind == OLD], problem.what) for problem in problems)
-    return checks or (Check("run folder", State.OK, "every line, file and figure is as it was written"),)
+    checks = tuple(
+        Check(problem.file, states[problem.kind == OLD], problem.what) for problem in problems
+    )
+    return checks or (
+        Check("run folder", State.OK, "every line, file and figure is as it was written"),
+    )
 
 
-def _judge(name: str, good: bool, figure: str, hint: str, otherwise: State = State.WARNING) -> Check:
+def _judge(
+    name: str, good: bool, figure: str, hint: str, otherwise: State = State.WARNING
+) -> Check:
     """Return the check of a property that is good, or else needs the hint."""
     return Check(name, State.OK, figure) if good else Check(name, otherwise, figure, hint)
 
@@ -91,7 +107,9 @@ def _check_packages() -> Iterator[Check]:
         try:
             yield Check(package, State.OK, version(package))
         except PackageNotFoundError:
-            yield Check(package, State.FAILED, "not installed", f"install it: pip install {package}")
+            yield Check(
+                package, State.FAILED, "not installed", f"install it: pip install {package}"
+            )
 
 
 def _check_training() -> Iterator[Check]:
@@ -105,7 +123,9 @@ def _check_training() -> Iterator[Check]:
         if installed:
             versions.append(f"{package} {installed}")
     hint = f"fine-tuning, boxes and masks need it: {install_extra('train')}"
-    yield _judge("training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint)
+    yield _judge(
+        "training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint
+    )
 
 
 def _check_machine() -> Iterator[Check]:
@@ -117,7 +137,8 @@ def _check_machine() -> Iterator[Check]:
     free = psutil.virtual_memory().available
     hint = f"a search may need {show_bytes(MEMORY_BYTES)}: close other programs"
     yield _judge("free memory", free >= MEMORY_BYTES, show_bytes(free), hint)
-    # A load counts waiting processes of the whole machine, so it says something only beside its cores.
+    # A load counts waiting processes of the whole machine,
+    # so it says something only beside its cores.
     load = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
     hint = "timings will be marked as contended: end other programs first"
     yield _judge("load a core", load < 0.5, f"{load:.2f}", hint)
@@ -133,7 +154,12 @@ def _check_cache() -> Iterator[Check]:
         with tempfile.TemporaryFile(dir=root):
             pass
     except OSError as error:
-        yield Check("cache", State.FAILED, f"{root}: {error.strerror}", "name another folder with ADVISOR_CACHE_DIR")
+        yield Check(
+            "cache",
+            State.FAILED,
+            f"{root}: {error.strerror}",
+            "name another folder with ADVISOR_CACHE_DIR",
+        )
         return
     free = shutil.disk_usage(root).free
     hint = f"a search may need {show_bytes(DISK_BYTES)}; name another disk with ADVISOR_CACHE_DIR"
@@ -148,7 +174,10 @@ def _check_weights() -> Iterator[Check]:
     # Offline, because a check of the machine must fetch nothing.
     on_disk = [card.name for card in cards if locate_weights(card, FetchOptions(offline=True))]
     count = f"{len(on_disk)} of {len(cards)} cards have their weights on this machine"
-    hint = "the first search fetches them; without a network: run advisor catalog fetch --all on another machine"
+    hint = (
+        "the first search fetches them; without a network: run advisor catalog fetch --all on"
+        " another machine"
+    )
     yield _judge("weights", bool(on_disk), count, hint)
 
 
@@ -158,7 +187,9 @@ def _check_runtime() -> Iterator[Check]:
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
             # A cheap call, for which the child has to load the runtime's native library.
-            pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60))
+            pool.call(
+                "ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60)
+            )
             network = pool.call("advisor.isolation._child:has_network")
         except AdvisorError as error:
             yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")

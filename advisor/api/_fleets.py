@@ -1,4 +1,6 @@
-"""Functions for one app on many phones: answer a run for a fleet again, and verify the files of a fleet on a device."""
+"""Functions for one app on many phones:
+answer a run for a fleet again, and verify the files of a fleet on a device.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class Fleets(Protocol):
     def reevaluate_fleet(self, run: Path, fleet: str) -> FleetComparison:
         """Answer a run for another fleet in a new run."""
 
-    def verify_bundle(self, device: str, bundle: Path, settings: ConnectionSettings | None) -> FleetVerification:
+    def verify_bundle(
+        self, device: str, bundle: Path, settings: ConnectionSettings | None
+    ) -> FleetVerification:
         """Run the test vectors of a bundle on a device, and time its files there."""
 
 
@@ -73,7 +77,8 @@ def require_fleet(text: str, profiles: Sequence[Path]) -> None:
 
 
 def reevaluate_fleet(run: str | Path, fleet: str) -> FleetComparison:
-    """Answer a run for a fleet that changed, or whose device profiles changed. Nothing is measured or trained.
+    """Answer a run for a fleet that changed, or whose device profiles changed.
+    Nothing is measured or trained.
 
     The new answer is a new run, whose bundle has the new files.
 
@@ -98,8 +103,11 @@ def reevaluate_fleet(run: str | Path, fleet: str) -> FleetComparison:
     return change
 
 
-def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> FleetVerification:
-    """Run the test vectors of a bundle with the files of a fleet on a device, and time each file there.
+def verify(
+    device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None
+) -> FleetVerification:
+    """Run the test vectors of a bundle with the files of a fleet on a device,
+    and time each file there.
 
     Args:
         device: name of the device.

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
     from advisor.engine import LoadedRun
 
 HOLDOUT_OF_NEW = 0.3
-"""Share of the new images of each class that judge both files: enough to show a gain on a few hundred."""
+"""Share of the new images of each class that judge both files:
+enough to show a gain on a few hundred.
+"""
 
 VALIDATION_OF_NEW = 0.15
 """Share of the new images of each class that choose among the forms of the new file."""
 
 PARTS = ("holdout", "validation", "train")
-"""Parts of the run in the order in which they claim a new image that shows the same as one of theirs."""
+"""Parts of the run in the order in which they claim a new image
+that shows the same as one of theirs.
+"""
 
 WRITTEN_PARTS = {"holdout": "test", "validation": "val", "train": "train"}
 
@@ -69,13 +73,14 @@ class MergedImages:
 def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     """Return the images of a run together with new ones, each in one part.
 
-    Images of the run keep their parts. A new file with the bytes of an old one is not added; another label corrects the
-    old one. A new image that shows the same as one of the old hold-out is left out, and one that shows the same as
-    another old image goes to that one's part. Of the others, groups of near duplicates stay together.
+    Images of the run keep their parts. A new file with the bytes of an old one is not added;
+    another label corrects the old one. A new image that shows the same as one of the old hold-out
+    is left out, and one that shows the same as another old image goes to that one's part. Of the
+    others, groups of near duplicates stay together.
 
     Raises:
-        UsageError: images of the run are gone or changed, the new ones cannot be read, nothing is new, or a class of
-            the run has another name.
+        UsageError: images of the run are gone or changed, the new ones cannot be read, nothing is
+            new, or a class of the run has another name.
     """
     from advisor.datasets import near_duplicates
 
@@ -100,17 +105,23 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
         if part == PARTS[0]:
             returned += 1
         elif part:
-            merged.append(GrownImage(image.path, classes[image.label], part, image.group, new=True))
+            merged.append(
+                GrownImage(image.path, classes[image.label], part, image.group, new=True)
+            )
         else:
             free.append(place)
     merged += _divide(read, free, pairs)
     known_classes = {classes[image.label] for image in of_run}
     _require_known_class(data, known_classes, {image.label for image in merged if image.new})
-    _require_same_names(data, [classes[image.label] for image in of_run], [image.label for image in merged])
+    _require_same_names(
+        data, [classes[image.label] for image in of_run], [image.label for image in merged]
+    )
     if not any(image.new for image in merged) and not corrected:
         raise _refuse_nothing_new(data, len(known), returned)
     new_classes = tuple(sorted({image.label for image in merged} - known_classes))
-    return MergedImages(tuple(merged), new_classes, len(known) - len(corrected), returned, tuple(corrected))
+    return MergedImages(
+        tuple(merged), new_classes, len(known) - len(corrected), returned, tuple(corrected)
+    )
 
 
 def _refuse_nothing_new(data: Path, known: int, returned: int) -> UsageError:
@@ -127,7 +138,9 @@ def _refuse_nothing_new(data: Path, known: int, returned: int) -> UsageError:
 
 
 def _read_images(earlier: LoadedRun, data: Path) -> Survey:
-    """Return the images of a run, which have their parts, and then those of a folder, which have none."""
+    """Return the images of a run, which have their parts, and then those of a folder,
+    which have none.
+    """
     from advisor.datasets import Entry, Listing, list_files, survey
     from advisor.engine import images_folder
 
@@ -141,22 +154,31 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
             old.append(Entry(path, row["class"], part))
             hashes[path] = row["sha256"]
     if not old:
-        raise UsageError(f"'{earlier.name}' does not say which images it learnt from", "search again")
+        raise UsageError(
+            f"'{earlier.name}' does not say which images it learnt from", "search again"
+        )
     labels = {entry.path.resolve(): entry.label for entry in old}
     listing = list_files(data, known=sorted({entry.label for entry in old}))
-    # A list may name files of the run: with another label they are corrections, with the same one nothing is new.
+    # A list may name files of the run:
+    # with another label they are corrections, with the same one nothing is new.
     new = []
     for entry in listing.entries:
         if labels.get(entry.path.resolve()) != entry.label:
             new.append(replace(entry, part=""))
     read = survey(Listing(root, [*old, *new], rejected=listing.rejected))
     _require_old_images(earlier, hashes, read)
-    _require_one_label(data, read.dataset.classes, [image for image in read.dataset.images if not image.part])
+    _require_one_label(
+        data, read.dataset.classes, [image for image in read.dataset.images if not image.part]
+    )
     return read
 
 
-def _claim_copies(of_run: Sequence[LabelledImage], pairs: Iterable[tuple[int, int]]) -> dict[int, str]:
-    """Return the part that claims each new image which shows the same as an image of the run, by its place."""
+def _claim_copies(
+    of_run: Sequence[LabelledImage], pairs: Iterable[tuple[int, int]]
+) -> dict[int, str]:
+    """Return the part that claims each new image which shows the same as an image of the run,
+    by its place.
+    """
     claims: dict[int, str] = {}
     # The hold-out claims first: an image that is learnt from must not judge.
     for old, new in pairs:
@@ -174,12 +196,19 @@ def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], read: Su
         if present.get(path) != sha256:
             lost.append(path)
     if lost:
-        what = f"{len(lost)} of {len(hashes)} images of '{earlier.name}' are gone or changed, such as '{lost[0]}'"
+        what = (
+            f"{len(lost)} of {len(hashes)} images of '{earlier.name}' are gone or changed, such as"
+            f" '{lost[0]}'"
+        )
         raise UsageError(what, "restore the images that the run learnt from, or search again")
 
 
-def _require_one_label(data: Path, classes: Sequence[str], images: Sequence[LabelledImage]) -> None:
-    """Refuse new images of which the same bytes have two labels: nothing tells which of the two is right."""
+def _require_one_label(
+    data: Path, classes: Sequence[str], images: Sequence[LabelledImage]
+) -> None:
+    """Refuse new images of which the same bytes have two labels:
+    nothing tells which of the two is right.
+    """
     labels: dict[str, set[str]] = {}
     for image in images:
         labels.setdefault(image.sha256, set()).add(classes[image.label])
@@ -187,17 +216,18 @@ def _require_one_label(data: Path, classes: Sequence[str], images: Sequence[Labe
     if twice:
         names = " and ".join(map(repr, sorted(labels[twice[0].sha256])))
         raise UsageError(
-            f"'{data}' has {plural(len(twice), 'file')} with the bytes of a file of another class: "
-            f"'{twice[0].path.name}' is {names}",
+            f"'{data}' has {plural(len(twice), 'file')} with the bytes of a file of another class:"
+            f" '{twice[0].path.name}' is {names}",
             "leave each image in the folder of its class",
         )
 
 
 def _require_same_names(data: Path, before: Sequence[str], after: Sequence[str]) -> None:
-    """Refuse corrections by which all images of a class become one new class: the class was renamed.
+    """Refuse corrections by which all images of a class become one new class:
+    the class was renamed.
 
-    ``before`` and ``after`` are the labels of the images of the run, which come first in ``after``. By its old names
-    the earlier file would be wrong everywhere.
+    ``before`` and ``after`` are the labels of the images of the run, which come first in
+    ``after``. By its old names the earlier file would be wrong everywhere.
     """
     names: dict[str, set[str]] = {}
     for old, new in zip(before, after, strict=False):
@@ -206,23 +236,31 @@ def _require_same_names(data: Path, before: Sequence[str], after: Sequence[str])
         name, *others = labels
         if not others and name not in names:
             raise UsageError(
-                f"'{data}': all images of the class '{old}' of the run are in '{name}' now: the class was renamed",
+                f"'{data}': all images of the class '{old}' of the run are in '{name}' now: the"
+                " class was renamed",
                 "give the folders the names of the run, or search again with all images",
             )
 
 
 def _require_known_class(data: Path, known: set[str], labels: set[str]) -> None:
-    """Refuse several new classes without an old one: they are probably the old ones under other names."""
+    """Refuse several new classes without an old one:
+    they are probably the old ones under other names.
+    """
     if len(labels) > 1 and not labels & known:
         raise UsageError(
             f"'{data}': none of its classes ({', '.join(sorted(labels))}) is a class of the run: "
             f"{', '.join(sorted(known))}",
-            "give the folders the names of the run; to add several new classes, add images of an old class as well",
+            "give the folders the names of the run; to add several new classes, add images of an"
+            " old class as well",
         )
 
 
-def _match_bytes(images: Sequence[LabelledImage], first_new: int) -> tuple[dict[int, int], set[int], list[Path]]:
-    """Return new labels of old images by place, the places of new files that are old ones, and the corrected."""
+def _match_bytes(
+    images: Sequence[LabelledImage], first_new: int
+) -> tuple[dict[int, int], set[int], list[Path]]:
+    """Return new labels of old images by place, the places of new files that are old ones,
+    and the corrected.
+    """
     places = {image.sha256: place for place, image in enumerate(images[:first_new])}
     labels: dict[int, int] = {}
     known: set[int] = set()
@@ -236,10 +274,14 @@ def _match_bytes(images: Sequence[LabelledImage], first_new: int) -> tuple[dict[
     return labels, known, [images[old].path for old in labels]
 
 
-def _divide(read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]]) -> list[GrownImage]:
-    """Return new images with their parts: of each class a share for the hold-out and the validation.
+def _divide(
+    read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]]
+) -> list[GrownImage]:
+    """Return new images with their parts:
+    of each class a share for the hold-out and the validation.
 
-    Images that show the same, or that the user put in one group, stay together. The draw depends on the bytes alone.
+    Images that show the same, or that the user put in one group, stay together.
+    The draw depends on the bytes alone.
     """
     images = read.dataset.images
     # The images of a unit lead to one of them, from each through the one that it was joined to.
@@ -271,14 +313,19 @@ def _divide(read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]])
         label = images[unit[0]].label
         part = "train"
         for name, share in ((PARTS[0], HOLDOUT_OF_NEW), (PARTS[1], VALIDATION_OF_NEW)):
-            # A unit that is too large for the rest of a share is learnt from: the shares are never exceeded.
+            # A unit that is too large for the rest of a share is learnt from:
+            # the shares are never exceeded.
             if taken[label, name] + len(unit) <= share * total[label]:
                 part = name
                 break
         taken[label, part] += len(unit)
         for place in unit:
             image = images[place]
-            divided.append(GrownImage(image.path, read.dataset.classes[image.label], part, image.group, new=True))
+            divided.append(
+                GrownImage(
+                    image.path, read.dataset.classes[image.label], part, image.group, new=True
+                )
+            )
     return divided
 
 
@@ -288,7 +335,9 @@ def _draw(sha256: str) -> str:
 
 
 def write_merged(merged: MergedImages, path: Path) -> Path:
-    """Write a manifest of the images with their parts, and return its path; its folder is made if need be."""
+    """Write a manifest of the images with their parts, and return its path;
+    its folder is made if need be.
+    """
     from advisor.datasets import write_rows
 
     rows = (

@@ -1,4 +1,6 @@
-"""Your own models and images: compress, diagnose, time and profile a file, find faults in images."""
+"""Your own models and images: compress, diagnose, time and profile a file, find faults in
+images.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ def compress(
         tell: called with a line about each step.
 
     Raises:
-        UsageError: the file, a recipe, the images or a limit is invalid, or files are in the way. Nothing is made.
+        UsageError: the file, a recipe, the images or a limit is invalid, or files are in the way.
+            Nothing is made.
     """
     from advisor.engine import ask, compress as made
 
@@ -63,7 +66,11 @@ def compress(
 
 
 def judge(
-    model: str | Path, data: str | Path, *, seed: int = 0, tell: Callable[[str], None] | None = None
+    model: str | Path,
+    data: str | Path,
+    *,
+    seed: int = 0,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[str, FileAgreement]:
     """Measure the accuracy of a float ``.tflite`` classifier or detector on your images.
 
@@ -75,8 +82,8 @@ def judge(
 
     Args:
         model: the float file, with labels and normalisation.
-        data: labelled images: class folders for a classifier, boxes for a detector. The hold-out counts, as a search
-            with the same seed draws it.
+        data: labelled images: class folders for a classifier, boxes for a detector. The hold-out
+            counts, as a search with the same seed draws it.
         seed: of the draw.
         tell: called with a line about each step.
 
@@ -84,7 +91,8 @@ def judge(
         The source of the judged images in words, and the accuracy.
 
     Raises:
-        UsageError: the file or the images are not usable, or the file does not know a class of the images.
+        UsageError: the file or the images are not usable, or the file does not know a class of the
+            images.
     """
     from advisor.engine import ask, judge_float as judged
 
@@ -93,7 +101,8 @@ def judge(
 
 
 def warn_of_input(card: Card, data: str | Path) -> str:
-    """Return a warning if a classifier of your own scales its input twice, tried on 20 labelled images; else nothing.
+    """Return a warning if a classifier of your own scales its input twice,
+    tried on 20 labelled images; else nothing.
 
     Raises:
         UsageError: the images cannot be listed.
@@ -113,33 +122,43 @@ def diagnose(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Diagnosis:
-    """Find out why a quantized file is less accurate, or slower, than the float file that it was made from.
+    """Find out why a quantized file is less accurate, or slower,
+    than the float file that it was made from.
 
     ::
 
         import advisor
-        print(*advisor.diagnose("model-int8.tflite", "model.tflite", calibration="photos").verdict, sep="\\n")
+        print(*advisor.diagnose("model-int8.tflite", "model.tflite", calibration="photos").verdict,
+        sep="\\n")
 
     Args:
         model: the quantized file.
         against: the float file.
         calibration: folder of images that both files classify. Default: bundled photographs.
-        mean: value subtracted from RGB 0..255, one number or three. Default: the value in one of the files.
+        mean: value subtracted from RGB 0..255, one number or three. Default: the value in one of
+            the files.
         std: value that the difference is divided by. Default: the value in one of the files.
 
     Raises:
-        UsageError: a file is missing or damaged, the files do not belong together, or the normalization is unknown.
+        UsageError: a file is missing or damaged, the files do not belong together, or the
+            normalization is unknown.
     """
     from advisor.compression import diagnose as diagnosed
 
-    return diagnosed(Path(model), Path(against), None if calibration is None else Path(calibration), mean, std)
+    return diagnosed(
+        Path(model), Path(against), None if calibration is None else Path(calibration), mean, std
+    )
 
 
 @takes_options(CheckDataKeywords, stated=True)
 def check_data(
-    data: str | Path, *, tell: Callable[[str], None] | None = None, **options: Unpack[CheckDataKeywords]
+    data: str | Path,
+    *,
+    tell: Callable[[str], None] | None = None,
+    **options: Unpack[CheckDataKeywords],
 ) -> DataCheck:
-    """Find faults in a set of images or of boxes: unreadable, repeated, wrongly labelled. No image is changed.
+    """Find faults in a set of images or of boxes: unreadable, repeated, wrongly labelled.
+    No image is changed.
 
     ::
 
@@ -148,13 +167,13 @@ def check_data(
         print([finding.message for finding in checked.findings])
 
     Args:
-        data: a folder, a CSV or Parquet manifest, or a file with images (zip, tar, ...), also in an object store
-            (``s3://``, ``gs://``); for boxes also a COCO file.
+        data: a folder, a CSV or Parquet manifest, or a file with images (zip, tar, ...), also in
+            an object store (``s3://``, ``gs://``); for boxes also a COCO file.
         tell: called with a line about each step.
 
     Raises:
-        UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is unknown, or ``fix``
-            exists or cannot be written.
+        UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is
+            unknown, or ``fix`` exists or cannot be written.
     """
     from advisor.datasets import require_writable
     from advisor.downloads import copy_from_store, in_store
@@ -187,7 +206,9 @@ def check_data(
 
 
 @takes_options(BenchmarkKeywords, stated=True)
-def benchmark(*models: str | Path, tell: Tell | None = None, **options: Unpack[BenchmarkKeywords]) -> Benchmark:
+def benchmark(
+    *models: str | Path, tell: Tell | None = None, **options: Unpack[BenchmarkKeywords]
+) -> Benchmark:
     """Measure one ``.tflite`` file on this machine's CPU, or several interleaved in one run.
 
     ::
@@ -201,8 +222,8 @@ def benchmark(*models: str | Path, tell: Tell | None = None, **options: Unpack[B
         tell: called with a line about each step.
 
     Raises:
-        UsageError: no file can be run, an option is invalid, or the machine is too busy. One of several files that
-            cannot be run is a row with a ``failure``.
+        UsageError: no file can be run, an option is invalid, or the machine is too busy. One of
+            several files that cannot be run is a row with a ``failure``.
     """
     from advisor.measurement import session
 
@@ -234,7 +255,12 @@ def benchmark_device(
     from advisor.measurement import benchmark_device as measure_on_device
 
     settings = ConnectionSettings.from_options(
-        options["ssh"], options["adb"], False, options["python"], options["benchmark_model"], options["cores"]
+        options["ssh"],
+        options["adb"],
+        False,
+        options["python"],
+        options["benchmark_model"],
+        options["cores"],
     )
     device = options["device"]
     accelerator = options["accelerator"]
@@ -275,8 +301,9 @@ def profile(
         runs: number of profiled runs (fewer if they take more than 4 s).
         kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
         shape: shape of the first input, if the file leaves it open.
-        accelerators: also compute which operators each of these takes: ``edgetpu``, ``nnapi``, ``coreml``, ...;
-            for ``ethos-u55``, ``ethos-u65-256``, ``ethos-u85:sram-only``, ... Arm's compiler estimates cycles.
+        accelerators: also compute which operators each of these takes: ``edgetpu``, ``nnapi``,
+            ``coreml``, ...; for ``ethos-u55``, ``ethos-u65-256``, ``ethos-u85:sram-only``, ...
+            Arm's compiler estimates cycles.
 
     Raises:
         UsageError: the file is missing or damaged, or the runtime cannot run or profile it.
@@ -284,9 +311,12 @@ def profile(
     from advisor.measurement import profile as operators
 
     try:
-        return operators.profile(model, threads, runs=runs, kernels=kernels, shape=shape, accelerators=accelerators)
+        return operators.profile(
+            model, threads, runs=runs, kernels=kernels, shape=shape, accelerators=accelerators
+        )
     except StageError as error:
-        # The file is the user's own, so one that cannot run is wrong input, and no failed step of ours.
+        # The file is the user's own, so one that cannot run is wrong input,
+        # and no failed step of ours.
         raise UsageError(error.message, error.hint) from error
 
 
@@ -297,10 +327,11 @@ def card_front(
     profiles: Sequence[str | Path] = (),
     tell: Tell | None = None,
 ) -> tuple[CardRow, ...]:
-    """Return the cards that no other card beats in published top-1 and in latency on a device, the fastest first.
+    """Return the cards that no other card beats in published top-1 and in latency on a device,
+    the fastest first.
 
-    On this machine, each card that may be among them is built with random weights and timed, which takes a minute or
-    two. The graphs are kept. Latencies on another device are predicted.
+    On this machine, each card that may be among them is built with random weights and timed, which
+    takes a minute or two. The graphs are kept. Latencies on another device are predicted.
 
     Args:
         device: ``host``, another device, or ``DEVICE:TARGET``.
@@ -309,7 +340,8 @@ def card_front(
         tell: called with a line about each step.
 
     Raises:
-        UsageError: no device has this name, nothing comparable to it is known, or this machine is too busy.
+        UsageError: no device has this name, nothing comparable to it is known, or this machine is
+            too busy.
     """
     from advisor import catalog
     from advisor.engine import card_front as front
@@ -319,23 +351,30 @@ def card_front(
 
 
 def cache_bytes(size: str | None) -> int | None:
-    """Return the limit of the cache in bytes; None for the usual. UsageError if the text is no size."""
+    """Return the limit of the cache in bytes; None for the usual.
+    UsageError if the text is no size.
+    """
     return None if size is None else units.size_bytes(size, "--cache-size")
 
 
 def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
-    """Return the thread counts as numbers; ``all`` is the number of cores that this process may use.
+    """Return the thread counts as numbers;
+    ``all`` is the number of cores that this process may use.
 
     Raises:
         UsageError: another text, or a number below 1 or above 64.
     """
     from advisor.isolation import usable_cores
 
-    return tuple(usable_cores() if given == "all" else parse_count("threads", given) for given in threads)
+    return tuple(
+        usable_cores() if given == "all" else parse_count("threads", given) for given in threads
+    )
 
 
 def list_accelerators(profile: DeviceProfile, target: DeviceTarget) -> tuple[Accelerator, ...]:
-    """Return the accelerators that a target of a device uses; none for a CPU, which runs every operator."""
+    """Return the accelerators that a target of a device uses;
+    none for a CPU, which runs every operator.
+    """
     from advisor.measurement import find_serving
 
     return () if target.accelerator == "cpu" else find_serving(profile, target)

@@ -36,7 +36,8 @@ def choices(option: str) -> tuple[str, ...]:
 
 
 def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool = False) -> Path:
-    """Write a request file: the options that are given, and all others as comments with their defaults.
+    """Write a request file: the options that are given,
+    and all others as comments with their defaults.
 
     Args:
         file: the YAML file to write.
@@ -52,9 +53,13 @@ def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool =
 
     path = Path(file)
     if path.exists() and not force:
-        raise UsageError(f"'{path}' already exists", "give another name, or add --force to replace it")
+        raise UsageError(
+            f"'{path}' already exists", "give another name, or add --force to replace it"
+        )
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"the folder '{path.parent}' does not exist", "create it, or give another folder")
+        raise UsageError(
+            f"the folder '{path.parent}' does not exist", "create it, or give another folder"
+        )
     given = {}
     for name, value in options.items():
         if value is not None:
@@ -66,27 +71,38 @@ def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool =
 
 
 def _find_schema() -> Path:
-    """Return the path of the schema of requests. There is no file in a checkout that was not installed."""
+    """Return the path of the schema of requests.
+    There is no file in a checkout that was not installed.
+    """
     from advisor.store import shipped_folder
 
     return (shipped_folder("schemas") / "request.schema.json").resolve()
 
 
 def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
-    # Editors read the schema that this comment names: they complete keys and mark mistakes. The path is relative, so it
-    # holds for everyone whose environment lies in the same place beside the file.
+    # Editors read the schema that this comment names: they complete keys and mark mistakes. The
+    # path is relative, so it holds for everyone whose environment lies in the same place beside
+    # the file.
     schema = _find_schema()
     # A path to nothing would be an error in the editor.
     if schema.is_file():
-        yield f"# yaml-language-server: $schema={plain(os.path.relpath(schema, path.resolve().parent))}"
-    yield f"# Run it with: advisor search --request {plain(path.name)}. Options on the command line take precedence."
+        yield (
+            "# yaml-language-server:"
+            f" $schema={plain(os.path.relpath(schema, path.resolve().parent))}"
+        )
+    yield (
+        f"# Run it with: advisor search --request {plain(path.name)}. Options on the command line"
+        " take precedence."
+    )
     yield "schema_version: 1"
     for group in GROUPS:
         yield f"\n# ---- {group} ----"
         for key, option in PLAN.items():
             if option.group == group and option.kept:
                 yield ""
-                yield from textwrap.wrap(option.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
+                yield from textwrap.wrap(
+                    option.help, WIDTH, initial_indent="# ", subsequent_indent="# "
+                )
                 line = _line(key, given.get(key, option.default))
                 yield line if key in given else f"# {line}"
 
@@ -98,8 +114,11 @@ def _line(option: str, value: object) -> str:
     if value in ("", (), 0) and not isinstance(value, bool):
         return f"{option}:"
     if isinstance(value, list | tuple):
-        # The width keeps an option on one line: a folded one would only be commented out in its first line.
-        listed = yaml.safe_dump(list(value), default_flow_style=True, allow_unicode=True, width=10_000)
+        # The width keeps an option on one line:
+        # a folded one would only be commented out in its first line.
+        listed = yaml.safe_dump(
+            list(value), default_flow_style=True, allow_unicode=True, width=10_000
+        )
         return f"{option}: {listed.strip()}"
     # The safe writer of YAML refuses other types, such as paths.
     plain = value

@@ -67,8 +67,8 @@ class Run:
     Attributes:
         path: the run folder.
         interrupted: True if the user interrupted the search.
-        stopped: why the search ended before every configuration was evaluated, and how many it left; empty if it did
-            not.
+        stopped: why the search ended before every configuration was evaluated, and how many it
+            left; empty if it did not.
         stop_reason: the same without how many it left, which an answer in words counts itself.
     """
 
@@ -83,7 +83,9 @@ class Run:
     @cached_property
     @speak_python
     def view(self) -> RunView:
-        """The content of the report: the run is read, and its decision is made, when this is first asked for."""
+        """The content of the report: the run is read, and its decision is made,
+        when this is first asked for.
+        """
         from advisor.reporting import load_view
 
         return load_view(RunFolder.open(self.path))
@@ -100,7 +102,9 @@ class Run:
 
     @property
     def pick(self) -> Evaluation | None:
-        """The recommended evaluation; the one closest to the limits if nothing meets the budget."""
+        """The recommended evaluation; the one closest to the limits if nothing meets the
+        budget.
+        """
         return self.decision.pick
 
     @property
@@ -112,8 +116,9 @@ class Run:
     def to_frame(self) -> pd.DataFrame:
         """Return every evaluation as a row of a table.
 
-        The unit is in the name of a column: ``latency_p90_ms``, ``size_bytes``, ``top1_percent``. Texts have the type
-        ``str``, numbers ``float64``, whole numbers ``Int64`` and true or false ``boolean``; see ``docs/report.md``.
+        The unit is in the name of a column: ``latency_p90_ms``, ``size_bytes``, ``top1_percent``.
+        Texts have the type ``str``, numbers ``float64``, whole numbers ``Int64`` and true or false
+        ``boolean``; see ``docs/report.md``.
         """
         from advisor.reporting import evaluations_frame
 
@@ -134,9 +139,11 @@ class Run:
 
 @takes_options(SearchOptions)
 def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[SearchOptions]) -> Run:
-    """Find the model to ship: evaluate candidates under a budget and recommend one with its reasons.
+    """Find the model to ship: evaluate candidates under a budget
+    and recommend one with its reasons.
 
-    Every option is optional, and a list where the command line repeats it. Precedence: argument, request file, default.
+    Every option is optional, and a list where the command line repeats it. Precedence:
+    argument, request file, default.
 
     ::
 
@@ -146,8 +153,8 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
 
     Args:
         verbose: show the output of the libraries instead of writing it to ``log.txt``.
-        quiet: show no progress. Without it, a notebook shows a cell with a bar, the answer so far and a plot; standard
-            error gets a bar otherwise, or lines if it is not a terminal.
+        quiet: show no progress. Without it, a notebook shows a cell with a bar, the answer so far
+            and a plot; standard error gets a bar otherwise, or lines if it is not a terminal.
 
     Raises:
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
@@ -168,9 +175,11 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     resume = options.get("resume")
     folder = None if resume is None else Path(resume)
     with Progress(None if quiet else shown or make_display(), answer) as progress:
-        # The other imports take a second of the processor: first the user sees that the search begins.
+        # The other imports take a second of the processor:
+        # first the user sees that the search begins.
         progress.say(STARTING)
-        with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
+        # Its progress bar misses widgets in a notebook, and is not used.
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "IProgress not found")
             import_module("optuna")
         from advisor.engine import diagnose_run, run_search
@@ -186,7 +195,8 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         run = Run(outcome.run.path, stop.interrupted)
         if stop.early:
             run = replace(run, stopped=stop.text, stop_reason=stop.reason)
-        # Answers so far were shown until here. Reading the run makes the last decision, over all evaluations.
+        # Answers so far were shown until here.
+        # Reading the run makes the last decision, over all evaluations.
         view = run.view
         write_own(outcome.run, view)
         if shown is not None:
@@ -195,7 +205,9 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
 
 
 def _answer_so_far(show: Callable[[RunView], str] | None, run: RunFolder) -> str:
-    """Write the reports of a search that goes on, and return its answer in a line; ``show`` shows it in a notebook."""
+    """Write the reports of a search that goes on, and return its answer in a line;
+    ``show`` shows it in a notebook.
+    """
     from advisor.reporting import load_view, so_far, write_all
 
     view = load_view(run, running=True)
@@ -204,7 +216,8 @@ def _answer_so_far(show: Callable[[RunView], str] | None, run: RunFolder) -> str
 
 
 def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Draw the images of a demonstration, and return the options of its search: those given, else its own.
+    """Draw the images of a demonstration, and return the options of its search:
+    those given, else its own.
 
     Raises UsageError: an option names other images, or the folder cannot be written.
     """
@@ -226,7 +239,8 @@ def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def choose_demo_limit(drawing_s: float, drawing_cpu_s: float) -> str:
-    """Return the time limit of a demonstration: ``1min45s`` for a whole core, more if drawing its images got less.
+    """Return the time limit of a demonstration:
+    ``1min45s`` for a whole core, more if drawing its images got less.
 
     Args:
         drawing_s: seconds by the clock that the images took.
@@ -238,7 +252,8 @@ def choose_demo_limit(drawing_s: float, drawing_cpu_s: float) -> str:
 
 @takes_options(PlanOptions)
 def plan(**options: Unpack[PlanOptions]) -> PlanView:
-    """Return what a search with the same options would do and cost. Nothing is spent, no connection is opened.
+    """Return what a search with the same options would do and cost.
+    Nothing is spent, no connection is opened.
 
     ::
 
@@ -256,7 +271,9 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
 
 
 def _request(given: Mapping[str, Any]) -> Request:
-    """Return the request of a new run, or of one that continues; a ``UsageError`` as of :func:`search`."""
+    """Return the request of a new run, or of one that continues;
+    a ``UsageError`` as of :func:`search`.
+    """
     from advisor.engine import resolve, resume_request, with_files
 
     options = {}
@@ -269,7 +286,9 @@ def _request(given: Mapping[str, Any]) -> Request:
     if resume is not None:
         return resume_request(Path(resume), options, file, extend)
     if extend is not None:
-        raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
+        raise UsageError(
+            "--extend continues a run, and --resume names none", "add --resume runs/latest"
+        )
     asked = with_files(resolve(options, file))
     if asked.question.fleet:
         # A fleet that cannot be read is an error before anything is spent.

@@ -1,7 +1,8 @@
 """Let a model grow: learn from more images, and say whether the new file should ship.
 
-Read :func:`update` first. :func:`.merge_images` adds the new images to those of the run, each in one part.
-:func:`compare_answers` decides by what both files answer to the old hold-out and to a new one.
+Read :func:`update` first. :func:`.merge_images` adds the new images to those of the run, each in
+one part. :func:`compare_answers` decides by what both files answer to the old hold-out and to a
+new one.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class WorseClass(Written):
 
 @dataclass(frozen=True)
 class Update(Written):
-    """The answer to whether a file that learnt from more images should take the place of the earlier one.
+    """The answer to whether a file that learnt from more images should take the place
+    of the earlier one.
 
     Attributes:
         parent: the earlier run.
@@ -105,7 +107,8 @@ class Update(Written):
         new: both files on new images that neither learnt from; None without such images.
         added: new images that were learnt from.
         known: new files that the run had already.
-        returned: new files that show the same as an image of the old hold-out, and were not learnt from.
+        returned: new files that show the same as an image of the old hold-out, and were not learnt
+            from.
         corrected: images of the run with a corrected label.
         new_classes: classes that the earlier file does not know.
         worse: classes that got worse on the old hold-out.
@@ -132,25 +135,34 @@ class Update(Written):
         """The answer in lines of text."""
         from advisor.reporting import make_typed_path
 
-        lines = [self.reason, f"right on the old hold-out: {self.old.before:.1f} %, then {self.old.after:.1f} %"]
+        lines = [
+            self.reason,
+            f"right on the old hold-out: {self.old.before:.1f} %, then {self.old.after:.1f} %",
+        ]
         if self.new is not None:
-            lines.append(f"right on new images: {self.new.before:.1f} %, then {self.new.after:.1f} %")
+            lines.append(
+                f"right on new images: {self.new.before:.1f} %, then {self.new.after:.1f} %"
+            )
         lines.append(_count_images(self))
         if self.new_classes:
             lines.append(f"new classes: {', '.join(self.new_classes)}")
         for row in self.worse:
             lines.append(
-                f"class '{row.label}' got worse on the old hold-out: {row.before}, then {row.after} of {row.images} "
-                f"right, such as {row.examples[0]}"
+                f"class '{row.label}' got worse on the old hold-out: {row.before}, then"
+                f" {row.after} of {row.images} right, such as {row.examples[0]}"
             )
         # A file that should not ship needs no command: the earlier one stays.
         run = shlex.quote(make_typed_path(Path(self.run)))
-        lines.append(f"next: advisor export {run} --to bundle" if self.ship else f"the new run: {run}")
+        lines.append(
+            f"next: advisor export {run} --to bundle" if self.ship else f"the new run: {run}"
+        )
         return tuple(lines)
 
 
 def _count_images(update: Update) -> str:
-    """Return how many new images were learnt from, and what became of the others, as a sentence."""
+    """Return how many new images were learnt from, and what became of the others, as a
+    sentence.
+    """
     parts = [f"learnt from {plural(update.added, 'new image')}"]
     if update.returned:
         same = "show the same as images of the old hold-out and were left out"
@@ -173,10 +185,11 @@ def update(
     out: str | Path | None = None,
     quiet: bool = False,
 ) -> Update:
-    """Learn from more images, and say whether the new file should take the place of the earlier one.
+    """Learn from more images, and say whether the new file should take the place
+    of the earlier one.
 
-    The card, the training and the compression of the pick are used again. Both files are judged on the old hold-out and
-    on new images that neither learnt from.
+    The card, the training and the compression of the pick are used again. Both files are judged on
+    the old hold-out and on new images that neither learnt from.
 
     ::
 
@@ -186,14 +199,17 @@ def update(
 
     Args:
         run: folder of the earlier run.
-        data: folder or manifest of labelled images: new ones of old classes, new classes, or corrected labels.
-        search_again: ask the question of the run again, with all its candidates, in place of the pick alone.
+        data: folder or manifest of labelled images: new ones of old classes, new classes, or
+            corrected labels.
+        search_again: ask the question of the run again, with all its candidates, in place of the
+            pick alone.
         time_limit: most time of the search, such as ``"3min"``; None for that of the run.
         out: folder of the new run; None for the folder of the earlier one.
         quiet: show no progress.
 
     Raises:
-        UsageError: the run has no pick or no classes, its images are gone, or the new ones hold nothing new.
+        UsageError: the run has no pick or no classes, its images are gone, or the new ones hold
+            nothing new.
         StageError: no file was made, or a file cannot run.
     """
     from advisor.engine import load_run
@@ -203,14 +219,22 @@ def update(
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
     _refuse_early(folder, time_limit, None if search_again else pick)
     merged = merge_images(earlier, Path(data))
-    # In the folder of the runs, where it stays: the request of the new run names it, and --resume reads it.
-    manifest = write_merged(merged, _find_free_name(folder, f"{earlier.name}-and-{Path(data).stem}"))
+    # In the folder of the runs, where it stays:
+    # the request of the new run names it, and --resume reads it.
+    manifest = write_merged(
+        merged, _find_free_name(folder, f"{earlier.name}-and-{Path(data).stem}")
+    )
     asked = _repeat_question(earlier, pick.configuration, search_again)
-    asked |= {"data": str(manifest), "out": str(folder), "time_limit": time_limit or asked.get("time_limit")}
+    asked |= {
+        "data": str(manifest),
+        "out": str(folder),
+        "time_limit": time_limit or asked.get("time_limit"),
+    }
     shipped = (folder / "latest").resolve()
     later = _search_merged(manifest, asked, quiet)
     grown = RunFolder.open(Path(later.path))
-    # A budget that nothing meets still has a closest file as the pick, so None means that no file was made.
+    # A budget that nothing meets still has a closest file as the pick,
+    # so None means that no file was made.
     if later.decision.pick is None:
         grown.give_latest_back(shipped)
         raise NoNewFile(
@@ -226,7 +250,9 @@ def update(
 
 
 def _refuse_early(folder: Path, time_limit: str | None, repeated: Evaluation | None) -> None:
-    """Refuse what cannot be served before the images are read and compared, which takes minutes."""
+    """Refuse what cannot be served before the images are read and compared, which takes
+    minutes.
+    """
     RunFolder.require_parent(folder)
     if time_limit is not None:
         units.parse_seconds(time_limit, "--time-limit")
@@ -235,7 +261,9 @@ def _refuse_early(folder: Path, time_limit: str | None, repeated: Evaluation | N
 
 
 def _find_free_name(folder: Path, stem: str) -> Path:
-    """Return a path for a manifest that no file has: an earlier update of the same run may still be continued."""
+    """Return a path for a manifest that no file has:
+    an earlier update of the same run may still be continued.
+    """
     path = folder / f"{stem}.csv"
     number = 1
     while path.exists():
@@ -263,8 +291,12 @@ def _list_requests(folder: Path) -> set[Path]:
     return set(folder.glob("*/request.yaml"))
 
 
-def _repeat_question(earlier: LoadedRun, configuration: Configuration, with_all: bool) -> dict[str, Any]:
-    """Return the options of the earlier search ``with_all`` its candidates, or with those of one configuration."""
+def _repeat_question(
+    earlier: LoadedRun, configuration: Configuration, with_all: bool
+) -> dict[str, Any]:
+    """Return the options of the earlier search ``with_all`` its candidates,
+    or with those of one configuration.
+    """
     asked: dict[str, Any] = {}
     for name, value in earlier.request.written.items():
         if name not in NOT_ASKED:
@@ -277,23 +309,30 @@ def _repeat_question(earlier: LoadedRun, configuration: Configuration, with_all:
 
 
 def _require_pick(earlier: LoadedRun, typed: str) -> Evaluation:
-    """Return the pick of a run, which is ``typed`` in commands; refuse one without classes, or without a file."""
+    """Return the pick of a run, which is ``typed`` in commands;
+    refuse one without classes, or without a file.
+    """
     task = earlier.question.of_task
     pick = earlier.decision.pick
     if not task.labelled:
         raise UsageError(
-            f"'{earlier.name}' is a run of --task {task.name}, and update needs images with one class each",
-            f"search again with all images: advisor search --request {typed}/request.yaml --data ALL_IMAGES",
+            f"'{earlier.name}' is a run of --task {task.name}, and update needs images with one"
+            " class each",
+            f"search again with all images: advisor search --request {typed}/request.yaml --data"
+            " ALL_IMAGES",
         )
     if pick is None or not pick.artefact:
         raise UsageError(
-            f"'{earlier.name}' has no file that could be compared", f"continue it: advisor search --resume {typed}"
+            f"'{earlier.name}' has no file that could be compared",
+            f"continue it: advisor search --resume {typed}",
         )
     return pick
 
 
 def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
-    """Return which file should ship, by the answers of both to the old hold-out and to the new one."""
+    """Return which file should ship,
+    by the answers of both to the old hold-out and to the new one.
+    """
     from advisor.exporting import predict
 
     old = merged.list_holdout(new=False)
@@ -308,12 +347,15 @@ def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
     return compare_answers(earlier.name, str(run), merged, *answers)
 
 
-def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequence[str], after: Sequence[str]) -> Update:
+def compare_answers(
+    parent: str, run: str, merged: MergedImages, before: Sequence[str], after: Sequence[str]
+) -> Update:
     """Return which file should ship.
 
-    The new file ships if it is right more often on all images than chance allows, and the old hold-out does not show a
-    loss: 95 % intervals of paired answers, see :func:`_judge`. Few images may judge a class that the earlier file does
-    not know. There, it ships too if it recognises more of the class than a guess would, and loses nothing in sum.
+    The new file ships if it is right more often on all images than chance allows, and the old
+    hold-out does not show a loss: 95 % intervals of paired answers, see :func:`_judge`. Few images
+    may judge a class that the earlier file does not know. There, it ships too if it recognises
+    more of the class than a guess would, and loses nothing in sum.
 
     Args:
         parent: name of the earlier run.
@@ -346,7 +388,9 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
         gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, "
     unchanged = f"{on_old.sentence} on the {on_old.images} of the old hold-out"
     if loses:
-        reason = f"keep the old file: the new one loses on what was learnt before: {gained}{unchanged}"
+        reason = (
+            f"keep the old file: the new one loses on what was learnt before: {gained}{unchanged}"
+        )
     elif ship:
         reason = f"ship the new file: {gained}{unchanged}, which shows no loss"
     else:
@@ -369,11 +413,13 @@ def compare_answers(parent: str, run: str, merged: MergedImages, before: Sequenc
 
 
 def _judge(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
-    """Return what two files reach on the same images, with the exact 95 % interval of their difference.
+    """Return what two files reach on the same images,
+    with the exact 95 % interval of their difference.
 
-    Images on which both are right or both are wrong say nothing. Of the others, the share that the new file has right
-    is compared with one half by the exact interval of a binomial share (C. Clopper and E. Pearson, Biometrika 26, 1934;
-    the test is McNemar's, Psychometrika 12, 1947). A bootstrap is too sure where few images differ.
+    Images on which both are right or both are wrong say nothing. Of the others, the share that the
+    new file has right is compared with one half by the exact interval of a binomial share (C.
+    Clopper and E. Pearson, Biometrika 26, 1934; the test is McNemar's, Psychometrika 12, 1947). A
+    bootstrap is too sure where few images differ.
     """
     from scipy.special import betaincinv
 
@@ -400,7 +446,9 @@ def _judge(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
 
 
 def _beats_guess(right: Sequence[bool], classes: int) -> bool:
-    """Return whether so many right answers are more than a guess among the classes gives, with 97.5 % certainty."""
+    """Return whether so many right answers are more than a guess among the classes gives,
+    with 97.5 % certainty.
+    """
     from scipy.special import betaincinv
 
     if not any(right):
@@ -409,8 +457,12 @@ def _beats_guess(right: Sequence[bool], classes: int) -> bool:
     return least > 1 / classes
 
 
-def _list_worse(images: Sequence[GrownImage], before: Sequence[str], after: Sequence[str]) -> tuple[WorseClass, ...]:
-    """Return the classes of which the new file recognises fewer images, those with the largest loss first."""
+def _list_worse(
+    images: Sequence[GrownImage], before: Sequence[str], after: Sequence[str]
+) -> tuple[WorseClass, ...]:
+    """Return the classes of which the new file recognises fewer images,
+    those with the largest loss first.
+    """
     worse = []
     for label in sorted({image.label for image in images}):
         places = [place for place, image in enumerate(images) if image.label == label]
@@ -422,5 +474,7 @@ def _list_worse(images: Sequence[GrownImage], before: Sequence[str], after: Sequ
             for place in places:
                 if before[place] == label != after[place]:
                     lost.append(str(images[place].path))
-            worse.append(WorseClass(label, count_before, count_after, len(places), tuple(lost[:SHOWN])))
+            worse.append(
+                WorseClass(label, count_before, count_after, len(places), tuple(lost[:SHOWN]))
+            )
     return tuple(sorted(worse, key=lambda row: row.after - row.before))

@@ -7,10 +7,10 @@
         if row.card.family == "mobilenet_v2" and row.card.macs < 300e6:
             print(row.card.name, row.top1, row.here)
 
-``list_cards``, ``show``, ``fetch``, ``check``, ``add`` and ``to_frame`` are public functions; the other names are for
-other rooms. Read ``_cards.py`` first (a card as a value), then ``_catalogue.py`` (find and read cards),
-``_weights/fetching.py`` and ``_convert.py`` (a card becomes a float file). ``_user_models/`` makes cards of users'
-models.
+``list_cards``, ``show``, ``fetch``, ``check``, ``add`` and ``to_frame`` are public functions; the
+other names are for other rooms. Read ``_cards.py`` first (a card as a value), then
+``_catalogue.py`` (find and read cards), ``_weights/fetching.py`` and ``_convert.py`` (a card
+becomes a float file). ``_user_models/`` makes cards of users' models.
 """
 
 from typing import TYPE_CHECKING
@@ -35,7 +35,12 @@ if TYPE_CHECKING:
     from advisor.catalog._public import add, check, fetch, list_cards, show, to_frame
     from advisor.catalog._user_models import classifier
     from advisor.catalog._user_models.classifier import run
-    from advisor.catalog._user_models.import_model import SUFFIX, ImportedModel, make_shipped_card, warn_of_scale
+    from advisor.catalog._user_models.import_model import (
+        SUFFIX,
+        ImportedModel,
+        make_shipped_card,
+        warn_of_scale,
+    )
     from advisor.catalog._user_models.master import (
         ModelFacts,
         OwnFiles,

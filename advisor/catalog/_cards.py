@@ -1,4 +1,6 @@
-"""Define model cards: what a candidate is, what was published about it, and where its weights are."""
+"""Define model cards: what a candidate is, what was published about it, and where its weights
+are.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,14 @@ from advisor.downloads import WeightSource
 Scalar = bool | int | float | str
 
 GRAPH_FILE = "graph_file"
-"""Architecture of a card whose graph is a file in ``catalogs/graphs``: its arguments are ``file`` and ``sha256``."""
+"""Architecture of a card whose graph is a file in ``catalogs/graphs``:
+its arguments are ``file`` and ``sha256``.
+"""
 
 FORMAT_PACKAGES = MappingProxyType({"keras_h5": ("h5py", "train")})
-"""Formats of weights that a package outside of the light install reads: the package, and the extra that brings it."""
+"""Formats of weights that a package outside of the light install reads:
+the package, and the extra that brings it.
+"""
 
 OWN_FILES: Mapping[str, TaskFacts] = MappingProxyType(
     {
@@ -31,14 +37,19 @@ OWN_FILES: Mapping[str, TaskFacts] = MappingProxyType(
 WHOLE_NETWORKS: Mapping[str, TaskFacts] = MappingProxyType(
     {task.whole_networks: task for task in TASKS.values() if task.whole_networks}
 )
-"""The tasks of networks that learnt a whole task on other images, by the architecture in their cards."""
+"""The tasks of networks that learnt a whole task on other images,
+by the architecture in their cards.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """Conversion of RGB values 0..255 to the model's input: ``(value - mean) / std``, channel by channel."""
+    """Conversion of RGB values 0..255 to the model's input:
+    ``(value - mean) / std``, channel by channel.
+    """
 
-    mean: tuple[float, float, float]  #: value that is subtracted from red, green and blue, 0 to 255
+    #: value that is subtracted from red, green and blue, 0 to 255
+    mean: tuple[float, float, float]
     std: tuple[float, float, float]  #: value that the difference is divided by
 
 
@@ -46,26 +57,32 @@ class Preprocessing:
 class Published:
     """The figures that one source publishes."""
 
-    #: form of the file; ``int8_qat`` where the figure belongs to weights from quantization-aware training, which
-    #: quantizing the float weights does not reach.
+    #: form of the file; ``int8_qat`` where the figure belongs to weights from quantization-aware
+    #: training, which quantizing the float weights does not reach.
     precision: str
     source: str  #: where the figures are from
-    top1: float | None = None  #: share in % of the ImageNet validation set whose first answer is right
+    #: share in % of the ImageNet validation set whose first answer is right
+    top1: float | None = None
     top5: float | None = None  #: share in % with the right answer among the first five
-    map: float | None = None  #: COCO's mean average precision in % on its validation images of 2017
-    params: int | None = None  #: number of parameters as the source rounds it; the card's own is exact
+    #: COCO's mean average precision in % on its validation images of 2017
+    map: float | None = None
+    #: number of parameters as the source rounds it; the card's own is exact
+    params: int | None = None
     macs: int | None = None  #: number of multiply-accumulates for one image, likewise
     note: str = ""  #: why a figure differs from those of the card
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The conversion of a user's model of another framework to the card's ``.tflite``, and its agreement."""
+    """The conversion of a user's model of another framework to the card's ``.tflite``,
+    and its agreement.
+    """
 
     converter: str  #: the converter and its version, such as ``onnx2tf 2.6.9``
     runtime: str  #: the runtime of the original, such as ``onnxruntime 1.31.1``
     images: int  #: number of images that both ran
-    difference: float  #: the largest difference of a score, relative to the largest score of the image
+    #: the largest difference of a score, relative to the largest score of the image
+    difference: float
     agreement: float  #: share of the images with the same class on top, 0 to 1
     transposes: int = 0  #: number of transposes that the conversion left in the graph
     transposed: float = 0.0  #: their share in the values that operators read and write, 0 to 1
@@ -73,12 +90,15 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class GraphReference:
-    """A graph file of ``catalogs/graphs``, which becomes the card's float file without TensorFlow."""
+    """A graph file of ``catalogs/graphs``, which becomes the card's float file without
+    TensorFlow.
+    """
 
     file: str  #: its name
     side: int  #: side of its input in pixels; at another side, the card has no graph file
     sha256: str  #: its hash: 64 hexadecimal digits
-    #: the largest difference of an answer from the file that TensorFlow converts, relative to the largest answer.
+    #: the largest difference of an answer from the file that TensorFlow converts,
+    #: relative to the largest answer.
     difference: float = 0.0
 
 
@@ -90,7 +110,9 @@ class Card:
     family: str  #: family of networks
     input_size: int  #: side of the square input in pixels
     preprocessing: Preprocessing  #: how an image becomes the input
-    params: int  #: number of trained values of the graph as built; BatchNorm's moving statistics are not among them
+    #: number of trained values of the graph as built;
+    #: BatchNorm's moving statistics are not among them.
+    params: int
     macs: int  #: number of multiply-accumulates of its convolutions and dense layers for one image
     licence: str  #: SPDX identifier, or other words
     paper: str  #: where the network is described
@@ -102,7 +124,8 @@ class Card:
     published: tuple[Published, ...] = ()  #: figures that sources publish
     weights: tuple[WeightSource, ...] = ()  #: places of the weights, the preferred one first
     note: str = ""  #: what is to know of the card
-    conversion: Conversion | None = None  #: how it was made from a model of another framework, None if it was not
+    #: how it was made from a model of another framework, None if it was not
+    conversion: Conversion | None = None
     graph: GraphReference | None = None  #: the graph as a file, None if only Keras builds it
 
     @property
@@ -112,12 +135,16 @@ class Card:
 
     @property
     def whole(self) -> bool:
-        """True if the network learnt a whole task on other images, as a detector with its neck and its head."""
+        """True if the network learnt a whole task on other images,
+        as a detector with its neck and its head.
+        """
         return self.architecture in WHOLE_NETWORKS
 
     @property
     def by_file(self) -> bool:
-        """True if no Keras graph is built for the card: its graph is a file, of the catalogue or the user's own."""
+        """True if no Keras graph is built for the card:
+        its graph is a file, of the catalogue or the user's own.
+        """
         return self.own_file or self.whole or self.architecture == GRAPH_FILE
 
     @property
@@ -137,19 +164,27 @@ class Card:
 
     @property
     def task(self) -> str:
-        """The only task of a user's own file or a whole network; empty for a card that is trained for any task."""
+        """The only task of a user's own file or a whole network;
+        empty for a card that is trained for any task.
+        """
         task = OWN_FILES.get(self.architecture) or WHOLE_NETWORKS.get(self.architecture)
         return task.name if task else ""
 
     @property
     def is_finished(self) -> bool:
-        """True for a user's own detector or finished file: its training is over, so it is judged and never trained."""
+        """True for a user's own detector or finished file:
+        its training is over, so it is judged and never trained.
+        """
         own_cards = self._own_cards
-        return own_cards is not None and (not own_cards.trained or self.architecture == own_cards.finished)
+        return own_cards is not None and (
+            not own_cards.trained or self.architecture == own_cards.finished
+        )
 
     @property
     def form(self) -> str:
-        """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
+        """The only form of a user's file that is not compressed, such as ``int8``;
+        empty for every other card.
+        """
         own_cards = self._own_cards
         finished = own_cards is not None and self.architecture == own_cards.finished
         return str(self.keywords.get("form", "float32")) if finished else ""
@@ -172,18 +207,24 @@ class Card:
         return None
 
     def at(self, side: int) -> Card:
-        """Return the card with another side of the input, in pixels: the weights of convolutions fit every size.
+        """Return the card with another side of the input, in pixels:
+        the weights of convolutions fit every size.
 
         A graph that is a file alone keeps its side.
         """
         if self.by_file:
             return self
-        # Layers cost in proportion to their pixels; the dense layer at the end does not, and is a small part.
-        return replace(self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2))
+        # Layers cost in proportion to their pixels;
+        # the dense layer at the end does not, and is a small part.
+        return replace(
+            self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2)
+        )
 
 
 def missing_reader(format_name: str) -> tuple[str, str]:
-    """Return what this installation lacks to read a format of weights, and how to install it; empty if nothing."""
+    """Return what this installation lacks to read a format of weights, and how to install it;
+    empty if nothing.
+    """
     package, extra = FORMAT_PACKAGES.get(format_name, ("", ""))
     if not package or find_spec(package) is not None:
         return ("", "")

@@ -1,8 +1,10 @@
-"""Find catalogue files, read their cards, look cards up by name, family or glob, and name the labels of a card.
+"""Find catalogue files, read their cards, look cards up by name, family or glob,
+and name the labels of a card.
 
-Validated cards are kept as JSON in the cache folder; a large catalogue then opens many times faster. What is kept
-belongs to the exact text of a file and to the exact code that read it. Anything that does not fit, damaged files too,
-is ignored and written again; this cannot fail a command.
+Validated cards are kept as JSON in the cache folder; a large catalogue then opens many times
+faster. What is kept belongs to the exact text of a file and to the exact code that read it.
+Anything that does not fit, damaged files too, is ignored and written again; this cannot fail a
+command.
 """
 
 import hashlib
@@ -39,11 +41,18 @@ _log = logging.getLogger(__name__)
 _FOLDER = "catalogues"
 _MOST_FILES = 64
 # The code that makes cards of a text: kept cards of another version do not count.
-_READERS = ("_cards.py", "../downloads/_files.py", "_catalogue.py", "_schema.py", "../store/_yamlfile.py")
+_READERS = (
+    "_cards.py",
+    "../downloads/_files.py",
+    "_catalogue.py",
+    "_schema.py",
+    "../store/_yamlfile.py",
+)
 _LIST_HINT = "`advisor catalog list` shows every card"
 
 _NEW_FILE = """\
-# Your own model cards: `advisor search` and `advisor catalog` read this file beside the shipped ones.
+# Your own model cards: `advisor search` and `advisor catalog` read this file beside those that
+# are shipped.
 family: own
 paper: not stated
 licence: not stated
@@ -60,7 +69,9 @@ def list_shipped_files() -> tuple[Path, ...]:
 
 
 def config_root() -> Path:
-    """Return the user's folder of settings: ``$ADVISOR_CONFIG_DIR``, or where the platform keeps them."""
+    """Return the user's folder of settings:
+    ``$ADVISOR_CONFIG_DIR``, or where the platform keeps them.
+    """
     chosen = os.environ.get("ADVISOR_CONFIG_DIR")
     if not chosen:
         return user_config_path("advisor")
@@ -73,7 +84,8 @@ def user_catalogue_file() -> Path:
 
 
 def with_card(file: Path, entry: Mapping[str, Any]) -> str:
-    """Return the text of the catalogue ``file`` (a new one where there is none) with ``entry`` as its last card.
+    """Return the text of the catalogue ``file`` (a new one where there is none)
+    with ``entry`` as its last card.
 
     Comments and the order of keys stay as they are.
     """
@@ -97,9 +109,15 @@ def _find_column(file: Path) -> int:
     root = read_yaml(file).root
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     key, cards = pairs[-1] if pairs else (None, None)
-    if key is None or key.value != "cards" or not isinstance(cards, yaml.SequenceNode) or cards.flow_style:
+    if (
+        key is None
+        or key.value != "cards"
+        or not isinstance(cards, yaml.SequenceNode)
+        or cards.flow_style
+    ):
         raise UsageError(
-            f"{file}: a card can be added where 'cards' is the last key, with a dash before each card",
+            f"{file}: a card can be added where 'cards' is the last key, with a dash before each"
+            " card",
             "move 'cards' to the end, or name another file with --into",
         )
     return int(cards.start_mark.column)
@@ -123,8 +141,8 @@ def read_catalogue_file(
 ) -> CardFile:
     """Return the cards of one file; names may repeat, also those of other files.
 
-    ``wrong`` receives the errors of single cards, which are skipped; without it the first error is raised. ``tell`` is
-    called with a line before a large file is read for the first time.
+    ``wrong`` receives the errors of single cards, which are skipped; without it the first error is
+    raised. ``tell`` is called with a line before a large file is read for the first time.
 
     Raises:
         UsageError: the file does not hold to the schema.
@@ -180,13 +198,19 @@ class Catalogue(Mapping[str, Card]):
         return tuple(dict.fromkeys(card.family for card in self._cards.values()))
 
     def card(self, name: str) -> Card:
-        """Return the card called ``name`` (``UsageError``: no such card; the nearest name is given)."""
+        """Return the card called ``name`` (``UsageError``: no such card; the nearest name is
+        given).
+        """
         if name not in self._cards:
-            raise UsageError(f"no model card is called '{name}'{nearest(name, self._cards)}", _LIST_HINT)
+            raise UsageError(
+                f"no model card is called '{name}'{nearest(name, self._cards)}", _LIST_HINT
+            )
         return self._cards[name]
 
     def select(self, patterns: Sequence[str]) -> tuple[Card, ...]:
-        """Return the cards that match any of ``patterns`` (a name, a family, or a glob over names), in order."""
+        """Return the cards that match any
+        of ``patterns`` (a name, a family, or a glob over names), in order.
+        """
         wanted: set[str] = set()
         for pattern in patterns:
             matching = set()
@@ -196,18 +220,26 @@ class Catalogue(Mapping[str, Card]):
             matching |= {card.name for card in self._cards.values() if card.family == pattern}
             if not matching:
                 known = (*self._cards, *self.families)
-                raise UsageError(f"no model card or family matches '{pattern}'{nearest(pattern, known)}", _LIST_HINT)
+                raise UsageError(
+                    f"no model card or family matches '{pattern}'{nearest(pattern, known)}",
+                    _LIST_HINT,
+                )
             wanted |= matching
         return tuple(card for card in self._cards.values() if card.name in wanted)
 
 
-def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | None = None) -> Catalogue:
-    """Read the shipped cards, those of the user's own catalogue, and those of ``extra`` catalogue files.
+def load_catalogue(
+    extra: Sequence[Path] = (), tell: Callable[[str], None] | None = None
+) -> Catalogue:
+    """Read the shipped cards, those of the user's own catalogue,
+    and those of ``extra`` catalogue files.
 
-    ``tell`` is called with a line about a large file that is read for the first time, which takes seconds.
+    ``tell`` is called with a line about a large file that is read for the first time,
+    which takes seconds.
 
     Raises:
-        UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
+        UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a
+            name used twice.
     """
     files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
     for error in find_repeated_names(files):
@@ -235,13 +267,15 @@ def find_repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
             if (first_file, first_position) != (file, position):
                 taken_at = first_file.place(first_position)
                 yield UsageError(
-                    f"{file.place(position)}: the name '{card.name}' is already taken ({taken_at})",
+                    f"{file.place(position)}: the name '{card.name}' is already taken"
+                    f" ({taken_at})",
                     "give the card a name of its own",
                 )
 
 
 def read_published_labels(card: Card) -> tuple[str, ...]:
-    """Return the card's class names in label order: ImageNet's, after ``background`` where the card counts one.
+    """Return the card's class names in label order:
+    ImageNet's, after ``background`` where the card counts one.
 
     A card of a user's own file has the names that are written in that file.
     """
@@ -255,17 +289,25 @@ def read_published_labels(card: Card) -> tuple[str, ...]:
         metadata = read_metadata(file.read_bytes(), str(file))
         labels = metadata.labels if metadata else ()
     if len(labels) != card.classes:
-        raise StageError(f"{card.name} has {card.classes} classes, and {len(labels)} names of classes are known")
+        raise StageError(
+            f"{card.name} has {card.classes} classes, and {len(labels)} names of classes are known"
+        )
     return labels
 
 
 def imagenet_labels() -> tuple[str, ...]:
     """Return the names of ImageNet's thousand classes, in the order of their synsets."""
-    return tuple((shipped_folder("catalogs") / "labels" / "imagenet_1000.txt").read_text(encoding="utf-8").splitlines())
+    return tuple(
+        (shipped_folder("catalogs") / "labels" / "imagenet_1000.txt")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
 
 
 def recall_cards(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:
-    """Return the cards of the file ``path`` that holds ``text``, and their indices in it, if they were read before."""
+    """Return the cards of the file ``path`` that holds ``text``, and their indices in it,
+    if they were read before.
+    """
     try:
         stored = read_text(_place(path))
         # A digest beside the key: a process that ends while it writes may leave half a body.
@@ -307,7 +349,9 @@ def _key(path: Path, text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _hash_readers() -> str:
-    """Return a hash of what the reading depends on beside the file: its code, and the names of architectures."""
+    """Return a hash of what the reading depends on beside the file:
+    its code, and the names of architectures.
+    """
     code = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in _READERS]
     return _digest("\0".join([*code, *architectures.NAMES]))
 

@@ -1,4 +1,6 @@
-"""Check every card against its schema, its hashes and published figures; with ``--build``, against its Keras graph."""
+"""Check every card against its schema, its hashes and published figures;
+with ``--build``, against its Keras graph.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +10,12 @@ from math import prod
 from pathlib import Path
 
 from advisor.catalog._cards import GRAPH_FILE, Card, Published
-from advisor.catalog._catalogue import CardFile, catalogue_paths, find_repeated_names, read_catalogue_file
+from advisor.catalog._catalogue import (
+    CardFile,
+    catalogue_paths,
+    find_repeated_names,
+    read_catalogue_file,
+)
 from advisor.core import AdvisorError, StageError, UsageError, nearest, require_training
 from advisor.downloads import Cache, FetchOptions, WeightSource
 from advisor.isolation import CallLimits, ChildPool
@@ -20,7 +27,10 @@ CHILDREN = 2
 # A note explains a difference where it speaks of what is counted.
 _EXPLAINS = {"MACs": ("mac", "flop"), "parameters": ("param", "value", "statistic", "gamma")}
 _LIMITS = CallLimits(seconds=600, memory_bytes=4_000_000_000)
-_DAMAGED = "the cache holds another file than its hash says; it is not used: `advisor catalog fetch` gets it anew"
+_DAMAGED = (
+    "the cache holds another file than its hash says; it is not used: `advisor catalog fetch` gets"
+    " it anew"
+)
 
 
 class FindingLevel(StrEnum):
@@ -48,7 +58,8 @@ class Verified:
     strong: int  #: sources whose file or archive is known by SHA-256 or SHA-384
     weak: int  #: sources known by an MD5 or the first digits of a hash
     unknown: int  #: sources without a hash, which are never downloaded
-    sourceless: tuple[str, ...]  #: cards without any source, whose weights only a file of the user's own can be
+    #: cards without any source, whose weights only a file of the user's own can be
+    sourceless: tuple[str, ...]
     hashed: tuple[str, ...]  #: cards whose file in the cache was hashed and is the one on the card
     damaged: tuple[str, ...]  #: cards whose file in the cache is another one
 
@@ -70,7 +81,9 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The trained values of a graph, the same with BatchNorm's moving statistics (as some sources count), and MACs."""
+    """The trained values of a graph,
+    the same with BatchNorm's moving statistics (as some sources count), and MACs.
+    """
 
     params: int
     values: int
@@ -82,9 +95,9 @@ def check_catalogue(
 ) -> Checked:
     """Check every card of the shipped catalogue, the user's own and the ``extra`` files.
 
-    ``build`` also builds every card's Keras graph, in child processes, and counts it, in seconds a card. No graph is
-    built if a file cannot be read or has a mistake: the check would have to be made again. ``built`` is
-    called with the name of each card whose graph was built.
+    ``build`` also builds every card's Keras graph, in child processes, and counts it, in seconds a
+    card. No graph is built if a file cannot be read or has a mistake: the check would have to be
+    made again. ``built`` is called with the name of each card whose graph was built.
     """
     if build:
         require_training("--build")
@@ -105,13 +118,18 @@ def check_catalogue(
         for level, text in _check_card(card, counts.get(card.name)):
             findings.append(CatalogueFinding(level, places[card.name], card.name, text))
     verified = count_verified(tuple(cards.values()))
-    findings += [CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED) for name in verified.damaged]
+    findings += [
+        CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED)
+        for name in verified.damaged
+    ]
     errors_first = tuple(sorted(findings, key=lambda finding: finding.level is FindingLevel.NOTE))
     return Checked(len(cards), errors_first, verified, len(counts))
 
 
 def count_graph(card: Card) -> Counts:
-    """Build the card's graph and count it (a user's own file is read instead); runs in a child process."""
+    """Build the card's graph and count it (a user's own file is read instead);
+    runs in a child process.
+    """
     if card.own_file:
         from advisor.catalog._weights.fetching import fetch_weights
         from advisor.tflite import count, read, split_postprocess
@@ -161,7 +179,9 @@ def _finding_of_error(error: UsageError) -> CatalogueFinding:
     return CatalogueFinding(FindingLevel.ERROR, place, "", text or error.message)
 
 
-def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> dict[str, Counts | AdvisorError]:
+def _count_all(
+    cards: Sequence[Card], built: Callable[[str], None] | None
+) -> dict[str, Counts | AdvisorError]:
     with ChildPool(Path("/dev/null")) as pool, ThreadPoolExecutor(CHILDREN) as callers:
 
         def count_card(card: Card) -> Counts | AdvisorError:
@@ -178,7 +198,9 @@ def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> di
         return dict(zip(names, callers.map(count_card, cards), strict=True))
 
 
-def _check_card(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tuple[FindingLevel, str]]:
+def _check_card(
+    card: Card, counts: Counts | AdvisorError | None
+) -> Iterator[tuple[FindingLevel, str]]:
     for source in card.weights:
         yield from _check_source(source)
     exact = counts if isinstance(counts, Counts) else None
@@ -188,7 +210,10 @@ def _check_card(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tu
         kind = "crashed" if isinstance(counts, StageError) else "refused"
         yield FindingLevel.ERROR, f"its graph is not built ({kind}): {counts.message}"
     if exact is not None and exact.params != card.params:
-        yield FindingLevel.ERROR, f"its graph has {exact.params} parameters, the card says {card.params}"
+        yield (
+            FindingLevel.ERROR,
+            f"its graph has {exact.params} parameters, the card says {card.params}",
+        )
     if exact is not None and abs(exact.macs - card.macs) > MACS_TOLERANCE * card.macs:
         yield FindingLevel.ERROR, f"its graph has {exact.macs} MACs, the card says {card.macs}"
 
@@ -198,11 +223,17 @@ def _check_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
         level = FindingLevel.NOTE if source.url else FindingLevel.ERROR
         yield level, "a source without a hash: never downloaded, only a copy of your own is taken"
     elif source.kind == "huggingface" and not source.file.checkable:
-        yield FindingLevel.NOTE, "a source without a hash: the hub's is checked, and kept on first use"
+        yield (
+            FindingLevel.NOTE,
+            "a source without a hash: the hub's is checked, and kept on first use",
+        )
     elif not all(member.strong or member.archive for member in source.members):
         yield (
             FindingLevel.NOTE,
-            "a source known by an MD5 or the first digits of a hash: enough against damage, not forgery",
+            (
+                "a source known by an MD5 or the first digits of a hash: enough against damage,"
+                " not forgery"
+            ),
         )
     if source.kind == "file":
         path = Path(source.file.path)
@@ -211,14 +242,22 @@ def _check_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
         elif source.file.sha256:
             sha256 = sha256_file(path)
             if sha256 != source.file.sha256:
-                yield FindingLevel.ERROR, f"its file {path} has sha256 {sha256}, expected {source.file.sha256}"
+                yield (
+                    FindingLevel.ERROR,
+                    f"its file {path} has sha256 {sha256}, expected {source.file.sha256}",
+                )
 
 
-def _check_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[FindingLevel, str]]:
+def _check_published(
+    card: Card, published: Published, counts: Counts | None
+) -> Iterator[tuple[FindingLevel, str]]:
     notes = f"{published.note} {card.note}".casefold()
     # Some sources count the moving statistics of BatchNorm, so either number may be theirs.
     params = (card.params, counts.values) if counts else (card.params,)
-    compared = (("parameters", published.params, params, 0.0), ("MACs", published.macs, (card.macs,), MACS_TOLERANCE))
+    compared = (
+        ("parameters", published.params, params, 0.0),
+        ("MACs", published.macs, (card.macs,), MACS_TOLERANCE),
+    )
     for what, theirs, ours, tolerance in compared:
         if theirs is None:
             continue
@@ -227,9 +266,15 @@ def _check_published(card: Card, published: Published, counts: Counts | None) ->
         if min(abs(count - theirs) for count in ours) <= allowed:
             continue
         if any(word in notes for word in _EXPLAINS[what]):
-            yield FindingLevel.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
+            yield (
+                FindingLevel.NOTE,
+                f"{what} that differ from the published ones, as a note on the card explains",
+            )
             continue
-        text = f"{published.source} says {theirs} {what}, the card {ours[0]} ({100 * (ours[0] / theirs - 1):+.1f} %)"
+        text = (
+            f"{published.source} says {theirs} {what}, the card {ours[0]}"
+            f" ({100 * (ours[0] / theirs - 1):+.1f} %)"
+        )
         yield FindingLevel.ERROR, f"{text}, and no note explains it"
 
 

@@ -1,4 +1,6 @@
-"""Build a card's Keras graph, and convert it to the float ``.tflite`` that all other files are made from."""
+"""Build a card's Keras graph, and convert it to the float ``.tflite``
+that all other files are made from.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,18 @@ CONVERT_VERSION = "convert-4"
 INPUT = "image"
 OUTPUTS = ("probabilities", "features")
 MAX_DIFFERENCE = 1e-3
-"""Largest difference between Keras and the converted file: of a probability, and of a feature as a share of the
-largest feature; measured ports stay below 1e-4 in both."""
+"""Largest difference between Keras and the converted file: of a probability, and of a feature as a
+share of the largest feature; measured ports stay below 1e-4 in both.
+"""
 
 
 def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
     """Build the card's ``keras.Model``.
 
-    Input ``image``: (1, S, S, 3) float32 RGB, already normalised by ``card.preprocessing``. Outputs, a dictionary:
-    ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the pooled vector under the classifier.
-    Without ``weights`` the values are random with a fixed seed; latency and memory are those of the trained network.
+    Input ``image``: (1, S, S, 3) float32 RGB, already normalised by ``card.preprocessing``.
+    Outputs, a dictionary: ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the
+    pooled vector under the classifier. Without ``weights`` the values are random with a fixed
+    seed; latency and memory are those of the trained network.
     """
     if card.architecture == GRAPH_FILE or card.whole:
         from advisor.catalog._keras_graph import keras_graph
@@ -44,10 +48,14 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
         from advisor.catalog._keras_graph import keras_graph
         from advisor.catalog._user_models import master
 
-        data, has_features = master.master_of(card, master.content_of_own(card, weights), softmax=False)
+        data, has_features = master.master_of(
+            card, master.content_of_own(card, weights), softmax=False
+        )
         # Without features there is no layer to put a new head on.
         if not has_features:
-            raise UnsupportedRecipe(f"{card.name} does not end in one linear layer, so it cannot be fine-tuned")
+            raise UnsupportedRecipe(
+                f"{card.name} does not end in one linear layer, so it cannot be fine-tuned"
+            )
         return keras_graph(data, card.name)
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     from advisor.catalog._keras_layers import fill_layers, layers_of
@@ -65,11 +73,13 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
 
 
 def fill_randomly(model: keras.Model) -> None:
-    """Fill ``model`` with random weights whose activations keep their scale, BatchNorm statistics included.
+    """Fill ``model`` with random weights whose activations keep their scale,
+    BatchNorm statistics included.
 
-    Kernels are drawn as in He et al. (arXiv 1502.01852). Then one image of noise passes in training mode with a
-    momentum of zero, which sets every moving mean and variance to that of the layer's input. With the default values,
-    activations shrink layer by layer into denormal numbers, which processors compute many times slower.
+    Kernels are drawn as in He et al. (arXiv 1502.01852). Then one image of noise passes in
+    training mode with a momentum of zero, which sets every moving mean and variance to that of the
+    layer's input. With the default values, activations shrink layer by layer into denormal
+    numbers, which processors compute many times slower.
     """
     from keras import layers
 
@@ -80,14 +90,19 @@ def fill_randomly(model: keras.Model) -> None:
         for variable in layer.trainable_variables:
             shape = variable.shape
             if len(shape) >= 2:
-                depthwise = whole or (isinstance(layer, layers.SeparableConv2D) and variable is layer.depthwise_kernel)
+                depthwise = whole or (
+                    isinstance(layer, layers.SeparableConv2D)
+                    and variable is layer.depthwise_kernel
+                )
                 fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
                 variable.assign(rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32))
     settle_statistics(model, rng)
 
 
 def settle_statistics(model: keras.Model, rng: np.random.Generator) -> None:
-    """Set every moving mean and variance of ``model`` to that of its layer's input, for one image of noise."""
+    """Set every moving mean and variance of ``model`` to that of its layer's input,
+    for one image of noise.
+    """
     from keras import layers
 
     norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
@@ -103,12 +118,13 @@ def settle_statistics(model: keras.Model, rng: np.random.Generator) -> None:
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
     """Write the card's float file to ``path`` and check it on a photograph.
 
-    A card of a user's own file is that file with its outputs named, and a graph file gets its constants. A card without
-    a graph file for its side is built in Keras and converted. Without weights, they are random with a fixed seed
-    (latency, memory and operators do not depend on them). The file has the input ``image`` float32 (1, S, S, 3) and the
-    outputs ``probabilities`` and ``features``. The result has the largest ``difference`` of a probability between Keras
-    and LiteRT, and ``features_difference``: that of a feature, as a share of the largest one; of a graph file, the
-    largest difference of an answer that was found when it was made.
+    A card of a user's own file is that file with its outputs named, and a graph file gets its
+    constants. A card without a graph file for its side is built in Keras and converted. Without
+    weights, they are random with a fixed seed (latency, memory and operators do not depend on
+    them). The file has the input ``image`` float32 (1, S, S, 3) and the outputs ``probabilities``
+    and ``features``. The result has the largest ``difference`` of a probability between Keras and
+    LiteRT, and ``features_difference``: that of a feature, as a share of the largest one; of a
+    graph file, the largest difference of an answer that was found when it was made.
     """
     if card.own_file:
         from advisor.catalog._user_models.master import convert_own
@@ -125,16 +141,24 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
         # The converter prints hundreds of lines on tensors to standard output.
         with contextlib.redirect_stdout(io.StringIO()):
             data = to_tflite(model)
-        differences = _measure_differences(model, data, load_photograph(card.preprocessing, card.input_size))
+        differences = _measure_differences(
+            model, data, load_photograph(card.preprocessing, card.input_size)
+        )
     finally:
         # A child converts many cards, and Keras keeps every graph until its session is cleared.
         keras.backend.clear_session()
     for output, difference in differences.items():
         # Written this way, a difference that is not a number fails too.
         if not difference <= MAX_DIFFERENCE:
-            raise StageError(f"the converted {card.name} differs from its Keras graph by {difference:.2g} in {output}")
+            raise StageError(
+                f"the converted {card.name} differs from its Keras graph by {difference:.2g} in"
+                f" {output}"
+            )
     path.write_bytes(data)
-    return {"difference": differences["probabilities"], "features_difference": differences["features"]}
+    return {
+        "difference": differences["probabilities"],
+        "features_difference": differences["features"],
+    }
 
 
 def fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
@@ -144,10 +168,14 @@ def fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
     graph = graph_of(card)
     if weights is None:
         return graph.fill_constants(graph.draw_tensors())
-    return graph.fill_constants(graph.tensors_of(weights.port, readers.read_tensors(weights.format, weights.path)))
+    return graph.fill_constants(
+        graph.tensors_of(weights.port, readers.read_tensors(weights.format, weights.path))
+    )
 
 
-def _measure_differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:
+def _measure_differences(
+    model: keras.Model, data: bytes, image: NDArray[np.float32]
+) -> dict[str, float]:
     """Return the largest difference of each output, of features as a share of the largest one.
 
     Probabilities alone would not do: a saturated softmax hides what went wrong in the backbone.
@@ -168,18 +196,26 @@ def _measure_differences(model: keras.Model, data: bytes, image: NDArray[np.floa
 def to_tflite(model: keras.Model) -> bytes:
     """Convert a ``keras.Model`` of one fixed input and the outputs :data:`OUTPUTS`.
 
-    The converter's method for Keras models writes a SavedModel and reads it back, which traces the graph five times.
-    From a single trace, whose variables it makes constants, it takes a third of the processor time and gives the same
-    operators, without names for inputs and outputs. The file has one signature: ``image`` in, the outputs out.
+    The converter's method for Keras models writes a SavedModel and reads it back, which traces the
+    graph five times. From a single trace, whose variables it makes constants, it takes a third of
+    the processor time and gives the same operators, without names for inputs and outputs. The file
+    has one signature: ``image`` in, the outputs out.
     """
     import tensorflow as tf
 
     image = tf.TensorSpec(model.inputs[0].shape, tf.float32, name=INPUT)
-    called = tf.function(lambda image: tuple(model(image, training=False)[name] for name in OUTPUTS))
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([called.get_concrete_function(image)])
+    called = tf.function(
+        lambda image: tuple(model(image, training=False)[name] for name in OUTPUTS)
+    )
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [called.get_concrete_function(image)]
+    )
     tables = unpack(converter.convert())
     graph = tables.subgraphs[0]
     if len(graph.outputs) != len(OUTPUTS):
-        raise StageError(f"the converted file has {len(graph.outputs)} outputs, {' and '.join(OUTPUTS)} were wanted")
+        raise StageError(
+            f"the converted file has {len(graph.outputs)} outputs, {' and '.join(OUTPUTS)} were"
+            " wanted"
+        )
     replace_signature(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
     return pack(tables)

@@ -1,4 +1,6 @@
-"""A whole detector as a Keras graph: its backbone, and its neck and head with the layers that a training replaces."""
+"""A whole detector as a Keras graph:
+its backbone, and its neck and head with the layers that a training replaces.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 LOGITS = "logits"
 ENCODINGS = "encodings"
 MAP = "map"
-"""Outputs of a detector's graph file: (1, N, C) before scores are made of them, the encodings of the boxes, and the
-maps that its neck reads, ``map0`` and so on, the finest first."""
+"""Outputs of a detector's graph file: (1, N, C) before scores are made of them, the encodings of
+the boxes, and the maps that its neck reads, ``map0`` and so on, the finest first.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +35,15 @@ class WholeDetector:
     """A detector with the weights that it learnt on other images."""
 
     maps: keras.Model  # from an image to the maps that the neck reads, the finest first
-    logits: tuple[keras.layers.Layer, ...]  # the last convolution of each level, which gives the logits of the classes
+    # The last convolution of each level, which gives the logits of the classes.
+    logits: tuple[keras.layers.Layer, ...]
     encodings: tuple[keras.layers.Layer, ...]  # the same for the boxes
     code: BoxCode
 
     @property
     def anchors(self) -> list[Array]:
-        """The anchors of each level, float32 (N, 4): centre y and x, height and width in shares of the image.
+        """The anchors of each level, float32 (N, 4):
+        centre y and x, height and width in shares of the image.
 
         They stand place by place, row by row, each in the middle of its cell.
         """
@@ -54,22 +59,31 @@ class WholeDetector:
 
         They are for encodings of y, x, height and width that are multiplied by ``scales``.
         """
-        return [reorder_encodings(values, self.code, scales) for values in self.encodings[level].get_weights()]
+        return [
+            reorder_encodings(values, self.code, scales)
+            for values in self.encodings[level].get_weights()
+        ]
 
 
 def place_anchors(level: AnchorLevel) -> Array:
     """Return the anchors of a level, see :attr:`WholeDetector.anchors`."""
     rows, columns = level.cells
-    y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
+    y, x = np.meshgrid(
+        (np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij"
+    )
     centres = np.stack([y, x], axis=-1).reshape(-1, 1, 2)
     sides = np.asarray(level.sides)[None]
     shape = (len(centres), sides.shape[1], 2)
-    whole = np.concatenate([np.broadcast_to(centres, shape), np.broadcast_to(sides, shape)], axis=-1)
+    whole = np.concatenate(
+        [np.broadcast_to(centres, shape), np.broadcast_to(sides, shape)], axis=-1
+    )
     return whole.reshape(-1, 4).astype(np.float32)
 
 
 def reorder_encodings(weights: Array, code: BoxCode, scales: Sequence[float]) -> Array:
-    """Return weights (..., 4 A) of a layer that moves the boxes of A anchors a place, in another order and scale."""
+    """Return weights (..., 4 A) of a layer that moves the boxes of A anchors a place,
+    in another order and scale.
+    """
     rows = weights.reshape(*weights.shape[:-1], -1, 4)
     factors = []
     for scale, place in zip(scales, code.order, strict=True):
@@ -81,7 +95,8 @@ def reorder_encodings(weights: Array, code: BoxCode, scales: Sequence[float]) ->
 def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:
     """Return the detector of a card; without weights they are random, with a fixed seed.
 
-    StageError: the logits or the encodings come from something else than a convolution of each level.
+    StageError: the logits or the encodings come from something else
+    than a convolution of each level.
     """
     import keras
 
@@ -98,7 +113,8 @@ def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:
         parts[output] = layers
         if len(layers) != len(code.levels):
             raise StageError(
-                f"{card.name}: {len(layers)} layers give its {output}, and it has {len(code.levels)} levels"
+                f"{card.name}: {len(layers)} layers give its {output}, and it has"
+                f" {len(code.levels)} levels"
             )
     maps = []
     for name in sorted(model.output):
@@ -108,12 +124,15 @@ def build_detector(card: Card, weights: WeightsFile | None) -> WholeDetector:
 
 
 def _list_last_layers(model: Model, output: str) -> Iterator[str]:
-    """Yield the names that :func:`keras_graph` gives to the convolutions that an output is joined from, in order."""
+    """Yield the names that :func:`keras_graph` gives to the convolutions
+    that an output is joined from, in order.
+    """
     number_of_maker = {}
     for number, operator in enumerate(model.operators):
         number_of_maker[operator.outputs[0]] = number
     outputs = dict(model.signatures[0].outputs)
-    # From the output upwards, depth first: so the levels come in the order in which they are joined.
+    # From the output upwards, depth first:
+    # so the levels come in the order in which they are joined.
     tensors_to_visit = [outputs[output]]
     while tensors_to_visit:
         tensor = tensors_to_visit.pop(0)
@@ -127,4 +146,6 @@ def _list_last_layers(model: Model, output: str) -> Iterator[str]:
         elif operator.name == "CONV_2D":
             yield f"conv_2d.{number}"
         else:
-            raise StageError(f"the {output} of a detector come from {operator.name}, and not from a convolution")
+            raise StageError(
+                f"the {output} of a detector come from {operator.name}, and not from a convolution"
+            )

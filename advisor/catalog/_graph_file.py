@@ -1,10 +1,11 @@
-"""Read a graph file: a network's ``.tflite`` without weights, and how each constant follows from a checkpoint.
+"""Read a graph file: a network's ``.tflite`` without weights,
+and how each constant follows from a checkpoint.
 
-It is a zip archive with ``graph.tflite``, whose named constants are empty, ``constants.json``, and arrays of indices. A
-constant is a sum of terms; a term is a tensor of the checkpoint with its axes moved, times factors of its output
-channels: what is left of BatchNorm, and other scales that were folded into the layer. Branches that add up to one
-convolution are such a sum too: smaller kernels with zeros around them, and the kernel of an identity branch.
-``tools/graphs`` makes the files.
+It is a zip archive with ``graph.tflite``, whose named constants are empty, ``constants.json``, and
+arrays of indices. A constant is a sum of terms; a term is a tensor of the checkpoint with its axes
+moved, times factors of its output channels: what is left of BatchNorm, and other scales that were
+folded into the layer. Branches that add up to one convolution are such a sum too: smaller kernels
+with zeros around them, and the kernel of an identity branch. ``tools/graphs`` makes the files.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class BoxCode:
 
     levels: tuple[AnchorLevel, ...]  # the maps that have anchors, in the order of the outputs
     order: tuple[int, ...]  # where y, x, height and width are among the four encodings
-    scales: tuple[float, ...]  # what each of the four encodings is multiplied by, in the network's own order
+    # What each of the four encodings is multiplied by, in the network's own order.
+    scales: tuple[float, ...]
     background: bool  # the first logit is that of the background, and a softmax makes scores
 
     @classmethod
@@ -51,7 +53,9 @@ class BoxCode:
         for level in entry["levels"]:
             sides = tuple(map(tuple, level["sides"]))
             levels.append(AnchorLevel(tuple(level["cells"]), sides))
-        return cls(tuple(levels), tuple(entry["order"]), tuple(entry["scales"]), entry["background"])
+        return cls(
+            tuple(levels), tuple(entry["order"]), tuple(entry["scales"]), entry["background"]
+        )
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class AnchorLevel:
     """The anchors of one map: those of each place are around its middle."""
 
     cells: tuple[int, ...]  # rows and columns
-    sides: tuple[tuple[float, ...], ...]  # height and width of each anchor of a place, in shares of the image
+    # Height and width of each anchor of a place, in shares of the image.
+    sides: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ class GraphFile:
         norms: epsilon of each BatchNorm by the path of its tensors.
         shapes: shape of each tensor of a checkpoint by its name.
         indices: positions in a tensor's values, for constants that are gathered.
-        layers: the layers whose weights the tensors are, in the layout of Keras; none if the tensors have PyTorch's.
+        layers: the layers whose weights the tensors are, in the layout of Keras; none if the
+            tensors have PyTorch's.
         boxes: the boxes that the graph's encodings move, if it is a detector's.
     """
 
@@ -93,10 +99,12 @@ class GraphFile:
         return map_weights(port, self.layers, tensors) if self.layers else tensors
 
     def fill_constants(self, tensors: Mapping[str, Array]) -> bytes:
-        """Return the ``.tflite`` with the constants that follow from a checkpoint's tensors, by name.
+        """Return the ``.tflite`` with the constants that follow
+        from a checkpoint's tensors, by name.
 
         Raises:
-            WeightsError: a tensor is missing, has another shape or values that are not finite, or has no place.
+            WeightsError: a tensor is missing, has another shape or values that are not finite, or
+                has no place.
         """
         tracked = TrackedTensors(tensors)
         arrays = {}
@@ -107,13 +115,16 @@ class GraphFile:
             if not name.endswith(IGNORED):
                 left.append(name)
         if left:
-            raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
+            raise WeightsError(
+                f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'"
+            )
         model = unpack(self.graph)
         (graph,) = model.subgraphs
         for place, terms in self.constants.items():
             value = reduce(np.add, (self.term(term, arrays) for term in terms))
             entry = graph.tensors[place]
-            # Rounded once, after all terms: folded in single precision, the errors of the factors would add up.
+            # Rounded once, after all terms:
+            # folded in single precision, the errors of the factors would add up.
             content = np.ascontiguousarray(value.reshape(list(map(int, entry.shape))), dtype="<f4")
             model.buffers[entry.buffer].data = np.frombuffer(content.tobytes(), dtype=np.uint8)
         return pack(model)
@@ -133,7 +144,11 @@ class GraphFile:
             matrix = tensors[term["matrix"]].astype(np.float64)
             by = term["by"]
             # The constant that a BatchNorm adds passes through the next matrix too.
-            vector = self.compute_shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
+            vector = (
+                self.compute_shift(by, tensors)
+                if by in self.norms
+                else tensors[by].astype(np.float64)
+            )
             rows = matrix.reshape(len(matrix), -1)
             value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
         elif "identity" in term:
@@ -148,13 +163,21 @@ class GraphFile:
                 value = value.transpose(term["axes"])
         for factor, axis in term.get("times", ()):
             if isinstance(factor, str):
-                vector = self.scale(factor, tensors) if factor in self.norms else tensors[factor].astype(np.float64)
-                value = value * vector.reshape([-1 if side == axis else 1 for side in range(value.ndim)])
+                vector = (
+                    self.scale(factor, tensors)
+                    if factor in self.norms
+                    else tensors[factor].astype(np.float64)
+                )
+                value = value * vector.reshape(
+                    [-1 if side == axis else 1 for side in range(value.ndim)]
+                )
             else:
                 value = value * factor
         return value
 
-    def compute_shift(self, norm: str, tensors: Mapping[str, Array], bias: Array | float = 0.0) -> Array:
+    def compute_shift(
+        self, norm: str, tensors: Mapping[str, Array], bias: Array | float = 0.0
+    ) -> Array:
         """Return what a BatchNorm adds to each channel, after a bias."""
         mean = tensors[f"{norm}.running_mean"].astype(np.float64)
         shift: Array = tensors[f"{norm}.bias"] + (bias - mean) * self.scale(norm, tensors)
@@ -167,13 +190,17 @@ class GraphFile:
 
     def deviation(self, norm: str, tensors: Mapping[str, Array]) -> Array:
         """Return what a BatchNorm divides each channel by."""
-        deviation: Array = np.sqrt(tensors[f"{norm}.running_var"].astype(np.float64) + self.norms[norm])
+        deviation: Array = np.sqrt(
+            tensors[f"{norm}.running_var"].astype(np.float64) + self.norms[norm]
+        )
         return deviation
 
     @staticmethod
     def _check_tensor(name: str, shape: tuple[int, ...], value: Array) -> Array:
         if value.shape != shape:
-            raise WeightsError(f"the tensor '{name}' has the shape {value.shape}, the graph takes {shape}")
+            raise WeightsError(
+                f"the tensor '{name}' has the shape {value.shape}, the graph takes {shape}"
+            )
         if not np.isfinite(value).all():
             raise WeightsError(f"the values of the tensor '{name}' are not all finite")
         return value
@@ -184,7 +211,9 @@ class GraphFile:
         return sum(prod(shape) for name, shape in self.shapes.items() if ".running_" not in name)
 
     def draw_tensors(self) -> dict[str, Array]:
-        """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
+        """Return a checkpoint with random weights of a fixed seed,
+        whose activations keep their scale roughly.
+        """
         draw = np.random.default_rng(0)
         weights = dict[str, Array]()
         # Keras' kernels have the outputs last, PyTorch's first.
@@ -198,14 +227,17 @@ class GraphFile:
                 spread = (2.0 / max(fans_in.get(name, prod(shape[1:])), 1)) ** 0.5
                 weights[name] = draw.normal(0.0, spread, shape).astype(np.float32)
             else:
-                # A BatchNorm that changes nothing: a random scale would let the activations grow or die.
+                # A BatchNorm that changes nothing:
+                # a random scale would let the activations grow or die.
                 neutral = 0.0 if end in ("bias", "running_mean") else 1.0
                 weights[name] = np.full(shape, neutral, np.float32)
         return weights
 
 
 def pad_kernel(kernel: Array, sides: Sequence[int]) -> Array:
-    """Return a kernel (out, in, height, width) with zeros around it, so that it has these odd sides."""
+    """Return a kernel (out, in, height, width) with zeros around it,
+    so that it has these odd sides.
+    """
     height, width = kernel.shape[2:]
     down = (sides[0] - height) // 2
     across = (sides[1] - width) // 2
@@ -213,7 +245,9 @@ def pad_kernel(kernel: Array, sides: Sequence[int]) -> Array:
 
 
 def make_identity(shape: Sequence[int]) -> Array:
-    """Return the kernel (out, in, height, width), of odd sides, of a convolution that returns its input."""
+    """Return the kernel (out, in, height, width), of odd sides,
+    of a convolution that returns its input.
+    """
     out, into, height, width = shape
     kernel = np.zeros(shape)
     kernel[range(out), [channel % into for channel in range(out)], height // 2, width // 2] = 1.0
@@ -221,7 +255,9 @@ def make_identity(shape: Sequence[int]) -> Array:
 
 
 def graph_of(card: Card) -> GraphFile:
-    """Return the graph of a card; UsageError if its file is missing, damaged or another one than the card names."""
+    """Return the graph of a card; UsageError if its file is missing,
+    damaged or another one than the card names.
+    """
     named = card.filled_graph
     file = named.file if named else card.keywords.get("file", "")
     sha256 = named.sha256 if named else card.keywords.get("sha256")
@@ -235,9 +271,11 @@ def graph_of(card: Card) -> GraphFile:
 
 
 def read_operators(card: Card) -> Model | None:
-    """Return the operators of a card's float file with their shapes; None if the card has no graph file.
+    """Return the operators of a card's float file with their shapes;
+    None if the card has no graph file.
 
-    Weights have one byte in place of their values, because they are constants, and nobody reads them.
+    Weights have one byte in place of their values, because they are constants,
+    and nobody reads them.
 
     Raises:
         UsageError: as :func:`graph_of` does.
@@ -253,15 +291,22 @@ def read_operators(card: Card) -> Model | None:
     return replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)),))
 
 
-def _layer(entry: Sequence[Any], shapes: Mapping[str, tuple[int, ...]], norms: Mapping[str, float]) -> LayerSpec:
+def _layer(
+    entry: Sequence[Any], shapes: Mapping[str, tuple[int, ...]], norms: Mapping[str, float]
+) -> LayerSpec:
     name, kind, parts = entry
-    return LayerSpec(name, kind, {part: shapes[f"{name}.{part}"] for part in parts}, norms.get(name, 0.0))
+    return LayerSpec(
+        name, kind, {part: shapes[f"{name}.{part}"] for part in parts}, norms.get(name, 0.0)
+    )
 
 
 def read_graph(path: Path) -> GraphFile:
     """Read a graph file; UsageError if it is missing or damaged."""
     try:
-        with open_file(path, MAX_BYTES) as file, zipfile.ZipFile(io.BytesIO(file.read())) as archive:
+        with (
+            open_file(path, MAX_BYTES) as file,
+            zipfile.ZipFile(io.BytesIO(file.read())) as archive,
+        ):
             # A small archive can unpack to gigabytes.
             if sum(entry.file_size for entry in archive.infolist()) > 8 * MAX_BYTES:
                 raise ValueError("it is too large")
@@ -280,7 +325,10 @@ def read_graph(path: Path) -> GraphFile:
                 constants={int(place): terms for place, terms in document["constants"].items()},
                 norms=norms,
                 shapes=shapes,
-                indices={name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
+                indices={
+                    name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+                    for name in names
+                },
                 layers=tuple(_layer(entry, shapes, norms) for entry in document.get("layers", ())),
                 boxes=boxes,
             )
@@ -288,4 +336,6 @@ def read_graph(path: Path) -> GraphFile:
         raise
     # A damaged file can fail a parser in any way.
     except Exception as error:
-        raise UsageError(f"{path} is not a graph file: {error}", "install the advisor again") from error
+        raise UsageError(
+            f"{path} is not a graph file: {error}", "install the advisor again"
+        ) from error

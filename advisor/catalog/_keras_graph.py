@@ -1,4 +1,6 @@
-"""Build the Keras graph of a float ``.tflite`` of one image, so that the network can be trained again."""
+"""Build the Keras graph of a float ``.tflite`` of one image,
+so that the network can be trained again.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ _FUSED = {"NONE": "", "RELU": "relu", "RELU6": "relu6"}
 def keras_graph(data: bytes, name: str) -> keras.Model:
     """Return the Keras model of a file with one input and named outputs, with its weights.
 
-    Convolutions and dense layers are layers that can be trained; other constants stay. Raises UnsupportedRecipe if it
-    has an operator that this version does not know.
+    Convolutions and dense layers are layers that can be trained; other constants stay. Raises
+    UnsupportedRecipe if it has an operator that this version does not know.
     """
     import keras
 
@@ -55,23 +57,29 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
     graph = model.subgraphs[0]
     (signature,) = model.signatures
     image = model.inputs[0]
-    values: dict[int, Any] = {graph.inputs[0]: keras.Input(image.shape[1:], batch_size=1, name="image")}
+    values: dict[int, Any] = {
+        graph.inputs[0]: keras.Input(image.shape[1:], batch_size=1, name="image")
+    }
     first = values[graph.inputs[0]]
     for number, operator in enumerate(model.operators):
         inputs = []
         for index in operator.inputs:
-            # -1 stands for an optional input that is missing; what nothing computes is a constant of the file.
+            # -1 stands for an optional input that is missing;
+            # what nothing computes is a constant of the file.
             constant = graph.tensors[index] if index >= 0 else None
             inputs.append(values.get(index, constant))
         node = _Node(model, operator, inputs, f"{operator.name.lower()}.{number}")
         make = _of_all_axes if node.loses_batch else _map_layer_makers().get(operator.name)
         if make is None:
-            raise UnsupportedRecipe(f"{name}: training a file with the operator {operator.name} is not supported")
+            raise UnsupportedRecipe(
+                f"{name}: training a file with the operator {operator.name} is not supported"
+            )
         value = make(node)
         if all(source is None or _is_constant(source) for source in inputs):
             value = keras.ops.convert_to_numpy(value).reshape(node.shape)
         elif not isinstance(value._keras_history.operation, keras.layers.Layer):
-            # Fine-tuning names layers: those whose maps are cached, and levels that the head reads.
+            # Fine-tuning names layers: those whose maps are cached,
+            # and levels that the head reads.
             value = keras.layers.Activation("linear", name=f"{node.name}.out")(value)
         values[operator.outputs[0]] = value
     return keras.Model(first, {output: values[index] for output, index in signature.outputs})
@@ -79,7 +87,9 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
 
 @dataclass(frozen=True)
 class _Node:
-    """One operator, its inputs as Keras tensors or constants of the file, and the name of its layer."""
+    """One operator, its inputs as Keras tensors or constants of the file,
+    and the name of its layer.
+    """
 
     model: Model
     operator: Operator
@@ -88,7 +98,9 @@ class _Node:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of the inputs in the file; their first axis is 1, the batch, or the file has none there."""
+        """The shapes of the inputs in the file;
+        their first axis is 1, the batch, or the file has none there.
+        """
         tensors = self.model.subgraphs[0].tensors
         return [tensors[index].shape for index in self.operator.inputs if index >= 0]
 
@@ -99,7 +111,9 @@ class _Node:
 
     @property
     def loses_batch(self) -> bool:
-        """Return whether a value that is no constant lacks the batch axis, or has other axes than the output."""
+        """Return whether a value that is no constant lacks the batch axis,
+        or has other axes than the output.
+        """
         if self.operator.name not in (*_ELEMENTWISE, "MEAN"):
             return False
         inputs = zip(self.shapes, self.inputs, strict=True)
@@ -109,7 +123,9 @@ class _Node:
                 shapes.append(shape)
         if not shapes:
             return True
-        return any(shape[:1] != (1,) or len(shape) != len(self.shape) for shape in (*shapes, self.shape))
+        return any(
+            shape[:1] != (1,) or len(shape) != len(self.shape) for shape in (*shapes, self.shape)
+        )
 
 
 def _is_constant(value: Any) -> bool:
@@ -180,7 +196,9 @@ def _convolution(node: _Node) -> Any:
     kernel = _constant(node.inputs[1]).transpose(1, 2, 3, 0)
     bias = _bias(node)
     groups = node.inputs[0].shape[3] // kernel.shape[2]
-    layer = layers.Conv2D(kernel.shape[3], kernel.shape[:2], groups=groups, **_window_arguments(node, bias))
+    layer = layers.Conv2D(
+        kernel.shape[3], kernel.shape[:2], groups=groups, **_window_arguments(node, bias)
+    )
     return _with(layer, node, [kernel, bias])
 
 
@@ -191,7 +209,9 @@ def _depthwise(node: _Node) -> Any:
     bias = _bias(node)
     channels = node.inputs[0].shape[3]
     layer = layers.DepthwiseConv2D(
-        kernel.shape[:2], depth_multiplier=kernel.shape[2] // channels, **_window_arguments(node, bias)
+        kernel.shape[:2],
+        depth_multiplier=kernel.shape[2] // channels,
+        **_window_arguments(node, bias),
     )
     return _with(layer, node, [kernel.reshape(*kernel.shape[:2], channels, -1), bias])
 
@@ -219,7 +239,11 @@ def _pad(node: _Node) -> Any:
     sides = tuple((int(before), int(after)) for before, after in _constant(node.inputs[1])[1:3])
     # The value to pad with, such as the least number before a maximum.
     if len(node.inputs) > 2:
-        return ops.pad(node.inputs[0], ((0, 0), *sides, (0, 0)), constant_values=float(_constant(node.inputs[2])))
+        return ops.pad(
+            node.inputs[0],
+            ((0, 0), *sides, (0, 0)),
+            constant_values=float(_constant(node.inputs[2])),
+        )
     return layers.ZeroPadding2D(sides, name=node.name)(node.inputs[0])
 
 
@@ -228,7 +252,8 @@ def _elementwise(node: _Node) -> Any:
 
     both = list(map(_constant, node.inputs))
     if node.operator.name == "ADD" and len(node.shape) == 3:
-        # Keras adds a second value with one axis longer than 1 as a bias, which the converter refuses with three axes.
+        # Keras adds a second value with one axis longer than 1 as a bias,
+        # which the converter refuses with three axes.
         both.sort(key=lambda value: prod(value.shape[1:]))
     # Layers merge two activations; with a constant it is an operation.
     has_constant = any(isinstance(operand, np.ndarray) for operand in both)
@@ -276,9 +301,13 @@ def _reshape(node: _Node) -> Any:
 def _pool(node: _Node) -> Any:
     from keras import layers
 
-    kind = layers.AveragePooling2D if node.operator.name == "AVERAGE_POOL_2D" else layers.MaxPooling2D
+    kind = (
+        layers.AveragePooling2D if node.operator.name == "AVERAGE_POOL_2D" else layers.MaxPooling2D
+    )
     size = int(node.operator.options["filter_height"]), int(node.operator.options["filter_width"])
-    return kind(size, _strides(node.operator), _padding_of(node.operator), name=node.name)(node.inputs[0])
+    return kind(size, _strides(node.operator), _padding_of(node.operator), name=node.name)(
+        node.inputs[0]
+    )
 
 
 def _resize(node: _Node) -> Any:
@@ -287,16 +316,21 @@ def _resize(node: _Node) -> Any:
     options = node.operator.options
     value = node.inputs[0]
     name = node.operator.name
-    # Keras resizes with half-pixel centres only; the nearest neighbour is a choice of rows, which any centre allows.
+    # Keras resizes with half-pixel centres only;
+    # the nearest neighbour is a choice of rows, which any centre allows.
     half = 0.5 if options.get("half_pixel_centers") else 0.0
     if options.get("align_corners") or (name == "RESIZE_BILINEAR" and not half):
-        raise UnsupportedRecipe(f"training a file with {name} that aligns pixels otherwise is not supported")
+        raise UnsupportedRecipe(
+            f"training a file with {name} that aligns pixels otherwise is not supported"
+        )
     if name == "RESIZE_BILINEAR":
         return ops.image.resize(value, node.shape[1:3], data_format="channels_last")
     sides = [(value.shape[axis], node.shape[axis]) for axis in (1, 2)]
     if all(_choose_rows(*side, half) == _choose_rows(*side, 0.5) for side in sides):
         # One operator, which a delegate computes with those around it.
-        return ops.image.resize(value, node.shape[1:3], interpolation="nearest", data_format="channels_last")
+        return ops.image.resize(
+            value, node.shape[1:3], interpolation="nearest", data_format="channels_last"
+        )
     for axis, side in enumerate(sides, start=1):
         value = ops.take(value, np.asarray(_choose_rows(*side, half), np.int32), axis=axis)
     return value
@@ -314,7 +348,9 @@ def _softmax(node: _Node) -> Any:
 
 
 def _after_batch(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes of a value of one image: without the batch, if the file has it as first axis."""
+    """Return the axes of a value of one image:
+    without the batch, if the file has it as first axis.
+    """
     if shape[:1] == (1,):
         return shape[1:]
     return shape
@@ -327,7 +363,8 @@ def _reshape_value(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _of_all_axes(node: _Node) -> Any:
-    """Return what an operator computes for each image, with a batch before all axes that a value has in the file.
+    """Return what an operator computes for each image,
+    with a batch before all axes that a value has in the file.
 
     Attention moves an axis of the file to where a batch would be, and multiplies matrices there.
     """
@@ -350,12 +387,16 @@ def _of_all_axes(node: _Node) -> Any:
     else:
         result = _map_tensor_makers()[node.operator.name](operands, node.operator.options)
     if tuple(result.shape[1:]) != node.shape:
-        raise StageError(f"{node.name} has the shape {tuple(result.shape[1:])}, and {node.shape} in the file")
+        raise StageError(
+            f"{node.name} has the shape {tuple(result.shape[1:])}, and {node.shape} in the file"
+        )
     return _reshape_value(result, node.shape)
 
 
 def _behind_batch(axis: Any) -> int:
-    """Return an axis of the file where a batch stands before all axes; one that counts from the end stays."""
+    """Return an axis of the file where a batch stands before all axes;
+    one that counts from the end stays.
+    """
     if axis >= 0:
         return int(axis) + 1
     return int(axis)
@@ -411,7 +452,9 @@ def _reduce(kind: str, operands: list[Any], options: Mapping[str, Any]) -> Any:
 
 @cache
 def _map_tensor_makers() -> Mapping[str, Callable[[list[Any], Mapping[str, Any]], Any]]:
-    """Return the functions for operators on values with a batch before all axes that they have in the file."""
+    """Return the functions for operators on values with a batch
+    before all axes that they have in the file.
+    """
     return {
         "TRANSPOSE": _transpose,
         "SLICE": _slice,

@@ -26,12 +26,20 @@ def _describe_layer(layer: keras.Layer) -> LayerSpec:
     shapes = [tuple(weight.shape) for weight in layer.weights]
     if isinstance(layer, layers.BatchNormalization):
         of_norm = NORM_PARTS if layer.scale else NORM_PARTS[1:]
-        return LayerSpec(layer.name, "norm", dict(zip(of_norm, shapes, strict=True)), layer.epsilon)
-    kind, parts = next((kind, parts) for kind_of_layer, kind, parts in _KINDS if isinstance(layer, kind_of_layer))
+        return LayerSpec(
+            layer.name, "norm", dict(zip(of_norm, shapes, strict=True)), layer.epsilon
+        )
+    kind, parts = next(
+        (kind, parts) for kind_of_layer, kind, parts in _KINDS if isinstance(layer, kind_of_layer)
+    )
     return LayerSpec(layer.name, kind, dict(zip(parts, shapes, strict=False)))
 
 
 def fill_layers(model: keras.Model, weights: Mapping[str, Array]) -> None:
-    """Give every layer of a model its weights, which have the names of :meth:`.LayerSpec.tensor`."""
+    """Give every layer of a model its weights, which have the names of
+    :meth:`.LayerSpec.tensor`.
+    """
     for layer in layers_of(model):
-        model.get_layer(layer.name).set_weights([weights[layer.tensor(part)] for part in layer.shapes])
+        model.get_layer(layer.name).set_weights(
+            [weights[layer.tensor(part)] for part in layer.shapes]
+        )

@@ -1,4 +1,6 @@
-"""List cards as rows of a table, with the sources of their weights, and fetch the weights of many cards."""
+"""List cards as rows of a table, with the sources of their weights,
+and fetch the weights of many cards.
+"""
 
 import shutil
 from collections.abc import Sequence
@@ -46,7 +48,8 @@ class CardRow:
 
     card: Card  #: the card
     here: bool  #: its weights are on this machine (their hash is checked when they are used)
-    #: of a float file in ms on the device of a front: measured, published or predicted; None in a plain list
+    #: of a float file in ms on the device of a front: measured, published or predicted;
+    #: None in a plain list
     latency: Quantity | None = None
 
     @property
@@ -61,7 +64,9 @@ class CardRow:
 
     @property
     def top1_int8_qat(self) -> float | None:
-        """The same of weights from quantization-aware training, which are not those of the float model."""
+        """The same of weights from quantization-aware training,
+        which are not those of the float model.
+        """
         return self.card.top1("int8_qat")
 
     @property
@@ -76,12 +81,19 @@ class CardRow:
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COLUMNS`."""
-        return {name: attrgetter(path)(self) for name, path in _CELLS.items()} | {"weights": ", ".join(self.weights)}
+        return {name: attrgetter(path)(self) for name, path in _CELLS.items()} | {
+            "weights": ", ".join(self.weights)
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the row and the whole card as plain values."""
         latency = {"latency": self.latency.to_json()} if self.latency else {}
-        return {**card_json(self.card), "size_bytes": self.size_bytes, "weights_here": self.here, **latency}
+        return {
+            **card_json(self.card),
+            "size_bytes": self.size_bytes,
+            "weights_here": self.here,
+            **latency,
+        }
 
 
 def list_rows(catalogue: Catalogue, options: FetchOptions) -> tuple[CardRow, ...]:
@@ -112,7 +124,9 @@ def is_here(card: Card, options: FetchOptions | None = None) -> bool:
 
 
 def place_of(source: WeightSource) -> str:
-    """Return where a source is, in a few words: the host of an address, the package, the file's name."""
+    """Return where a source is, in a few words:
+    the host of an address, the package, the file's name.
+    """
     if source.url:
         host = urlsplit(source.url).netloc.rpartition("@")[2] or source.url
         return host if source.file.key else f"{host} (no hash: your copy)"
@@ -133,7 +147,9 @@ class Fetched:
 
 
 def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ...]:
-    """Fetch the weights of ``cards``, several at a time, into the cache; a user's mirror is copied into it."""
+    """Fetch the weights of ``cards``, several at a time, into the cache;
+    a user's mirror is copied into it.
+    """
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         return tuple(pool.map(partial(_fetch, options), cards))
 
@@ -144,8 +160,13 @@ def _fetch(options: FetchOptions, card: Card) -> Fetched:
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
     fetched = (weights.member, weights.format, weights.port)
-    sources = [source for source in card.weights if (source.file.path, source.format, source.port) == fetched]
-    # A file in the mirror may fit several sources of the card, so its hash decides, where the source has one.
+    sources = [
+        source
+        for source in card.weights
+        if (source.file.path, source.format, source.port) == fetched
+    ]
+    # A file in the mirror may fit several sources of the card, so its hash decides,
+    # where the source has one.
     source = next(source for source in sources if source.file.sha256 in ("", weights.sha256))
     if not source.file.key:
         reason = "used from the mirror and not kept: its hash is not on the card"

@@ -49,7 +49,9 @@ Tell = Callable[[str], None]
 
 
 @speak_python
-def list_cards(*, mirror: str | None = None, catalog: Files = (), tell: Tell | None = None) -> tuple[CardRow, ...]:
+def list_cards(
+    *, mirror: str | None = None, catalog: Files = (), tell: Tell | None = None
+) -> tuple[CardRow, ...]:
     """Return the cards with published accuracy, size and the sources of their weights.
 
     Args:
@@ -67,7 +69,8 @@ def list_cards(*, mirror: str | None = None, catalog: Files = (), tell: Tell | N
 
 @speak_python
 def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
-    """Return the cards of :func:`list_cards` as a table for pandas; units are in the names of its columns.
+    """Return the cards of :func:`list_cards` as a table for pandas;
+    units are in the names of its columns.
 
     Args:
         mirror: folder or address that also holds weights.
@@ -79,12 +82,15 @@ def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
     from advisor.catalog._listing import COLUMNS
     from advisor.store import build_frame
 
-    return build_frame(COLUMNS, (row.to_row() for row in list_cards(mirror=mirror, catalog=catalog)))
+    return build_frame(
+        COLUMNS, (row.to_row() for row in list_cards(mirror=mirror, catalog=catalog))
+    )
 
 
 @speak_python
 def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
-    """Return one card: counts, published figures with their sources, and the sources of its weights.
+    """Return one card: counts, published figures with their sources,
+    and the sources of its weights.
 
     Args:
         name: name of the card.
@@ -114,7 +120,8 @@ def fetch(
         mirror: folder or address that is asked first.
         offline: open no connection.
         catalog: catalogue files of your own.
-        progress: called with a file's name, its bytes so far, and all its bytes if their number is known.
+        progress: called with a file's name, its bytes so far, and all its bytes if their number is
+            known.
 
     Returns:
         One result for each card: the file in the cache, or the reason why it could not be fetched.
@@ -126,7 +133,10 @@ def fetch(
     from advisor.core import UsageError
 
     if bool(names) == everything:
-        raise UsageError("name the cards to fetch, or add --all", "for example: advisor catalog fetch mobilenet_v2")
+        raise UsageError(
+            "name the cards to fetch, or add --all",
+            "for example: advisor catalog fetch mobilenet_v2",
+        )
     catalogue = load_catalogue(_paths(catalog))
     cards = tuple(catalogue.values()) if everything else catalogue.select(names)
     return fetch_all(cards, FetchOptions(offline=offline, mirror=mirror, progress=progress))
@@ -134,7 +144,8 @@ def fetch(
 
 @speak_python
 def check(*, catalog: Files = (), build: bool = False, tell: Tell | None = None) -> Checked:
-    """Check every card: schema, names, hashes, and published counts (parameters equal, MACs within 2 %).
+    """Check every card: schema, names, hashes,
+    and published counts (parameters equal, MACs within 2 %).
 
     Args:
         catalog: catalogue files of your own.
@@ -149,52 +160,73 @@ def check(*, catalog: Files = (), build: bool = False, tell: Tell | None = None)
 class AddKeywords(TypedDict, total=False):
     """The options of :func:`advisor.catalog.add`."""
 
-    name: Annotated[str, Option(OUTPUT, "NAME", "Name of the card. Default: the name of the file.", "")]
+    name: Annotated[
+        str, Option(OUTPUT, "NAME", "Name of the card. Default: the name of the file.", "")
+    ]
     labels: Annotated[
         str | Path,
-        Option(QUESTION, "FILE", "File with one label per line, or ``imagenet``. Default: the labels in the file.", ""),
+        Option(
+            QUESTION,
+            "FILE",
+            "File with one label per line, or ``imagenet``. Default: the labels in the file.",
+            "",
+        ),
     ]
     mean: Annotated[
         Sequence[float],
         Option(
             QUESTION,
             "NUMBERS",
-            "Value subtracted from RGB 0..255: one number or three. Default: the value in the file.",
+            "Value subtracted from RGB 0..255: one number or three. Default: the value in the"
+            " file.",
             (),
         ),
     ]
     std: Annotated[
-        Sequence[float], Option(QUESTION, "NUMBERS", "Value that the difference is divided by, likewise.", ())
+        Sequence[float],
+        Option(QUESTION, "NUMBERS", "Value that the difference is divided by, likewise.", ()),
     ]
     input_size: Annotated[
         int | None,
         Option(
             QUESTION,
             "PIXELS",
-            "Side of the input in pixels, if the model leaves it open, or to export a package's model at.",
+            "Side of the input in pixels, if the model leaves it open, or to export a package's"
+            " model at.",
         ),
     ]
     licence: Annotated[str, Option(OUTPUT, "NAME", "Licence of the model.", "")]
     family: Annotated[str, Option(OUTPUT, "NAME", "Family of the card.", "own")]
     top1: Annotated[
-        float | None, Option(QUESTION, "PERCENT", "Known accuracy in percent. A search without images uses it.")
+        float | None,
+        Option(QUESTION, "PERCENT", "Known accuracy in percent. A search without images uses it."),
     ]
     as_it_is: Annotated[
         bool,
         Option(
             CANDIDATES,
             "",
-            "Take a float file in its form, as quantized files always are: it is judged, never changed.",
+            "Take a float file in its form, as quantized files always are: it is judged, never"
+            " changed.",
             False,
         ),
     ]
     task: Annotated[
         str,
-        Option(QUESTION, "NAME", "What a model that ends in logits does. Default: image-classification.", ""),
+        Option(
+            QUESTION,
+            "NAME",
+            "What a model that ends in logits does. Default: image-classification.",
+            "",
+        ),
     ]
     into: Annotated[
         str | Path | None,
-        Option(OUTPUT, "FILE", "Catalogue file that takes the card. Default: your own, which every search reads."),
+        Option(
+            OUTPUT,
+            "FILE",
+            "Catalogue file that takes the card. Default: your own, which every search reads.",
+        ),
     ]
 
 
@@ -207,15 +239,18 @@ def add(
     tell: Tell | None = None,
     **options: Unpack[AddKeywords],
 ) -> ImportedModel:
-    """Make a card of your own model and check the model by running it. Every later search finds the card.
+    """Make a card of your own model and check the model by running it.
+    Every later search finds the card.
 
     No code in the file is run.
 
     Args:
-        file: a ``.keras``, ``.onnx``, ``.pt2`` or ``.tflite`` file, the folder of a SavedModel, a handle of TensorFlow
-            Hub, which is an http(s) address, or ``timm:NAME`` or ``torchvision:NAME``, whose package is then run.
-            ``HANDLE#sha256=HEX`` is refused if its files have another hash.
-        ask: called with ``labels``, ``mean`` or ``std`` if neither the file nor an argument gives the value; returns
+        file: a ``.keras``, ``.onnx``, ``.pt2`` or ``.tflite`` file, the folder of a SavedModel, a
+            handle of TensorFlow Hub, which is an http(s) address, or ``timm:NAME`` or
+            ``torchvision:NAME``, whose package is then run. ``HANDLE#sha256=HEX`` is refused if
+            its files have another hash.
+        ask: called with ``labels``, ``mean`` or ``std`` if neither the file nor an argument gives
+            the value; returns
             the value as text. Default: a missing value is an error.
         tell: called with a line about each step.
 
@@ -229,9 +264,17 @@ def add(
     into = options["into"]
     mean = tuple(options["mean"])
     std = tuple(options["std"])
-    size = None if options["input_size"] is None else parse_count("input_size", options["input_size"])
+    size = (
+        None if options["input_size"] is None else parse_count("input_size", options["input_size"])
+    )
     given = import_model.ModelDescription(
-        options["name"], str(options["labels"]), mean, std, options["licence"], options["family"], options["top1"]
+        options["name"],
+        str(options["labels"]),
+        mean,
+        std,
+        options["licence"],
+        options["family"],
+        options["top1"],
     )
     if tell:
         tell(f"reading {Path(file).name}")
@@ -239,7 +282,9 @@ def add(
     task = options["task"]
     taking = [name for name, known in TASKS.items() if known.own_cards is not None]
     if task and task not in taking:
-        raise UsageError(f"--task: no file of yours can be added for '{task}'", f"tasks: {', '.join(taking)}")
+        raise UsageError(
+            f"--task: no file of yours can be added for '{task}'", f"tasks: {', '.join(taking)}"
+        )
     catalogue = Path(into) if into else None
     with local_source(file, size) as source:
         # A conversion takes minutes, and says nothing about the name.

@@ -11,7 +11,14 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from advisor.catalog import _architectures as architectures
-from advisor.catalog._cards import Card, Conversion, GraphReference, Preprocessing, Published, Scalar
+from advisor.catalog._cards import (
+    Card,
+    Conversion,
+    GraphReference,
+    Preprocessing,
+    Published,
+    Scalar,
+)
 from advisor.core import UsageError, nearest
 from advisor.downloads import MemberFile, SourceKind, WeightSource
 from advisor.store import YamlDocument, read_yaml, shipped_folder
@@ -23,9 +30,21 @@ Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sha384 = Annotated[str, Field(pattern=r"^[0-9a-f]{96}$")]
 Sha256Prefix = Annotated[str, Field(pattern=r"^[0-9a-f]{8,63}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=120)]
-Package = Annotated[str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Package = Annotated[
+    str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$")
+]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
-Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "checkpoint", "safetensors"]
+Format = Literal[
+    "keras_h5",
+    "torch",
+    "graphdef",
+    "caffemodel",
+    "tflite",
+    "tfjs",
+    "onnx",
+    "checkpoint",
+    "safetensors",
+]
 
 _NEEDED: dict[SourceKind, tuple[str, ...]] = {
     "url": ("url",),
@@ -45,7 +64,9 @@ class Strict(BaseModel):
     def value(self) -> Any:
         """Return the frozen value; a key without a value has the default of that value."""
         given = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self).frozen(**{name: _freeze(value) for name, value in given.items() if value is not None})
+        return type(self).frozen(
+            **{name: _freeze(value) for name, value in given.items() if value is not None}
+        )
 
 
 def _freeze(value: Any) -> Any:
@@ -70,7 +91,9 @@ class PublishedEntry(Strict):
     """The figures of one source."""
 
     frozen = Published
-    precision: Literal["float32", "float16", "int8", "int8_qat", "uint8", "dynamic_int8", "int16x8"]
+    precision: Literal[
+        "float32", "float16", "int8", "int8_qat", "uint8", "dynamic_int8", "int16x8"
+    ]
     source: Text
     top1: Percent | None = None
     top5: Percent | None = None
@@ -127,15 +150,21 @@ class SourceEntry(Strict):
         # An MD5 can be forged, and so can an answer over http.
         weak = any(member.checkable and not member.strong for member in members)
         if weak and self.url and not self.url.startswith("https://"):
-            raise ValueError("a file that is known by an md5 or by a part of its hash is fetched over https only")
+            raise ValueError(
+                "a file that is known by an md5 or by a part of its hash is fetched over https"
+                " only"
+            )
         return self
 
     def value(self) -> WeightSource:
-        """Return the frozen value, whose members know the hash of their archive, or the repository of a hub."""
+        """Return the frozen value, whose members know the hash of their archive,
+        or the repository of a hub.
+        """
         source: WeightSource = super().value()
         archive = source.package_file.key
         if source.kind == "huggingface" and not source.file.checkable:
-            # Without a hash, the name of the repository is the key in the cache: the hub's hash is kept on first use.
+            # Without a hash, the name of the repository is the key in the cache:
+            # the hub's hash is kept on first use.
             archive = f"hub-{hashlib.sha256(source.label.encode()).hexdigest()[:16]}"
         file, *companions = (replace(member, archive=archive) for member in source.members)
         return replace(source, file=file, companions=tuple(companions))
@@ -191,8 +220,8 @@ class CatalogueFile(Strict):
     """A whole file: one family, defaults for every card, and the cards."""
 
     family: Name  #: family of the cards
-    #: folder that the paths of own weights count from; only a copy in a run folder has it. Otherwise, it is the folder
-    #: of the file.
+    #: folder that the paths of own weights count from; only a copy in a run folder has it.
+    #: Otherwise, it is the folder of the file.
     folder: Text | None = None
     paper: Text | None = None  #: where the family is described
     licence: Text | None = None  #: licence of the cards: an SPDX identifier, or other words
@@ -204,10 +233,13 @@ Entry = TypeVar("Entry", bound=BaseModel)
 Place = tuple[str | int, ...]
 
 
-def read_cards(path: Path, wrong: list[UsageError] | None = None) -> tuple[YamlDocument, dict[int, Card]]:
+def read_cards(
+    path: Path, wrong: list[UsageError] | None = None
+) -> tuple[YamlDocument, dict[int, Card]]:
     """Return a catalogue file and its cards by their index in it.
 
-    ``wrong`` receives the errors of single cards, which are skipped; without it the first error is raised.
+    ``wrong`` receives the errors of single cards, which are skipped;
+    without it the first error is raised.
     """
     document = read_yaml(path)
     file = _validate_entry(CatalogueFile, document.values, document, ())
@@ -219,13 +251,15 @@ def read_cards(path: Path, wrong: list[UsageError] | None = None) -> tuple[YamlD
             card = _validate_entry(CardEntry, shared | entry, document, ("cards", index)).value()
             if card.architecture not in architectures.NAMES:
                 raise UsageError(
-                    f"{document.at(('cards', index))}: no architecture is called '{card.architecture}'"
-                    f"{nearest(card.architecture, architectures.NAMES)}",
+                    f"{document.at(('cards', index))}: no architecture is called"
+                    f" '{card.architecture}'{nearest(card.architecture, architectures.NAMES)}",
                     f"architectures: {', '.join(architectures.NAMES)}",
                 )
             folder = Path(file.folder or path.parent).absolute()
             # Absolute: a run is continued from another folder than it was begun in.
-            cards[index] = replace(card, weights=tuple(_anchor_paths(source, folder) for source in card.weights))
+            cards[index] = replace(
+                card, weights=tuple(_anchor_paths(source, folder) for source in card.weights)
+            )
         except UsageError as error:
             if wrong is None:
                 raise
@@ -241,16 +275,22 @@ def _anchor_paths(source: WeightSource, folder: Path) -> WeightSource:
     return replace(source, file=first, companions=tuple(others))
 
 
-def _validate_entry(schema: type[Entry], values: Any, document: YamlDocument, place: Place) -> Entry:
+def _validate_entry(
+    schema: type[Entry], values: Any, document: YamlDocument, place: Place
+) -> Entry:
     try:
         return schema.model_validate(values)
     except ValidationError as error:
         raise _explain_error(error, schema, document, place) from None
 
 
-def _explain_error(error: ValidationError, schema: type[BaseModel], document: YamlDocument, place: Place) -> UsageError:
+def _explain_error(
+    error: ValidationError, schema: type[BaseModel], document: YamlDocument, place: Place
+) -> UsageError:
     # A misspelt key is also a missing one: the misspelling is the error to show.
-    first = min(error.errors(), key=lambda problem_facts: problem_facts["type"] != "extra_forbidden")
+    first = min(
+        error.errors(), key=lambda problem_facts: problem_facts["type"] != "extra_forbidden"
+    )
     location = first["loc"]
     line = document.line((*place, *location))
     in_card = not place or not location or location[0] in document.values["cards"][place[1]]

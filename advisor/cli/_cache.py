@@ -10,7 +10,9 @@ from advisor.cli._options import AsJson, Quiet, RunArgument, argument, option
 from advisor.cli._output import note, print_document, progress
 
 cache_app = Commands.group(
-    "cache", "Show what is in the cache, make room in it, and keep what a run used.", "Show, clean or keep the cache."
+    "cache",
+    "Show what is in the cache, make room in it, and keep what a run used.",
+    "Show, clean or keep the cache.",
 )
 cache_app.info.no_args_is_help = False
 cache_app.info.invoke_without_command = True
@@ -20,7 +22,8 @@ cache_app.info.invoke_without_command = True
 def show(context: typer.Context, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Show what is in the cache by kind and by run, make room in it, and keep what a run used.
 
-    Without a command, the cache is shown. Results can be computed again; downloads may need a network.
+    Without a command, the cache is shown. Results can be computed again;
+    downloads may need a network.
 
     Example: advisor cache
     """
@@ -42,15 +45,19 @@ def show(context: typer.Context, as_json: AsJson = False, quiet: Quiet = False) 
 
 @cache_app.command("clean", short_help="Remove the least recently used results.")
 def clean(
-    kinds: Annotated[list[str] | None, argument("KIND", "Remove everything of these kinds instead.")] = None,
-    cache_size: Annotated[str | None, option("SIZE", "Size to reach, such as 5GB. Default: the limit.")] = None,
+    kinds: Annotated[
+        list[str] | None, argument("KIND", "Remove everything of these kinds instead.")
+    ] = None,
+    cache_size: Annotated[
+        str | None, option("SIZE", "Size to reach, such as 5GB. Default: the limit.")
+    ] = None,
     everything: Annotated[bool, option("", "Remove all results that may go.", "--all")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove the least recently used results until the cache is within its limit.
 
-    Results of running searches and of kept runs stay. Downloads (weights, packages, ...) go only if you name their
-    kind, and while no search runs.
+    Results of running searches and of kept runs stay. Downloads (weights, packages, ...) go only
+    if you name their kind, and while no search runs.
 
     Example: advisor cache clean --cache-size 5GB
     """

@@ -22,7 +22,9 @@ CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""
 
 RICH_ROWS = 300
-"""Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a row."""
+"""Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a
+row.
+"""
 
 CARD_LATENCY = blocks.TableColumn[listing.CardRow](
     "latency", lambda row: show_latency(row.latency) if row.latency else "", left=True, whole=True
@@ -56,7 +58,10 @@ def _list_card_columns() -> tuple[blocks.TableColumn[CardRow], ...]:
         blocks.TableColumn("licence", lambda row: row.card.licence, left=True, width=blocks.WIDE),
         blocks.TableColumn("here", lambda row: "yes" if row.here else "", left=True),
         blocks.TableColumn(
-            "weights from", lambda row: ", ".join(dict.fromkeys(row.weights)) or "no known source", left=True, width=150
+            "weights from",
+            lambda row: ", ".join(dict.fromkeys(row.weights)) or "no known source",
+            left=True,
+            width=150,
         ),
     )
 
@@ -81,12 +86,18 @@ def print_cards(rows: Sequence[CardRow]) -> None:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         sides = ["<" if column.left else ">" for column in columns]
         for line in cells:
-            padded = (f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True))
+            padded = (
+                f"{cell:{side}{width}}"
+                for cell, side, width in zip(line, sides, widths, strict=True)
+            )
             typer.echo("  ".join(padded).rstrip())
     on_disk = sum(row.here for row in rows)
     count = f"{plural(len(rows), 'card')}, the weights of {on_disk} on this machine"
     typer.echo(f"{count}; details: advisor catalog show NAME")
-    typer.echo("Top-1: published, ImageNet; * quantization-aware training, other weights. ~MB: a float32 file.")
+    typer.echo(
+        "Top-1: published, ImageNet; * quantization-aware training, other weights. ~MB: a float32"
+        " file."
+    )
 
 
 def print_facts(name: str, facts: Iterable[tuple[str, str]], width: int) -> None:
@@ -106,12 +117,18 @@ def print_card(card: Card, on_disk: bool) -> None:
         ("input", f"{card.input_size} x {card.input_size} RGB, (value - mean) / std"),
         ("mean", mean),
         ("std", std),
-        ("classes", f"{card.classes}" + (", label 0 is the background" if card.label_offset else "")),
+        (
+            "classes",
+            f"{card.classes}" + (", label 0 is the background" if card.label_offset else ""),
+        ),
         ("parameters", f"{card.params:,}"),
         ("MACs", f"{card.macs:,}"),
         ("licence", card.licence),
         ("paper", card.paper),
-        ("graph", " ".join([card.architecture, *(f"{key}={value}" for key, value in card.arguments)])),
+        (
+            "graph",
+            " ".join([card.architecture, *(f"{key}={value}" for key, value in card.arguments)]),
+        ),
         ("conversion", _describe_conversion(card.conversion) if card.conversion else ""),
         ("note", card.note),
     )
@@ -127,10 +144,14 @@ def print_card(card: Card, on_disk: bool) -> None:
             record.macs is not None and f"{record.macs:,} MACs",
         )
         typer.echo(f"  {'  '.join(figure for figure in figures if figure)}")
-        typer.echo(f"    {plain(record.source)}" + (f" ({plain(record.note)})" if record.note else ""))
+        typer.echo(
+            f"    {plain(record.source)}" + (f" ({plain(record.note)})" if record.note else "")
+        )
     if not card.published:
         typer.echo("  nothing")
-    typer.secho("weights" + (" (on this machine)" if on_disk else " (not on this machine)"), bold=True)
+    typer.secho(
+        "weights" + (" (on this machine)" if on_disk else " (not on this machine)"), bold=True
+    )
     for source in card.weights:
         typer.echo(f"  {plain(source.label)}" + (f"  {source.licence}" if source.licence else ""))
         if source.archive:
@@ -140,13 +161,21 @@ def print_card(card: Card, on_disk: bool) -> None:
             if member.size_bytes:
                 size = f"{show_bytes(member.size_bytes)}  "
             known = f"sha256 {member.sha256}" if member.sha256 else member.key.replace("-", " ", 1)
-            typer.echo(f"    {source.format}  {plain(member.path)}  {size}{known or 'no hash: use your own copy'}")
+            typer.echo(
+                f"    {source.format}  {plain(member.path)} "
+                f" {size}{known or 'no hash: use your own copy'}"
+            )
     if not card.weights:
-        typer.echo("  no source is known: latency, size and memory can be measured; shipping needs your own file")
+        typer.echo(
+            "  no source is known: latency, size and memory can be measured; shipping needs your"
+            " own file"
+        )
 
 
 def print_checked_cards(checked: Checked, build: bool) -> None:
-    """Print every error, the notes by kind, and the outcome; ``build``: graphs were to be built as well."""
+    """Print every error, the notes by kind, and the outcome; ``build``:
+    graphs were to be built as well.
+    """
     for finding in checked.errors:
         name = f"{finding.card}: " if finding.card else ""
         typer.secho(f"{plain(finding.place)}: {name}{plain(finding.text)}", err=True)
@@ -155,12 +184,25 @@ def print_checked_cards(checked: Checked, build: bool) -> None:
     for note, count in notes.most_common():
         typer.echo(f"note: {count} x {plain(note)}")
     verified = checked.verified
-    typer.echo(f"compared with: the schema, each other's names, {plural(verified.counts, 'published count')}")
-    hashes = f"{verified.strong} by SHA-256 or SHA-384, {verified.weak} by MD5 or first digits of a hash"
-    typer.echo(f"sources of weights: {hashes}, {verified.unknown} without a hash (never downloaded)")
-    typer.echo(f"on this machine: the weights of {plural(len(verified.hashed), 'card')}, hashed now: as stated")
+    typer.echo(
+        "compared with: the schema, each other's names,"
+        f" {plural(verified.counts, 'published count')}"
+    )
+    hashes = (
+        f"{verified.strong} by SHA-256 or SHA-384, {verified.weak} by MD5 or first digits of a"
+        " hash"
+    )
+    typer.echo(
+        f"sources of weights: {hashes}, {verified.unknown} without a hash (never downloaded)"
+    )
+    typer.echo(
+        f"on this machine: the weights of {plural(len(verified.hashed), 'card')}, hashed now: as"
+        " stated"
+    )
     if verified.sourceless:
-        typer.echo(f"no source that can be checked (see their notes): {', '.join(verified.sourceless)}")
+        typer.echo(
+            f"no source that can be checked (see their notes): {', '.join(verified.sourceless)}"
+        )
     graphs = ""
     if build:
         graphs = f", {checked.built or 'no'} graphs built"
@@ -171,7 +213,9 @@ def print_checked_cards(checked: Checked, build: bool) -> None:
 
 
 def print_fetched(fetched: Sequence[Fetched]) -> None:
-    """Print the fetched weights, and for the cards without weights the reasons, without the addresses tried."""
+    """Print the fetched weights, and for the cards without weights the reasons,
+    without the addresses tried.
+    """
     there = [entry for entry in fetched if entry.cached]
     # What was in the cache before needs no line of its own.
     new = [entry for entry in there if entry.source != "cache"]
@@ -181,8 +225,11 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
     by_reason: dict[str, list[str]] = {}
     for entry in lacking:
         first, *tried = entry.reason.splitlines()
-        # Cards lack weights for the same few reasons; with the addresses, each would be a reason of its own.
-        reasons = [line.strip().partition(": ")[2] for line in tried] or [first.partition(" for '")[0]]
+        # Cards lack weights for the same few reasons;
+        # with the addresses, each would be a reason of its own.
+        reasons = [line.strip().partition(": ")[2] for line in tried] or [
+            first.partition(" for '")[0]
+        ]
         by_reason.setdefault(plain("; ".join(dict.fromkeys(reasons))), []).append(entry.card)
     for reason, cards in by_reason.items():
         typer.echo(f"not fetched: {', '.join(cards)}\n  {reason}")
@@ -190,7 +237,10 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
     hints = dict.fromkeys(entry.hint for entry in lacking if entry.hint)
     for hint in list(hints)[:2]:
         typer.echo(f"hint: {plain(hint)}")
-    typer.echo(f"{len(there)} of {len(fetched)} cards have their weights in the cache, {len(new)} of them new.")
+    typer.echo(
+        f"{len(there)} of {len(fetched)} cards have their weights in the cache, {len(new)} of them"
+        " new."
+    )
 
 
 def print_added_card(added: ImportedModel) -> None:
@@ -213,19 +263,23 @@ def print_added_card(added: ImportedModel) -> None:
     named = ""
     if added.catalogue != user_catalogue_file():
         named = f" --catalog {shlex.quote(str(added.catalogue))}"
-    typer.echo(f"next: advisor search --budget 50ms{files.search_options} --candidates {card.name}{named}")
+    typer.echo(
+        f"next: advisor search --budget 50ms{files.search_options} --candidates {card.name}{named}"
+    )
 
 
 def _describe_conversion(conversion: Conversion) -> str:
-    """Return how a conversion went: against what, how far apart, and the transposes that it left."""
+    """Return how a conversion went: against what, how far apart, and the transposes that it
+    left.
+    """
     left = "no transposes left"
     if conversion.transposes:
         moved = f"{100 * conversion.transposed:.1f} % of the values that operators read and write"
         left = f"{plural(conversion.transposes, 'transpose')} left, with {moved}"
     return (
-        f"by {conversion.converter}; against {conversion.runtime} on {conversion.images} images: the same class on top "
-        f"in {100 * conversion.agreement:.0f} %, largest difference {conversion.difference:.1g} of the largest score; "
-        f"{left}"
+        f"by {conversion.converter}; against {conversion.runtime} on {conversion.images} images:"
+        f" the same class on top in {100 * conversion.agreement:.0f} %, largest difference"
+        f" {conversion.difference:.1g} of the largest score; {left}"
     )
 
 
@@ -235,4 +289,6 @@ def print_judged(card: Card, images: str, accuracy: Interval | None) -> None:
     low = 100 * accuracy.low
     high = 100 * accuracy.high
     metric = TASKS[card.task].metric
-    typer.echo(f"{metric} on {images}: {100 * accuracy.value:.1f} % (95 %: {low:.1f} to {high:.1f})")
+    typer.echo(
+        f"{metric} on {images}: {100 * accuracy.value:.1f} % (95 %: {low:.1f} to {high:.1f})"
+    )

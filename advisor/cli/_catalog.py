@@ -1,4 +1,6 @@
-"""``advisor catalog`` and ``advisor devices``: list, show, check, fetch and add model cards and device profiles."""
+"""``advisor catalog`` and ``advisor devices``:
+list, show, check, fetch and add model cards and device profiles.
+"""
 
 import sys
 from dataclasses import asdict, dataclass
@@ -12,7 +14,14 @@ from advisor.cli._groups import Commands
 from advisor.cli._options import annotations_of, argument, completion_of, declare_options, option
 from advisor.cli._output import download_bars, print_document, progress
 from advisor.cli._values import parse_channels, split_values
-from advisor.core import AddPhoneKeywords, DeviceBenchmarkKeywords, ExitCode, StageError, UsageError, options_of
+from advisor.core import (
+    AddPhoneKeywords,
+    DeviceBenchmarkKeywords,
+    ExitCode,
+    StageError,
+    UsageError,
+    options_of,
+)
 
 cards_app = Commands.group(
     "catalog",
@@ -31,13 +40,23 @@ AS_GIVEN = ("name", "labels", "input_size", "licence", "family", "as_it_is", "ta
 QUESTIONS = {
     "labels": "Labels: a file with one label per line, or 'imagenet'",
     "mean": "Mean that is subtracted from RGB 0..255 (0 if the model scales its input)",
-    "std": "Standard deviation that the difference is divided by (1 if the model scales its input)",
+    "std": (
+        "Standard deviation that the difference is divided by (1 if the model scales its input)"
+    ),
 }
 """Questions for values that no file states."""
 
-BUDGET = "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
-KERNELS = "First time the operators of the candidates (all: over 20 minutes); their sum predicts a network."
-CANDIDATES = "Names, families or globs of the networks to choose from; repeat or join by commas. Default: all."
+BUDGET = (
+    "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
+)
+KERNELS = (
+    "First time the operators of the candidates (all: over 20 minutes); their sum predicts a"
+    " network."
+)
+CANDIDATES = (
+    "Names, families or globs of the networks to choose from; repeat or join by commas. Default:"
+    " all."
+)
 
 
 @cards_app.command("list", short_help="List the model cards.")
@@ -50,8 +69,10 @@ def list_cards(
         str,
         option(
             "DEVICE",
-            "Only the cards that no other card of the list beats in both published top-1 and latency on DEVICE. "
-            "'host' times them with random weights, in a minute or two; other devices are predicted.",
+            "Only the cards that no other card of the list beats in both published top-1 and"
+            " latency on DEVICE. "
+            "'host' times them with random weights, in a minute or two; other devices are"
+            " predicted.",
             "--front",
         ),
     ] = "",
@@ -105,7 +126,8 @@ def show_card(
 @cards_app.command("fetch", short_help="Fetch weights into the cache.")
 def fetch(
     names: Annotated[
-        list[str] | None, argument("NAME", "Names of cards, families or globs.", completion_of("candidates"))
+        list[str] | None,
+        argument("NAME", "Names of cards, families or globs.", completion_of("candidates")),
     ] = None,
     everything: Annotated[bool, option("", "Fetch the weights of every card.", "--all")] = False,
     mirror: options.Mirror = None,
@@ -115,8 +137,8 @@ def fetch(
 ) -> None:
     """Fetch weights into the cache, so that later searches need no network.
 
-    Exit code 0: the cache holds the weights of every named card. 2: a name is unknown. 3: some weights could not be
-    fetched; the reasons are printed, and the other weights are kept.
+    Exit code 0: the cache holds the weights of every named card. 2: a name is unknown. 3: some
+    weights could not be fetched; the reasons are printed, and the other weights are kept.
 
     Example: advisor catalog fetch mobilenet_v2 'efficientnet_lite*'
     """
@@ -127,10 +149,17 @@ def fetch(
     files = catalog or ()
     with download_bars() as advance:
         fetched = cards.fetch(
-            *wanted, everything=everything, mirror=mirror, offline=offline, catalog=files, progress=advance
+            *wanted,
+            everything=everything,
+            mirror=mirror,
+            offline=offline,
+            catalog=files,
+            progress=advance,
         )
     if as_json:
-        print_document(fetched=[{**asdict(entry), "path": str(entry.path or "")} for entry in fetched])
+        print_document(
+            fetched=[{**asdict(entry), "path": str(entry.path or "")} for entry in fetched]
+        )
     else:
         print_fetched(fetched)
     if not all(entry.cached for entry in fetched):
@@ -141,14 +170,16 @@ def fetch(
 def check(
     catalog: options.Catalogs = None,
     build: Annotated[
-        bool, option("", "Also build every graph and count its parameters: takes minutes.", "--build")
+        bool,
+        option("", "Also build every graph and count its parameters: takes minutes.", "--build"),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check every card: schema, names, hashes, and published counts (parameters equal, MACs within 2 %).
+    """Check every card: schema, names, hashes,
+    and published counts (parameters equal, MACs within 2 %).
 
-    A difference passes if a note on the card explains it. Exit code 0: all cards pass. 2: some do not. If a file is
-    invalid, no graph is built.
+    A difference passes if a note on the card explains it. Exit code 0: all cards pass. 2: some do
+    not. If a file is invalid, no graph is built.
 
     Example: advisor catalog check --catalog team.yaml
     """
@@ -156,7 +187,9 @@ def check(
     from advisor.cli._card_output import print_checked_cards
 
     with progress("checking the cards") as tell:
-        checked = cards.check(catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}"))
+        checked = cards.check(
+            catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}")
+        )
     if as_json:
         print_document(**asdict(checked))
     else:
@@ -173,20 +206,36 @@ class AddOptions:
     name: Annotated[str, option("NAME", "Name of the card. Default: the name of the file.")] = ""
     labels: Annotated[str, option("FILE", "File with one label per line, or 'imagenet'.")] = ""
     mean: Annotated[
-        str | None, option("NUMBERS", "Value subtracted from RGB 0..255: one number, or three with commas.")
+        str | None,
+        option("NUMBERS", "Value subtracted from RGB 0..255: one number, or three with commas."),
     ] = None
-    std: Annotated[str | None, option("NUMBERS", "Value that the difference is divided by, like --mean.")] = None
-    input_size: Annotated[int | None, option("PIXELS", "Side of the input, if the model leaves it open.")] = None
+    std: Annotated[
+        str | None, option("NUMBERS", "Value that the difference is divided by, like --mean.")
+    ] = None
+    input_size: Annotated[
+        int | None, option("PIXELS", "Side of the input, if the model leaves it open.")
+    ] = None
     licence: Annotated[str, option("NAME", "Licence of the model.")] = ""
     family: Annotated[str, option("NAME", "Family of the card.")] = "own"
-    top1: Annotated[str, option("PERCENT", "Known top-1, such as 71.8%, for searches without images.")] = ""
+    top1: Annotated[
+        str, option("PERCENT", "Known top-1, such as 71.8%, for searches without images.")
+    ] = ""
     as_it_is: Annotated[
-        bool, option("", "Never retrain or compress the model. Quantized files never are.", "--as-it-is")
+        bool,
+        option(
+            "", "Never retrain or compress the model. Quantized files never are.", "--as-it-is"
+        ),
     ] = False
-    task: Annotated[str, option("NAME", "What a model that ends in logits does. Default: image-classification.")] = ""
-    into: Annotated[str | None, option("FILE", "Catalogue file that takes the card. Default: your own.")] = None
+    task: Annotated[
+        str,
+        option("NAME", "What a model that ends in logits does. Default: image-classification."),
+    ] = ""
+    into: Annotated[
+        str | None, option("FILE", "Catalogue file that takes the card. Default: your own.")
+    ] = None
     data: Annotated[
-        str | None, option("PATH", "Your labelled images, or with boxes for a detector: measures accuracy.")
+        str | None,
+        option("PATH", "Your labelled images, or with boxes for a detector: measures accuracy."),
     ] = None
     as_json: options.AsJson = False
 
@@ -197,18 +246,21 @@ def add_card(
         str,
         argument(
             "FILE",
-            "A .keras, .onnx, .pt2 or .tflite file, a SavedModel's folder, a handle of TensorFlow Hub, timm:NAME or "
+            "A .keras, .onnx, .pt2 or .tflite file, a SavedModel's folder, a handle of TensorFlow"
+            " Hub, timm:NAME or "
             "torchvision:NAME.",
         ),
     ],
     *,
     asked: AddOptions,
 ) -> None:
-    """Make a card of your own model and check the model by running it. Every later search finds the card.
+    """Make a card of your own model and check the model by running it.
+    Every later search finds the card.
 
-    The model is a classifier, a tagger that ends in sigmoids, or a detector that ends in TFLite_Detection_PostProcess.
-    A quantized file is never retrained or compressed. Labels and normalization are read from the file's metadata.
-    Missing values are asked for. No code in the file is run.
+    The model is a classifier, a tagger that ends in sigmoids, or a detector that ends in
+    TFLite_Detection_PostProcess. A quantized file is never retrained or compressed. Labels and
+    normalization are read from the file's metadata. Missing values are asked for. No code in the
+    file is run.
 
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """
@@ -230,7 +282,9 @@ def add_card(
     }
     # An address of a store cannot be looked at so cheaply; reading it says what is wrong.
     if asked.data and "://" not in asked.data and not Path(asked.data).exists():
-        raise UsageError(f"--data: '{asked.data}' does not exist", "name a folder with labelled images")
+        raise UsageError(
+            f"--data: '{asked.data}' does not exist", "name a folder with labelled images"
+        )
     with progress(f"reading {file}") as tell:
         added = cards.add(file, tell=tell, **given)
     warning = added.warning
@@ -246,14 +300,23 @@ def add_card(
         accuracy = {"images": judged[0], **asdict(judged[1])} if judged else None
         catalogue = str(added.catalogue)
         card = listing.card_json(added.card)
-        print_document(card=card, catalogue=catalogue, model=str(added.model), accuracy=accuracy, warning=warning)
+        print_document(
+            card=card,
+            catalogue=catalogue,
+            model=str(added.model),
+            accuracy=accuracy,
+            warning=warning,
+        )
     elif judged:
         images, agreement = judged
         print_judged(added.card, images, agreement.accuracy)
 
 
 DeviceName = Annotated[
-    str, argument("NAME", "Name of a device, also as people write it: 'Pixel 8'.", completion_of("device"))
+    str,
+    argument(
+        "NAME", "Name of a device, also as people write it: 'Pixel 8'.", completion_of("device")
+    ),
 ]
 
 
@@ -261,9 +324,14 @@ DeviceName = Annotated[
 def list_devices(
     profiles: options.ProfileFolders = None,
     phones: Annotated[
-        bool, option("", "List the phones that are known by their names, predicted or measured.", "--phones")
+        bool,
+        option(
+            "", "List the phones that are known by their names, predicted or measured.", "--phones"
+        ),
     ] = False,
-    cloud: Annotated[str, option("NAME", "List the devices of this device cloud: aihub or devicefarm.")] = "",
+    cloud: Annotated[
+        str, option("NAME", "List the devices of this device cloud: aihub or devicefarm.")
+    ] = "",
     sort: options.Sort = "",
     only: options.Filter = None,
     as_json: options.AsJson = False,
@@ -280,7 +348,9 @@ def list_devices(
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
-        rows = selected.of(devices.list_devices(profiles=profiles or (), phones=phones, cloud=cloud))
+        rows = selected.of(
+            devices.list_devices(profiles=profiles or (), phones=phones, cloud=cloud)
+        )
     if as_json:
         print_document(devices=list(map(listing.row_json, rows)))
     else:
@@ -288,8 +358,11 @@ def list_devices(
 
 
 @devices_app.command("show", short_help="Show one device with its sources.")
-def show_device(name: DeviceName, profiles: options.ProfileFolders = None, as_json: options.AsJson = False) -> None:
-    """Show one device: processor, limits, targets, number of known measurements, and their sources.
+def show_device(
+    name: DeviceName, profiles: options.ProfileFolders = None, as_json: options.AsJson = False
+) -> None:
+    """Show one device: processor, limits, targets, number of known measurements,
+    and their sources.
 
     Example: advisor devices show raspberry-pi-4
     """
@@ -307,18 +380,25 @@ def show_device(name: DeviceName, profiles: options.ProfileFolders = None, as_js
 @devices_app.command("add", short_help="Add a profile of your own.")
 @declare_options(annotations_of(options_of(AddPhoneKeywords, "into", "force")))
 def add_device(
-    file: Annotated[str | None, argument("FILE", "A profile (YAML) with its measurements (CSV) beside it.")] = None,
+    file: Annotated[
+        str | None, argument("FILE", "A profile (YAML) with its measurements (CSV) beside it.")
+    ] = None,
     *,
     usb: Annotated[bool, option("", "Add the phone that is attached by USB.", "--usb")] = False,
-    into: Annotated[str | None, option("DIR", "Folder that takes the profile. Default: your own.")] = None,
-    force: Annotated[bool, option("", "Replace your profile of the same name.", "--force")] = False,
+    into: Annotated[
+        str | None, option("DIR", "Folder that takes the profile. Default: your own.")
+    ] = None,
+    force: Annotated[
+        bool, option("", "Replace your profile of the same name.", "--force")
+    ] = False,
     as_json: options.AsJson = False,
     **attached: Any,
 ) -> None:
-    """Check a device profile and copy it with its measurements to your own profiles, or add an attached phone.
+    """Check a device profile and copy it with its measurements to your own profiles,
+    or add an attached phone.
 
-    With --usb or --adb, the phone is asked what it is, and a first network is timed on its CPU, GPU and NPU. The
-    profile has the connection: a search with this device measures on the phone.
+    With --usb or --adb, the phone is asked what it is, and a first network is timed on its CPU,
+    GPU and NPU. The profile has the connection: a search with this device measures on the phone.
 
     Example: advisor devices add our-board.yaml
 
@@ -332,17 +412,23 @@ def add_device(
         if usb or given:
             setting = "usb" if usb else next(iter(given))
             raise UsageError(
-                f"--{setting.replace('_', '-')} is for an attached phone, and '{file}' is a profile",
+                f"--{setting.replace('_', '-')} is for an attached phone, and '{file}' is a"
+                " profile",
                 "give one of the two",
             )
         added = devices.add(file, into=into, force=force)
         if as_json:
-            print_document(device=added.profile.name, path=str(added.path), replaced=added.replaced)
+            print_document(
+                device=added.profile.name, path=str(added.path), replaced=added.replaced
+            )
         else:
             print_added_device(added)
         return
     if not usb and "adb" not in given:
-        raise UsageError("there is nothing to add", "name a profile (YAML), or --usb for the phone that is attached")
+        raise UsageError(
+            "there is nothing to add",
+            "name a profile (YAML), or --usb for the phone that is attached",
+        )
     with progress("looking for the phone") as tell:
         phone = devices.add_phone(into=into, force=force, tell=tell, **given)
     if as_json:
@@ -354,7 +440,9 @@ def add_device(
 @devices_app.command("remove", short_help="Remove a profile of your own.")
 def remove(
     name: DeviceName,
-    from_: Annotated[str | None, option("DIR", "Folder that holds the profile. Default: your own.", "--from")] = None,
+    from_: Annotated[
+        str | None, option("DIR", "Folder that holds the profile. Default: your own.", "--from")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Remove one of your own device profiles with its measurements. Shipped profiles stay.
@@ -372,11 +460,19 @@ def remove(
 
 
 @devices_app.command("calibrate", short_help="Measure a few models on an available device.")
-@declare_options(annotations_of(options_of(DeviceBenchmarkKeywords, "device", "accelerator", "threads", "effort")))
+@declare_options(
+    annotations_of(
+        options_of(DeviceBenchmarkKeywords, "device", "accelerator", "threads", "effort")
+    )
+)
 def calibrate(
-    name: Annotated[str, argument("NAME", "Name of a device, or name:target.", completion_of("device"))],
+    name: Annotated[
+        str, argument("NAME", "Name of a device, or name:target.", completion_of("device"))
+    ],
     *,
-    here: Annotated[bool, option("", "Measure on this machine: it is the device.", "--here")] = False,
+    here: Annotated[
+        bool, option("", "Measure on this machine: it is the device.", "--here")
+    ] = False,
     models: Annotated[int, option("N", "Number of models to measure.")] = 5,
     budget: Annotated[str, option("TIME", BUDGET)] = "",
     candidates: Annotated[
@@ -389,10 +485,10 @@ def calibrate(
 ) -> None:
     """Measure the most informative models on a device and add the measurements to its profile.
 
-    Every model is measured in float32 and int8, if the target runs both. A shipped profile is first copied to your own
-    profiles. With --kernels, timed operators are saved after each batch: repeat the command to continue. Exit code 3:
-    some models were left out, because other programs disturbed them; or the device failed or slowed down, and no model
-    is saved.
+    Every model is measured in float32 and int8, if the target runs both. A shipped profile is
+    first copied to your own profiles. With --kernels, timed operators are saved after each batch:
+    repeat the command to continue. Exit code 3: some models were left out, because other programs
+    disturbed them; or the device failed or slowed down, and no model is saved.
 
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
@@ -404,7 +500,14 @@ def calibrate(
     try:
         with progress("reading the profile") as tell:
             calibrated = devices.calibrate(
-                name, here=here, models=models, budget=budget, kernels=kernels, candidates=chosen, tell=tell, **given
+                name,
+                here=here,
+                models=models,
+                budget=budget,
+                kernels=kernels,
+                candidates=chosen,
+                tell=tell,
+                **given,
             )
     except StageError as error:
         typer.echo(f"error: {error.message}", err=True)

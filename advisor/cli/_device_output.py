@@ -16,14 +16,23 @@ from advisor.devices import QUIET_HINT, LocalRuntime, listing, local_runtimes
 from advisor.reporting import Rows, blocks
 
 if TYPE_CHECKING:
-    from advisor.devices import AddedPhone, Calibrated, DeviceProfile, DeviceTarget, NewDevice, UnitTiming
+    from advisor.devices import (
+        AddedPhone,
+        Calibrated,
+        DeviceProfile,
+        DeviceTarget,
+        NewDevice,
+        UnitTiming,
+    )
 
 DEVICES = Rows(listing.LIST_COLUMNS, listing.list_row)
 """Devices, one row each."""
 
 
 def _describe_versions(runtime: LocalRuntime) -> str:
-    """Return the versions of what a runtime of this machine needs, or what is not installed; nothing is fetched."""
+    """Return the versions of what a runtime of this machine needs, or what is not installed;
+    nothing is fetched.
+    """
     versions = runtime.versions(runtime.profile().target())
     absent = []
     for name, version in versions.items():
@@ -47,7 +56,13 @@ def _list_device_columns() -> tuple[blocks.TableColumn[DeviceProfile], ...]:
         blocks.TableColumn("device", lambda profile: profile.name, left=True, whole=True),
         blocks.TableColumn("kind", lambda profile: profile.kind, left=True, whole=True),
         blocks.TableColumn("SoC", lambda profile: profile.soc, left=True),
-        blocks.TableColumn("default target", lambda profile: profile.default_target, left=True, width=110, whole=True),
+        blocks.TableColumn(
+            "default target",
+            lambda profile: profile.default_target,
+            left=True,
+            width=110,
+            whole=True,
+        ),
         blocks.TableColumn("targets", lambda profile: len(profile.targets), width=100),
         blocks.TableColumn("measurements", listing.count_measured, short="known"),
         blocks.TableColumn("from", _describe_source, left=True, width=130),
@@ -80,13 +95,19 @@ def print_device(profile: DeviceProfile) -> None:
         "max flash": limits.flash_bytes,
         "max app": limits.package_bytes,
     }
-    clusters = ((cluster, f" at {cluster.max_mhz} MHz" if cluster.max_mhz else "") for cluster in profile.cores)
+    clusters = (
+        (cluster, f" at {cluster.max_mhz} MHz" if cluster.max_mhz else "")
+        for cluster in profile.cores
+    )
     facts = (
         ("title", profile.title),
         ("kind", profile.kind),
         ("SoC", profile.soc),
         ("ISA", profile.isa),
-        ("cores", ", ".join(f"{cluster.count} x {cluster.core}{clock}" for cluster, clock in clusters)),
+        (
+            "cores",
+            ", ".join(f"{cluster.count} x {cluster.core}{clock}" for cluster, clock in clusters),
+        ),
         *(("note", remark) for remark in listing.list_remarks(profile)),
         ("NPU", profile.npu),
         *((name, "" if size is None else show_bytes(size)) for name, size in sizes.items()),
@@ -104,7 +125,10 @@ def print_device(profile: DeviceProfile) -> None:
     typer.secho("measurements", bold=True)
     # A flagged measurement stays in the file with its reason, and no prediction uses it.
     unused = listing.count_flagged(profile)
-    typer.echo(f"  {listing.count_measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))
+    typer.echo(
+        f"  {listing.count_measured(profile):,} known"
+        + (f", {unused:,} more not used" if unused else "")
+    )
     for source, count in listing.measurement_sources(profile).items():
         typer.echo(f"  {count:,} from {plain(source)}")
     typer.secho("sources", bold=True)
@@ -113,11 +137,17 @@ def print_device(profile: DeviceProfile) -> None:
 
 
 def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
-    """Print one target of a device: what it runs, what is known of it, and accelerators that serve it."""
+    """Print one target of a device: what it runs, what is known of it,
+    and accelerators that serve it.
+    """
     kernels = sum(kernel.target == target.name for kernel in profile.kernels)
     parts = (
         " ".join(part for part in (target.runtime, target.version) if part),
-        f"cpu, {plural(target.threads, 'thread')}" if target.accelerator == "cpu" else target.accelerator,
+        (
+            f"cpu, {plural(target.threads, 'thread')}"
+            if target.accelerator == "cpu"
+            else target.accelerator
+        ),
         "/".join(target.precisions),
         f"{listing.count_measured(profile, target):,} measured",
         f"{plural(kernels, 'kernel')} timed" if kernels else "",
@@ -127,13 +157,21 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
     for accelerator in list_accelerators(profile, target):
-        takes = f"supports {plural(len(accelerator.supported), 'kind')} of operators, {accelerator.about}"
+        takes = (
+            f"supports {plural(len(accelerator.supported), 'kind')} of operators,"
+            f" {accelerator.about}"
+        )
         typer.echo(f"    {plain(accelerator.title)}: {plain(takes)}")
-        typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {accelerator.name}")
+        typer.echo(
+            "      operators of a file that it supports: advisor profile FILE --accelerator"
+            f" {accelerator.name}"
+        )
 
 
 def print_added_device(added: NewDevice, phone: AddedPhone | None = None) -> None:
-    """Print the stored profile and what to do next; of an attached ``phone`` also its facts and first timings."""
+    """Print the stored profile and what to do next;
+    of an attached ``phone`` also its facts and first timings.
+    """
     profile = added.profile
     if phone is not None:
         _print_phone(phone)
@@ -158,7 +196,10 @@ def _print_phone(added: AddedPhone) -> None:
     typer.secho(plain(f"{profile.title}, {profile.soc}"), bold=True)
     facts = [f"Android {phone.android}" if phone.android else "", cores]
     if phone.memory_bytes and phone.free_memory_bytes:
-        facts.append(f"{show_bytes(phone.memory_bytes)} memory, {show_bytes(phone.free_memory_bytes)} of it free")
+        facts.append(
+            f"{show_bytes(phone.memory_bytes)} memory, {show_bytes(phone.free_memory_bytes)} of it"
+            " free"
+        )
     typer.echo(plain("; ".join(filter(None, facts))))
     typer.echo(plain(f"measured with benchmark_model: {added.tool}"))
     blocks.show([blocks.table_of(_list_unit_columns(), added.timings)])
@@ -175,11 +216,17 @@ def _list_unit_columns() -> tuple[blocks.TableColumn[UnitTiming], ...]:
 
 
 def print_calibrated(calibrated: Calibrated) -> None:
-    """Print each model's latency with the prediction error before and after, and the path of the profile."""
-    typer.echo(f"{calibrated.profile.name}:{calibrated.target.name}, measured with {plain(calibrated.runtime)}")
+    """Print each model's latency with the prediction error before and after,
+    and the path of the profile.
+    """
+    typer.echo(
+        f"{calibrated.profile.name}:{calibrated.target.name}, measured with"
+        f" {plain(calibrated.runtime)}"
+    )
     for report in calibrated.reports:
         typer.secho(report.form, bold=True)
-        # Errors after the calibration are known only where leaving one model out leaves enough others.
+        # Errors after the calibration are known only
+        # where leaving one model out leaves enough others.
         after = report.after or (None,) * len(report.models)
         for model, before, later in zip(report.models, report.before, after, strict=True):
             left_out = ""
@@ -191,7 +238,9 @@ def print_calibrated(calibrated: Calibrated) -> None:
             expects = f"the others, which expect {show_ms(expected_ms)}"
             typer.echo(f"  {plain(model)} contradicts {expects}: measure it again")
         line = f"  median error {report.median_before:.0%} before"
-        typer.echo(line + (f", {report.median_after:.0%} after (leave one out)" if report.after else ""))
+        typer.echo(
+            line + (f", {report.median_after:.0%} after (leave one out)" if report.after else "")
+        )
         # Too few models say nothing about those that were not measured.
         if not math.isnan(report.expected_after):
             expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
@@ -202,7 +251,8 @@ def print_calibrated(calibrated: Calibrated) -> None:
         typer.echo(plain(calibrated.pick))
     if calibrated.networks.governor:
         typer.echo(
-            f"frequency governor of the device: {plain(calibrated.networks.governor)}; others give other latencies"
+            f"frequency governor of the device: {plain(calibrated.networks.governor)}; others give"
+            " other latencies"
         )
     for line in calibrated.networks.left_out:
         typer.echo(f"left out: {plain(line)}; {QUIET_HINT}, then calibrate again")

@@ -1,4 +1,6 @@
-"""Commands on ``.tflite`` files: ``benchmark`` and ``profile`` time them, ``compress`` makes them smaller."""
+"""Commands on ``.tflite`` files:
+``benchmark`` and ``profile`` time them, ``compress`` makes them smaller.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,7 +14,14 @@ from advisor.cli._options import annotations_of, argument, declare_options, opti
 from advisor.cli._output import print_json, progress
 from advisor.cli._questions import with_readings
 from advisor.cli._values import parse_channels, parse_numbers, parse_shape, split_values
-from advisor.core import BenchmarkKeywords, CompressKeywords, DeviceBenchmarkKeywords, ExitCode, UsageError, options_of
+from advisor.core import (
+    BenchmarkKeywords,
+    CompressKeywords,
+    DeviceBenchmarkKeywords,
+    ExitCode,
+    UsageError,
+    options_of,
+)
 
 HERE = options_of(BenchmarkKeywords, "shape", "kernels", "cpus", "sustained_s", "pipeline")
 THERE = options_of(DeviceBenchmarkKeywords, "threads", "effort")
@@ -26,7 +35,10 @@ class BenchmarkOptions:
     xnnpack: options.Xnnpack = True
     cpus: Annotated[str | None, option("NUMBERS", "Processors that run the threads: 0,1.")] = None
     sustained: Annotated[
-        str | None, option("TIME", "Also run for this time without a rest, such as 5min, to see it slow down.")
+        str | None,
+        option(
+            "TIME", "Also run for this time without a rest, such as 5min, to see it slow down."
+        ),
     ] = None
     sort: options.Sort = ""
     only: options.Filter = None
@@ -40,11 +52,13 @@ def benchmark(
     asked: BenchmarkOptions,
     **given: Any,
 ) -> None:
-    """Time .tflite files on this machine or on a device, and say whether the timings can be trusted.
+    """Time .tflite files on this machine or on a device,
+    and say whether the timings can be trusted.
 
-    Several files are timed in turn, block by block. Each is compared with the first: a ratio with its interval. With
-    --device the files are measured over the connection of its profile (or --ssh, --adb). If the device is not
-    available, the latency is predicted, and the output says so.
+    Several files are timed in turn, block by block. Each is compared with the first: a ratio with
+    its interval. With --device the files are measured over the connection of its profile (or
+    --ssh, --adb). If the device is not available, the latency is predicted, and the output says
+    so.
 
     Example: advisor benchmark model.tflite --threads 1,2
     """
@@ -90,7 +104,9 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
 
 
 def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str, Any]) -> None:
-    """Measure on a device, or predict for it. Raises typer.Exit: neither was possible for a file."""
+    """Measure on a device, or predict for it. Raises typer.Exit: neither was possible for a
+    file.
+    """
     from advisor import api
     from advisor.reporting import DEVICE_ROWS, print_device_benchmark
 
@@ -105,12 +121,15 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
     }
     for name in (name for name, value in cpu_only.items() if value):
         raise UsageError(
-            f"{name} works only for this machine's CPU", f"leave out {name}, or leave out --device and --accelerator"
+            f"{name} works only for this machine's CPU",
+            f"leave out {name}, or leave out --device and --accelerator",
         )
     rows = DEVICE_ROWS.select(asked.sort, asked.only)
     names = (*THERE, "threads", "effort")
     with progress("reading the files") as tell:
-        device_benchmark = api.benchmark_device(*models, tell=tell, **{name: given[name] for name in names})
+        device_benchmark = api.benchmark_device(
+            *models, tell=tell, **{name: given[name] for name in names}
+        )
     shown = replace(device_benchmark, rows=rows.of(device_benchmark.rows))
     if asked.as_json:
         print_json(shown.to_json())
@@ -138,14 +157,18 @@ class ProfileOptions:
     accelerator: Annotated[
         list[str] | None,
         option(
-            "NAMES", "Also compute which operators this accelerator takes: edgetpu, ethos-u55, ...; repeat for more."
+            "NAMES",
+            "Also compute which operators this accelerator takes: edgetpu, ethos-u55, ...; repeat"
+            " for more.",
         ),
     ] = None
     against: Annotated[
-        str | None, option("FLOAT", "Float file that MODEL was made from; shows why MODEL is less accurate.")
+        str | None,
+        option("FLOAT", "Float file that MODEL was made from; shows why MODEL is less accurate."),
     ] = None
     calibration: Annotated[
-        str | None, option("DIR", "Folder of images that both files classify. Default: bundled photographs.")
+        str | None,
+        option("DIR", "Folder of images that both files classify. Default: bundled photographs."),
     ] = None
     mean: options.Mean = None
     std: options.Std = None
@@ -153,11 +176,17 @@ class ProfileOptions:
     only: options.Filter = None
     as_json: options.AsJson = False
     html: Annotated[str | None, option("FILE", "Write the page with plots to this file.")] = None
-    out: Annotated[str | None, option("DIR", "Write the page and the JSON into this folder.")] = None
-    everything: Annotated[bool, option("", "Show every operator, not only the slowest.", "--all")] = False
+    out: Annotated[str | None, option("DIR", "Write the page and the JSON into this folder.")] = (
+        None
+    )
+    everything: Annotated[
+        bool, option("", "Show every operator, not only the slowest.", "--all")
+    ] = False
 
 
-def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, asked: ProfileOptions) -> None:
+def profile(
+    model: Annotated[str, argument("MODEL", "A .tflite file.")], *, asked: ProfileOptions
+) -> None:
     """Show where the time of a .tflite file goes, operator by operator, and what to do about it.
 
     Example: advisor profile model.tflite --html profile.html
@@ -177,9 +206,14 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
             tell(f"comparing {name} with {Path(against).name}")
             mean = parse_channels(asked.mean, "--mean")
             std = parse_channels(asked.std, "--std")
-            diagnosis = api.diagnose(model, against, calibration=asked.calibration, mean=mean, std=std)
+            diagnosis = api.diagnose(
+                model, against, calibration=asked.calibration, mean=mean, std=std
+            )
         elif asked.calibration or asked.mean or asked.std:
-            raise UsageError("--calibration, --mean and --std need --against", "name the float file with --against")
+            raise UsageError(
+                "--calibration, --mean and --std need --against",
+                "name the float file with --against",
+            )
         tell(f"profiling {name}")
         model_profile = api.profile(
             model,
@@ -197,7 +231,9 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
         return
     files = tuple(wanted.values())
     steps = shown if asked.sort or asked.only else None
-    print_profile(model_profile, everything=asked.everything, written=files, diagnosis=diagnosis, steps=steps)
+    print_profile(
+        model_profile, everything=asked.everything, written=files, diagnosis=diagnosis, steps=steps
+    )
 
 
 @dataclass(frozen=True)
@@ -214,11 +250,14 @@ class CompressOptions:
         ),
     ]
     max_drop: Annotated[
-        str | None, option("POINTS", "Points of accuracy that a file may lose, such as 0.5pt (needs --data).")
+        str | None,
+        option("POINTS", "Points of accuracy that a file may lose, such as 0.5pt (needs --data)."),
     ] = None
     mean: options.Mean = None
     std: options.Std = None
-    latency: Annotated[bool, option("", "Measure the latency of the files.", "--latency/--no-latency")] = True
+    latency: Annotated[
+        bool, option("", "Measure the latency of the files.", "--latency/--no-latency")
+    ] = True
     time_limit: Annotated[
         str, option("TIME", "Time limit of a recipe that trains; the best result so far is used.")
     ] = "10min"
@@ -227,9 +266,14 @@ class CompressOptions:
     as_json: options.AsJson = False
 
 
-@declare_options(annotations_of(options_of(CompressKeywords, "max_drop_points", "mean", "std", "learn_s")))
+@declare_options(
+    annotations_of(options_of(CompressKeywords, "max_drop_points", "mean", "std", "learn_s"))
+)
 def compress(
-    model: Annotated[str, argument("MODEL", "A float .tflite file.")], *, asked: CompressOptions, **given: Any
+    model: Annotated[str, argument("MODEL", "A float .tflite file.")],
+    *,
+    asked: CompressOptions,
+    **given: Any,
 ) -> None:
     """Make compressed files of a float .tflite file and measure what each costs.
 
@@ -247,7 +291,9 @@ def compress(
 
     def compress_with(**chosen: Any) -> Any:
         with progress(f"reading {model}") as tell:
-            max_drop_points = units.parse_points(asked.max_drop, "--max-drop") if asked.max_drop else None
+            max_drop_points = (
+                units.parse_points(asked.max_drop, "--max-drop") if asked.max_drop else None
+            )
             return api.compress(
                 model,
                 split_values(asked.recipe) or (),

@@ -1,7 +1,8 @@
-"""Groups of commands: each has ``--quiet``, help by groups of options, and errors that say what to do.
+"""Groups of commands: each has ``--quiet``, help by groups of options,
+and errors that say what to do.
 
-A command may have its options as one value of a dataclass. To add a command of an integration, register an
-:class:`IntegrationCommand` in the group :data:`INTEGRATIONS`.
+A command may have its options as one value of a dataclass. To add a command of an integration,
+register an :class:`IntegrationCommand` in the group :data:`INTEGRATIONS`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ OWNERS_SHOWN = 3
 """Commands that an error names because they have the option that another one lacks."""
 
 EXTRA_ARGUMENT = "Got unexpected extra argument"
-"""The beginning of Click's error of arguments that no parameter takes: often the unit of ``5 minutes``."""
+"""The beginning of Click's error of arguments that no parameter takes:
+often the unit of ``5 minutes``.
+"""
 
 PATHS = ("PATH", "DIR")
 """The word for a file or folder in the help of an option."""
@@ -47,7 +50,9 @@ _ALL = "advisor.help_all"
 
 
 class GroupedCommand(TyperCommand):
-    """A command whose plain help shows each ``rich_help_panel`` under its own heading, in the order of ``GROUPS``."""
+    """A command whose plain help shows each ``rich_help_panel`` under its own heading,
+    in the order of ``GROUPS``.
+    """
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the options of each group; an option without a group belongs to the output."""
@@ -61,7 +66,9 @@ class GroupedCommand(TyperCommand):
 
 
 class SearchCommand(GroupedCommand):
-    """A command whose help shows the options that are needed first; ``--help-all`` shows all of them by group."""
+    """A command whose help shows the options that are needed first;
+    ``--help-all`` shows all of them by group.
+    """
 
     def get_params(self, ctx: Context) -> list[Parameter]:
         """Return the parameters with ``--help-all`` before ``--help``."""
@@ -74,7 +81,9 @@ class SearchCommand(GroupedCommand):
         return [*parameters, help_all, help_option]
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Write the first options in the order of the table, or every group if ``--help-all`` is given."""
+        """Write the first options in the order of the table,
+        or every group if ``--help-all`` is given.
+        """
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return
@@ -94,7 +103,9 @@ def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
         ctx.exit()
 
 
-def _write_group(title: str, options: list[Parameter], ctx: Context, formatter: HelpFormatter) -> None:
+def _write_group(
+    title: str, options: list[Parameter], ctx: Context, formatter: HelpFormatter
+) -> None:
     # A hidden option has no record.
     rows = list(filter(None, [parameter.get_help_record(ctx) for parameter in options]))
     if rows:
@@ -108,9 +119,13 @@ class Commands(typer.Typer):
     @classmethod
     def group(cls, name: str, text: str, short: str) -> Commands:
         """Return a group below ``advisor`` with its help."""
-        return cls(name=name, help=text, short_help=short, no_args_is_help=True, rich_markup_mode=None)
+        return cls(
+            name=name, help=text, short_help=short, no_args_is_help=True, rich_markup_mode=None
+        )
 
-    def command(self, *names: Any, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+    def command(
+        self, *names: Any, **settings: Any
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
         """Register a command, as Typer does."""
         register = super().command(*names, **settings)
 
@@ -125,19 +140,23 @@ class Commands(typer.Typer):
 class IntegrationCommand:
     """A command that an integration adds."""
 
-    run: Command  #: the function; Typer makes the options from its parameters. Its module must be light.
+    #: the function; Typer makes the options from its parameters. Its module must be light
+    run: Command
     short_help: str  #: what the command does, for the list of commands
 
 
 class AllCommands(TyperGroup):
-    """The commands of this package, then those of integrations, which are looked up only when they are needed."""
+    """The commands of this package, then those of integrations,
+    which are looked up only when they are needed.
+    """
 
     @property
     def commands(self) -> MutableMapping[str, _click.Command]:
         """Every command by its name."""
         for name in list_registered(INTEGRATIONS):
             if name not in self._found:
-                # Typer makes a command of a function only in an app, so each has an app for itself.
+                # Typer makes a command of a function only in an app,
+                # so each has an app for itself.
                 app = Commands(add_completion=False, rich_markup_mode=None)
                 added = load_integration(INTEGRATIONS, name)
                 app.command(name, short_help=added.short_help)(added.run)
@@ -160,7 +179,9 @@ class AllCommands(TyperGroup):
 
     @contextmanager
     def _explaining_errors(self) -> Iterator[None]:
-        """Add to an error of the block what helps: the owners of an unknown option, quotes for a value with a space."""
+        """Add to an error of the block what helps:
+        the owners of an unknown option, quotes for a value with a space.
+        """
         try:
             yield
         except NoSuchOption as error:
@@ -175,7 +196,9 @@ class AllCommands(TyperGroup):
             raise
 
     def _name_owners(self, error: NoSuchOption) -> list[str]:
-        """Return the commands that have an unknown option; first those of the same arguments, such as a run."""
+        """Return the commands that have an unknown option;
+        first those of the same arguments, such as a run.
+        """
         wanted = _arguments_of(error.ctx.command) if error.ctx else set()
         owners = []
         for name, command in self._found.items():
@@ -200,7 +223,9 @@ def _arguments_of(command: _click.Command) -> set[str | None]:
 
 
 def _place_extra(error: WrongUse) -> str:
-    """Return what to do with an argument that no parameter takes: name a path by its option, or quote a space."""
+    """Return what to do with an argument that no parameter takes:
+    name a path by its option, or quote a space.
+    """
     extra = error.message.rpartition("(")[2].rstrip(")")
     parameters = error.ctx.command.params if error.ctx else []
     if Path(extra).exists():
@@ -226,13 +251,17 @@ def _quietable(command: Command) -> Command:
         began_before = BEGAN.set(time.monotonic())
         try:
             for name, group in groups.items():
-                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+                values[name] = group(
+                    **{field.name: values.pop(field.name) for field in fields(group)}
+                )
             return command(**values)
         finally:
             QUIET.reset(was_quiet)
             BEGAN.reset(began_before)
 
-    quiet_parameter = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    quiet_parameter = inspect.Parameter(
+        "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
+    )
     # Typer reads the options from the signature, and would take that of the wrapped command.
     run.__signature__ = declared.replace(parameters=[*_spread_groups(declared), quiet_parameter])  # type: ignore[attr-defined]
     return run
@@ -247,4 +276,6 @@ def _spread_groups(declared: inspect.Signature) -> Iterator[inspect.Parameter]:
         hints = get_type_hints(parameter.annotation, include_extras=True)
         for field in fields(parameter.annotation):
             default = inspect.Parameter.empty if field.default is MISSING else field.default
-            yield inspect.Parameter(field.name, parameter.kind, default=default, annotation=hints[field.name])
+            yield inspect.Parameter(
+                field.name, parameter.kind, default=default, annotation=hints[field.name]
+            )

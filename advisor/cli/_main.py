@@ -1,4 +1,6 @@
-"""The ``advisor`` command: register the commands, ``doctor`` and ``explain``; turn errors into exit codes."""
+"""The ``advisor`` command: register the commands, ``doctor`` and ``explain``;
+turn errors into exit codes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ HELP_WIDTH = 120
 """Largest width of the help in columns: longer lines are hard to read."""
 
 LONGEST = 4000
-"""Characters of an error message: all errors of a profile fit, a path of as many characters does not."""
+"""Characters of an error message:
+all errors of a profile fit, a path of as many characters does not.
+"""
 
 _SYSTEM_HINTS = {
     errno.ENOENT: "check the path, and that there is room for temporary files (TMPDIR)",
@@ -44,7 +48,9 @@ _SYSTEM_HINTS = {
     errno.EFBIG: "raise the limit of file sizes (ulimit -f), or write to another disk",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.EIO: "check the disk, or write to another one",
-    errno.ENOMEM: "free some memory, or raise the limit (ulimit -v); a search goes on with --resume",
+    errno.ENOMEM: (
+        "free some memory, or raise the limit (ulimit -v); a search goes on with --resume"
+    ),
     errno.EROFS: "write to another folder",
     errno.EACCES: "check the permissions, or write to another folder",
     errno.EPERM: "check the permissions, or write to another folder",
@@ -66,24 +72,30 @@ _NO_MEMORY = (
 
 
 def doctor(
-    run: Annotated[str | None, argument("RUN", "A run folder to check instead.", options.complete_runs)] = None,
+    run: Annotated[
+        str | None, argument("RUN", "A run folder to check instead.", options.complete_runs)
+    ] = None,
     sort: Sort = "",
     only: Filter = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine for what a search needs: packages, memory, disk, weights, load. Or check a run.
+    """Check this machine for what a search needs: packages, memory, disk, weights, load.
+    Or check a run.
 
-    Of a run, every line, file and hash is checked, and accuracies, sizes and counts are computed again.
+    Of a run, every line, file and hash is checked, and accuracies,
+    sizes and counts are computed again.
 
-    Exit code 2: a search cannot run because something is missing. 3: something of the run does not fit. 0: all is well;
-    there may be warnings.
+    Exit code 2: a search cannot run because something is missing. 3: something of the run does not
+    fit. 0: all is well; there may be warnings.
 
     Example: advisor doctor runs/latest
     """
     from advisor import api
     from advisor.reporting import rows_of
 
-    rows = rows_of({"name": "name", "state": "state", "found": "found", "hint": "hint"}).select(sort, only)
+    rows = rows_of({"name": "name", "state": "state", "found": "found", "hint": "hint"}).select(
+        sort, only
+    )
     with progress(f"checking {run or 'this machine'}"):
         checks = api.doctor(run)
     shown = rows.of(checks)
@@ -91,7 +103,11 @@ def doctor(
         print_document(checks=list(map(asdict, shown)))
     else:
         for check in shown:
-            mark = {api.State.OK: "ok     ", api.State.WARNING: "warning", api.State.FAILED: "FAILED "}[check.state]
+            mark = {
+                api.State.OK: "ok     ",
+                api.State.WARNING: "warning",
+                api.State.FAILED: "FAILED ",
+            }[check.state]
             typer.echo(f"{mark}  {check.name:18} {check.found}")
             if check.hint:
                 typer.echo(f"{'':29}{check.hint}")
@@ -110,10 +126,13 @@ def complete_terms(incomplete: str) -> list[str]:
 
 
 def explain(
-    term: Annotated[list[str] | None, argument("TERM", "The term, such as p90 or hold-out.", complete_terms)] = None,
+    term: Annotated[
+        list[str] | None, argument("TERM", "The term, such as p90 or hold-out.", complete_terms)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a term of the reports in a few sentences. Without a term, list those that are explained.
+    """Explain a term of the reports in a few sentences.
+    Without a term, list those that are explained.
 
     Example: advisor explain hold-out
     """
@@ -134,8 +153,11 @@ app = Commands(
     name="advisor",
     cls=AllCommands,
     help="Chooses, retrains and compresses the image model to ship on phones and small devices.",
-    epilog="Exit codes: 0 done, 2 wrong usage or data (nothing spent), 3 nothing meets the budget or the result is "
-    "incomplete, 4 the recommendation changed, 1 internal error, 130 interrupted (state saved).",
+    epilog=(
+        "Exit codes: 0 done, 2 wrong usage or data (nothing spent), 3 nothing meets the budget or"
+        " the result is incomplete, 4 the recommendation changed, 1 internal error, 130"
+        " interrupted (state saved)."
+    ),
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -145,14 +167,20 @@ app = Commands(
 
 
 @app.callback(invoke_without_command=True)
-def version(show: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True)) -> None:
+def version(
+    show: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", is_eager=True
+    ),
+) -> None:
     if show:
         typer.echo(f"advisor {__version__}")
         raise typer.Exit
 
 
 app.command(cls=SearchCommand, short_help="Find the model to ship.")(search)
-app.command(cls=GroupedCommand, short_help="Write a request file with a comment for every option.")(init)
+app.command(
+    cls=GroupedCommand, short_help="Write a request file with a comment for every option."
+)(init)
 app.command(cls=SearchCommand, short_help="Show what a search would do, and its price.")(plan)
 app.command(short_help="Time .tflite files, here or on a device.")(benchmark)
 app.command(short_help="Show where the time of a .tflite file goes.")(profile)
@@ -172,12 +200,15 @@ app.command(short_help="Check whether this machine is ready.")(doctor)
 
 
 def main() -> NoReturn:
-    """Run the command line. An error of the user prints a message and a hint, never a traceback."""
+    """Run the command line. An error of the user prints a message and a hint, never a
+    traceback.
+    """
     COMMAND_BEGAN.set(began_with_process())
     _open_standard_streams()
     # SIGTERM must not be forwarded as SIGINT: a shell starts background jobs with SIGINT ignored.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be in the terminal's encoding
+    # Names of files need not be in the terminal's encoding.
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
         # A program that put another output in its place, such as a test, keeps that one.
         if sys.stdout is sys.__stdout__:
@@ -191,10 +222,14 @@ def main() -> NoReturn:
         if os.environ.get("ADVISOR_DEBUG"):
             raise
         if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
-            _complain(f"{error.filename or 'the output'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
+            _complain(
+                f"{error.filename or 'the output'}: {error.strerror}",
+                _SYSTEM_HINTS.get(error.errno or 0, ""),
+            )
             sys.exit(ExitCode.USAGE)
         said = str(error)
-        if isinstance(error, RuntimeError) and said.startswith("Symlink loop"):  # of Path.resolve, before Python 3.13
+        # Of Path.resolve, before Python 3.13.
+        if isinstance(error, RuntimeError) and said.startswith("Symlink loop"):
             _complain(os.strerror(errno.ELOOP), _SYSTEM_HINTS[errno.ELOOP])
             sys.exit(ExitCode.USAGE)
         if os.strerror(errno.EMFILE) in said:  # of a library that cannot be loaded
@@ -214,14 +249,17 @@ def main() -> NoReturn:
             sys.exit(ExitCode.USAGE)
         _complain(
             f"internal error: {type(error).__name__}: {error}",
-            "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and please report it",
+            "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and"
+            " please report it",
         )
         sys.exit(ExitCode.INTERNAL_ERROR)
     sys.exit(ExitCode.OK)
 
 
 class PatientOutput(io.TextIOWrapper):
-    """An output whose reader may close the pipe: it has all that it wants, and the command ends with its own code."""
+    """An output whose reader may close the pipe:
+    it has all that it wants, and the command ends with its own code.
+    """
 
     @classmethod
     def around(cls, stream: io.TextIOWrapper) -> PatientOutput:
@@ -252,12 +290,15 @@ class PatientOutput(io.TextIOWrapper):
 
 
 def _open_standard_streams() -> None:
-    """Lead closed standard streams to nowhere; otherwise the next file that is opened gets what is written to them."""
+    """Lead closed standard streams to nowhere;
+    otherwise the next file that is opened gets what is written to them.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            # The system gives the lowest free number, which is this one: those below are open by now.
+            # The system gives the lowest free number, which is this one:
+            # those below are open by now.
             os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
@@ -275,7 +316,9 @@ def _complain(message: str, hint: str) -> None:
 
 
 def _readable(message: str) -> str:
-    """Return a message without passwords and characters that steer a terminal, very long ones cut in the middle."""
+    """Return a message without passwords and characters that steer a terminal,
+    very long ones cut in the middle.
+    """
     # A message may quote an address with its password, or names from files of others.
     text = visible(without_password(message))
     if len(text) <= LONGEST:

@@ -1,4 +1,6 @@
-"""Options of commands: how they are declared and completed, and those that several commands share."""
+"""Options of commands: how they are declared and completed, and those that several commands
+share.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ Command = Callable[..., Any]
 
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
-    """Declare an option: what stands for its value (nothing for a flag), its help, its names if they are others."""
+    """Declare an option: what stands for its value (nothing for a flag), its help,
+    its names if they are others.
+    """
     return typer.Option(*names, metavar=metavar or None, help=text, **more)
 
 
@@ -37,7 +41,9 @@ def argument(metavar: str, text: str, complete: Callable[[str], list[str]] | Non
 
 
 def completion_of(name: str) -> Callable[[str], list[str]]:
-    """Return the completion of an option of a search; of several names joined by commas, the last is completed."""
+    """Return the completion of an option of a search;
+    of several names joined by commas, the last is completed.
+    """
 
     def complete(incomplete: str) -> list[str]:
         from advisor.api import choices
@@ -53,55 +59,81 @@ def complete_runs(incomplete: str) -> list[str]:
     folder = Path(incomplete.rpartition("/")[0] or "runs")
     # An error here would be printed into the line that the user types.
     with suppress(OSError):
-        return _matching((str(path.parent) for path in sorted(folder.glob("*/request.yaml"))), incomplete)
+        return _matching(
+            (str(path.parent) for path in sorted(folder.glob("*/request.yaml"))), incomplete
+        )
     return []
 
 
 def _matching(names: Iterable[str], incomplete: str) -> list[str]:
-    """Return the names that begin so, in small or capital letters; ``Pixel 8`` begins as ``pixel-8`` does."""
+    """Return the names that begin so, in small or capital letters;
+    ``Pixel 8`` begins as ``pixel-8`` does.
+    """
     begun = incomplete.casefold()
     return [name for name in names if name.casefold().startswith((begun, begun.replace(" ", "-")))]
 
 
-Quiet = Annotated[bool, of_output("", "Show the answer and errors, but no progress.", "--quiet", "-q")]
+Quiet = Annotated[
+    bool, of_output("", "Show the answer and errors, but no progress.", "--quiet", "-q")
+]
 RunArgument = Annotated[str, argument("RUN", "A run folder, such as runs/latest.", complete_runs)]
 AsJson = Annotated[bool, of_output("", "Print JSON.", "--json")]
 Brief = Annotated[bool, of_output("", "Print only the first lines of the answer.", "--brief")]
 Sort = Annotated[
     str,
-    of_output("COLUMNS", "Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size."),
+    of_output(
+        "COLUMNS",
+        "Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size.",
+    ),
 ]
 Filter = Annotated[
     list[str] | None,
     of_output(
         "CONDITION",
-        "Show only rows such as 'size<5MB' or 'card=mobilenet*,lenet'; repeat for more. Signs: = != < <= > >=.",
+        "Show only rows such as 'size<5MB' or 'card=mobilenet*,lenet'; repeat for more. Signs: ="
+        " != < <= > >=.",
         "--filter",
     ),
 ]
 LogTo = Annotated[
     str | None,
     of_output(
-        "PLACE", "Also log the answer to mlflow:ADDRESS, with the question, the figures, the front and the bundle."
+        "PLACE",
+        "Also log the answer to mlflow:ADDRESS, with the question, the figures, the front and the"
+        " bundle.",
     ),
 ]
-Format = Annotated[str, option("FORMAT", "Format of the output: text, markdown or json.", "--format")]
+Format = Annotated[
+    str, option("FORMAT", "Format of the output: text, markdown or json.", "--format")
+]
 Catalogs = Annotated[
-    list[str] | None, option("FILE", "Catalogue file of your own (YAML); repeat for more.", "--catalog")
+    list[str] | None,
+    option("FILE", "Catalogue file of your own (YAML); repeat for more.", "--catalog"),
 ]
 ProfileFolders = Annotated[
-    list[str] | None, option("DIR", "Folder of your own device profiles; repeat for more.", "--profiles")
+    list[str] | None,
+    option("DIR", "Folder of your own device profiles; repeat for more.", "--profiles"),
 ]
-Mirror = Annotated[str | None, option("PLACE", "Folder or address of weights that is asked first.")]
+Mirror = Annotated[
+    str | None, option("PLACE", "Folder or address of weights that is asked first.")
+]
 Offline = Annotated[bool, option("", "Open no connection.", "--offline")]
-Shape = Annotated[str | None, option("SHAPE", "Shape of the first input, if the file leaves it open: 1,224,224,3.")]
+Shape = Annotated[
+    str | None,
+    option("SHAPE", "Shape of the first input, if the file leaves it open: 1,224,224,3."),
+]
 Xnnpack = Annotated[bool, option("", "Use XNNPACK where it applies.", "--xnnpack/--no-xnnpack")]
-Mean = Annotated[str | None, option("NUMBERS", "Value subtracted from RGB 0 to 255, if no file states it: 127.5.")]
+Mean = Annotated[
+    str | None,
+    option("NUMBERS", "Value subtracted from RGB 0 to 255, if no file states it: 127.5."),
+]
 Std = Annotated[str | None, option("NUMBERS", "Value that the difference is divided by: 127.5.")]
 
 
 def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
-    """Return the annotation of a parameter for each option; the help states defaults of a search if ``defaults``."""
+    """Return the annotation of a parameter for each option;
+    the help states defaults of a search if ``defaults``.
+    """
     return {name: _annotation(name, row, defaults) for name, row in table.items()}
 
 
@@ -123,7 +155,9 @@ def _annotation(name: str, declared: Option, defaults: bool) -> Any:
 
 
 def declare_options(options: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """Declare options, by their annotations, before a command's own; it receives them as keywords, None by default."""
+    """Declare options, by their annotations, before a command's own;
+    it receives them as keywords, None by default.
+    """
 
     def declare(command: Command) -> Command:
         parameters = []

@@ -29,7 +29,9 @@ QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 """``--quiet`` of the running command."""
 
 BEGAN: ContextVar[float | None] = ContextVar("BEGAN", default=None)
-"""Begin of the wait that the next progress is about: the start of the command, or the end of the last that wrote."""
+"""Begin of the wait that the next progress is about:
+the start of the command, or the end of the last that wrote.
+"""
 
 WAIT_S = 2.0
 """Seconds after which a log gets a line about a step, and about a wait of several steps."""
@@ -40,13 +42,17 @@ EVERY_S = 30.0
 _OPTION = r"--?[\w-]+(?:[ =][^- ,;:()][^ ,;:()]*)?"
 _PATH = r"[^ ,;:()]*[/.][^ ,;:()]+"
 COMMAND = re.compile(rf"advisor(?: [a-z-]+){{1,2}}(?: (?:{_OPTION}|\[[^]]*\]|{_PATH}))*")
-"""A command inside a sentence with its options, their values and paths: it is copied, so it stays on one line."""
+"""A command inside a sentence with its options, their values and paths:
+it is copied, so it stays on one line.
+"""
 
 Tell = Callable[[str], None]
 
 
 def write_sentences(text: str, err: bool = False, colour: str | None = None) -> None:
-    """Write lines, on standard error if ``err``; on a terminal, long ones are folded between words."""
+    """Write lines, on standard error if ``err``;
+    on a terminal, long ones are folded between words.
+    """
     stream = sys.stderr if err else sys.stdout
     if stream.isatty():
         width = shutil.get_terminal_size().columns
@@ -62,7 +68,11 @@ def fold_line(line: str, width: int) -> str:
     # The wrapper breaks at blanks, so those inside a command are hidden from it.
     unbroken = COMMAND.sub(lambda command: command[0].replace(" ", "\0"), line)
     folder = textwrap.TextWrapper(
-        width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
     )
     return folder.fill(unbroken).replace("\0", " ")
 
@@ -77,8 +87,8 @@ def note(text: str) -> None:
 def progress(first: str) -> Iterator[Tell]:
     """Give a function that shows a line about the present step; each line replaces the last.
 
-    If standard error is no terminal, a step gets a line once it has lasted :data:`WAIT_S` seconds. With
-    ``ADVISOR_PROGRESS=lines``, every step gets its line at once.
+    If standard error is no terminal, a step gets a line once it has lasted :data:`WAIT_S` seconds.
+    With ``ADVISOR_PROGRESS=lines``, every step gets its line at once.
     """
     if QUIET.get():
         yield lambda _text: None
@@ -90,7 +100,8 @@ def progress(first: str) -> Iterator[Tell]:
             with steps:
                 yield steps.tell
         finally:
-            if steps.has_written:  # A wait without a line goes on: two of almost WAIT_S would be silent for both
+            # A wait without a line goes on: two of almost WAIT_S would be silent for both.
+            if steps.has_written:
                 BEGAN.set(time.monotonic())
     else:
         from rich.console import Console
@@ -101,11 +112,12 @@ def progress(first: str) -> Iterator[Tell]:
 
 
 class SlowSteps:
-    """Writes a line about a wait that takes long, about each long step in it, and now and then about a short one.
+    """Writes a line about a wait that takes long, about each long step in it,
+    and now and then about a short one.
 
-    It is a context manager: at its end nothing more is written. The first step began with the wait, see :data:`BEGAN`.
-    A step, or the whole wait, lasts ``wait_s`` seconds before there is a line; ``every_s`` seconds after the last line
-    even a short step gets one.
+    It is a context manager: at its end nothing more is written. The first step began with the
+    wait, see :data:`BEGAN`. A step, or the whole wait, lasts ``wait_s`` seconds before there is a
+    line; ``every_s`` seconds after the last line even a short step gets one.
     """
 
     def __init__(self, first: str, wait_s: float, every_s: float) -> None:
@@ -143,7 +155,9 @@ class SlowSteps:
                 if not self._step:
                     self._changed.wait()
                     continue
-                due = min(self._since + self._wait_s, max(self._since, self._written + self._every_s))
+                due = min(
+                    self._since + self._wait_s, max(self._since, self._written + self._every_s)
+                )
                 left = due - time.monotonic()
                 if left > 0:
                     self._changed.wait(left)
@@ -156,7 +170,9 @@ class SlowSteps:
 
 @contextmanager
 def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Give a function that moves a file's bar: name, bytes so far, and all bytes if known. A log gets lines instead."""
+    """Give a function that moves a file's bar: name, bytes so far, and all bytes if known.
+    A log gets lines instead.
+    """
     if QUIET.get() or not sys.stderr.isatty():
         with progress("looking up the weights") as tell:
             yield lambda name, _done, _total: tell(f"fetching {name}")
@@ -169,7 +185,9 @@ def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
     def advance(name: str, done: int, total: int | None) -> None:
         with lock:
             if name not in bars:
-                bars[name] = tqdm(desc=name, total=total, unit="B", unit_scale=True, position=len(bars))
+                bars[name] = tqdm(
+                    desc=name, total=total, unit="B", unit_scale=True, position=len(bars)
+                )
             bar = bars[name]
             bar.total = total
             bar.update(done - bar.n)
@@ -182,9 +200,11 @@ def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 def print_json(document: Mapping[str, object]) -> None:
-    """Write a document to standard output as ASCII, which no terminal can break; a number that is not finite is null.
+    """Write a document to standard output as ASCII, which no terminal can break;
+    a number that is not finite is null.
 
-    A reader that closed the pipe has all that it wants: the command goes on and ends with its own exit code.
+    A reader that closed the pipe has all that it wants:
+    the command goes on and ends with its own exit code.
     """
     import json
 
@@ -205,7 +225,9 @@ def print_document(**entries: object) -> None:
 
 
 def show_answer(view: RunView, as_json: bool, rows: AnswerRows, brief: bool = False) -> None:
-    """Write the answer of a run: for programs the content of ``recommendation.json``, else its lines and a table."""
+    """Write the answer of a run: for programs the content of ``recommendation.json``,
+    else its lines and a table.
+    """
     from advisor.reporting import print_answer, recommendation
 
     if as_json:
@@ -239,7 +261,9 @@ def log_run_to(run: Path, place: str | None) -> None:
 
 
 def warn_of_problems(run: str, artefacts: bool = False) -> None:
-    """Write on standard error which files of a run folder are damaged; the command continues with the others."""
+    """Write on standard error which files of a run folder are damaged;
+    the command continues with the others.
+    """
     from advisor import api
 
     for problem in api.check_run(run, artefacts=artefacts):

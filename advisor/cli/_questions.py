@@ -27,7 +27,8 @@ def at_terminal() -> bool:
 
 
 def with_readings(work: Callable[..., Answer], options: Mapping[str, Any]) -> Answer:
-    """Call ``work`` with options, and again with the reading that is chosen where an input has several.
+    """Call ``work`` with options, and again with the reading
+    that is chosen where an input has several.
 
     Raises AmbiguousInput: nobody is at the terminal, or none of the readings is meant.
     """
@@ -36,8 +37,11 @@ def with_readings(work: Callable[..., Answer], options: Mapping[str, Any]) -> An
         try:
             return work(**chosen)
         except AmbiguousInput as question:
-            # Not every command has the options that a reading sets; such a reading cannot be followed there.
-            readings = [reading for reading in question.readings if reading.options.keys() <= chosen.keys()]
+            # Not every command has the options that a reading sets;
+            # such a reading cannot be followed there.
+            readings = [
+                reading for reading in question.readings if reading.options.keys() <= chosen.keys()
+            ]
             if not readings or not at_terminal():
                 raise
             reading = _choose_reading(question.message, readings)
@@ -54,7 +58,12 @@ def _choose_reading(message: str, readings: list[Reading]) -> Reading | None:
     for number, reading in enumerate(readings, start=1):
         typer.echo(f"  {number}  {visible(reading.shown)}", err=True)
         meaning = f"{reading.meaning[:1].upper()}{reading.meaning[1:]}."
-        typer.echo(textwrap.fill(visible(meaning), width, initial_indent=INDENT, subsequent_indent=INDENT), err=True)
+        typer.echo(
+            textwrap.fill(
+                visible(meaning), width, initial_indent=INDENT, subsequent_indent=INDENT
+            ),
+            err=True,
+        )
 
     def number_of(written: str) -> int:
         number = int(written) if written.strip().isdecimal() else len(readings) + 1
@@ -62,6 +71,8 @@ def _choose_reading(message: str, readings: list[Reading]) -> Reading | None:
             raise typer.BadParameter(f"'{written}' is no number from 0 to {len(readings)}")
         return number
 
-    number = typer.prompt(f"Which one, 1 to {len(readings)}, or 0 to stop", value_proc=number_of, err=True)
+    number = typer.prompt(
+        f"Which one, 1 to {len(readings)}, or 0 to stop", value_proc=number_of, err=True
+    )
     COMMAND_BEGAN.set(time.monotonic())  # a time limit does not count how long a person thinks
     return readings[number - 1] if number else None

@@ -1,4 +1,6 @@
-"""``advisor search``, ``plan`` and ``init``: find the model to ship; ``advisor data``: faults in your own images."""
+"""``advisor search``, ``plan`` and ``init``: find the model to ship; ``advisor data``:
+faults in your own images.
+"""
 
 import os
 import shlex
@@ -24,7 +26,16 @@ from advisor.cli._options import (
     of_output,
     option,
 )
-from advisor.cli._output import QUIET, check_place, log_run_to, note, print_document, print_json, progress, show_answer
+from advisor.cli._output import (
+    QUIET,
+    check_place,
+    log_run_to,
+    note,
+    print_document,
+    print_json,
+    progress,
+    show_answer,
+)
 from advisor.cli._questions import at_terminal, with_readings
 from advisor.core import (
     DEFAULT_TASK,
@@ -43,21 +54,29 @@ from advisor.core import (
 )
 
 ENDS_WITHIN_S = 10.0
-"""Seconds after which an interrupted search ends although a thread of a dropped evaluation still works."""
+"""Seconds after which an interrupted search ends although a thread
+of a dropped evaluation still works.
+"""
 
 LIMITING = ("budget", "time_limit", "effort", "max_trials", "stop_below", "request", "resume")
-"""Options that say how far a search goes. Where nobody may be waiting, a search without any of them has EFFORT."""
+"""Options that say how far a search goes.
+Where nobody may be waiting, a search without any of them has EFFORT.
+"""
 
 EFFORT = "standard"
 
-DEMO_HELP = "Search on drawn images of fruit: a whole answer in two minutes, without images of yours."
+DEMO_HELP = (
+    "Search on drawn images of fruit: a whole answer in two minutes, without images of yours."
+)
 Demo = Annotated[bool, option("", DEMO_HELP, "--demo", rich_help_panel=QUESTION)]
 
 
 @declare_options(annotations_of(SEARCH))
 def search(
     *,
-    verbose: Annotated[bool, of_output("", "Show the output of the libraries.", "--verbose", "-v")] = False,
+    verbose: Annotated[
+        bool, of_output("", "Show the output of the libraries.", "--verbose", "-v")
+    ] = False,
     demo: Demo = False,
     brief: Brief = False,
     log_to: LogTo = None,
@@ -66,10 +85,12 @@ def search(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Find the model to ship: evaluate candidates under a budget and recommend one with its reasons.
+    """Find the model to ship: evaluate candidates under a budget
+    and recommend one with its reasons.
 
-    With --data, each candidate is retrained on your images, and every file is scored on images that were held out.
-    Without --data, published accuracies are quoted. Latency, memory and size are measured on this machine.
+    With --data, each candidate is retrained on your images, and every file is scored on images
+    that were held out. Without --data, published accuracies are quoted. Latency, memory and size
+    are measured on this machine.
 
     Without images of your own: advisor search --demo
 
@@ -92,7 +113,10 @@ def search(
     show_answer(run.view, as_json, rows, brief)
     log_run_to(run.path, log_to)
     if run.interrupted:
-        typer.echo(f"interrupted; continue with: advisor search --resume {shlex.quote(str(run.path))}", err=True)
+        typer.echo(
+            f"interrupted; continue with: advisor search --resume {shlex.quote(str(run.path))}",
+            err=True,
+        )
         # Python waits for its threads at the end, and native code in one cannot be interrupted.
         ending = threading.Timer(ENDS_WITHIN_S, os._exit, (ExitCode.INTERRUPTED,))
         ending.daemon = True
@@ -100,24 +124,37 @@ def search(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
         # The answer in words has its next steps and its counts itself.
-        remark = f"{run.stopped}; continue with: {continue_command(run.path)}" if as_json else run.stop_reason
+        remark = (
+            f"{run.stopped}; continue with: {continue_command(run.path)}"
+            if as_json
+            else run.stop_reason
+        )
         note(remark)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
 def _not_given(options: Mapping[str, object]) -> Mapping[str, str]:
-    """Return what to ask for where nothing is given, and a limit where nobody may be waiting and there is none."""
+    """Return what to ask for where nothing is given,
+    and a limit where nobody may be waiting and there is none.
+    """
     terminal = at_terminal()
     if not any(value is not None for value in options.values()):
         if terminal:
             return _ask_question()
-        hint = "give your images and a limit: --data photos --budget 50ms; --demo shows an answer on drawn images"
+        hint = (
+            "give your images and a limit: --data photos --budget 50ms; --demo shows an answer on"
+            " drawn images"
+        )
         raise UsageError("nothing says what to search for", hint)
-    # A person at a terminal can end the search; a scheduled job without a limit would run for hours.
+    # A person at a terminal can end the search;
+    # a scheduled job without a limit would run for hours.
     if terminal or any(options[name] is not None for name in LIMITING):
         return {}
-    note(f"neither --budget nor --time-limit is given: --effort {EFFORT} applies ({EFFORTS[EFFORT]})")
+    note(
+        f"neither --budget nor --time-limit is given: --effort {EFFORT} applies"
+        f" ({EFFORTS[EFFORT]})"
+    )
     return {"effort": EFFORT}
 
 
@@ -125,7 +162,9 @@ def _ask_question() -> dict[str, str]:
     """Ask for what matters most, and show the command that asks for the same."""
 
     def ask(question: str, default: str = "") -> str:
-        return str(typer.prompt(question, default=default, show_default=bool(default), err=True)).strip()
+        return str(
+            typer.prompt(question, default=default, show_default=bool(default), err=True)
+        ).strip()
 
     def require_task(task: str) -> str:
         if task.strip() not in TASKS:
@@ -133,8 +172,13 @@ def _ask_question() -> dict[str, str]:
         return task.strip()
 
     given = {
-        "task": typer.prompt(f"Task: {', '.join(TASKS)}", DEFAULT_TASK, value_proc=require_task, err=True),
-        "data": ask("Folder of labelled images, with one sub-folder for each class (empty: published accuracies)"),
+        "task": typer.prompt(
+            f"Task: {', '.join(TASKS)}", DEFAULT_TASK, value_proc=require_task, err=True
+        ),
+        "data": ask(
+            "Folder of labelled images, with one sub-folder for each class (empty: published"
+            " accuracies)"
+        ),
         "budget": ask("Latency limit (empty: none)", "50ms"),
         "device": ask("Device to ship on, as advisor devices list names it (empty: this machine)"),
     }
@@ -150,11 +194,14 @@ def _ask_question() -> dict[str, str]:
 def init(
     file: Annotated[str, argument("FILE", "The file to write.")] = "advisor.yaml",
     *,
-    force: Annotated[bool, option("", "Replace the file if it exists.", "--force", rich_help_panel=OUTPUT)] = False,
+    force: Annotated[
+        bool, option("", "Replace the file if it exists.", "--force", rich_help_panel=OUTPUT)
+    ] = False,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Write a request file with a comment for every option. The options that you give are set in it.
+    """Write a request file with a comment for every option.
+    The options that you give are set in it.
 
     Example: advisor init --budget 50ms --data photos/
     """
@@ -171,17 +218,20 @@ def init(
 @declare_options(annotations_of(PLAN))
 def plan(
     *,
-    every: Annotated[bool, option("", "Show each form of each candidate.", "--all", rich_help_panel=OUTPUT)] = False,
+    every: Annotated[
+        bool, option("", "Show each form of each candidate.", "--all", rich_help_panel=OUTPUT)
+    ] = False,
     sort: Sort = "",
     only: Filter = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Show what a search with the same options would do, and its price. Nothing is spent, no connection is opened.
+    """Show what a search with the same options would do, and its price.
+    Nothing is spent, no connection is opened.
 
-    The table has a row for each candidate with its fastest form: its estimated latency, the probability that it meets
-    the budget, its size, published accuracy and price in seconds. It also says which candidates are filtered and why,
-    and which weights are on this machine.
+    The table has a row for each candidate with its fastest form: its estimated latency, the
+    probability that it meets the budget, its size, published accuracy and price in seconds. It
+    also says which candidates are filtered and why, and which weights are on this machine.
 
     Example: advisor plan --budget 50ms --data photos/ --time-limit 10min
     """
@@ -203,7 +253,9 @@ def plan(
 
 
 data_app = Commands.group(
-    "data", "Find faults in your own images, and write a manifest without them.", "Find faults in your own images."
+    "data",
+    "Find faults in your own images, and write a manifest without them.",
+    "Find faults in your own images.",
 )
 
 
@@ -216,16 +268,22 @@ def _only_group() -> None:
 @declare_options(annotations_of(options_of(CheckDataKeywords)))
 def check(
     data: Annotated[
-        str, argument("DATA", "Folder of images, a manifest, a zip, tar or table of images, or a COCO file.")
+        str,
+        argument(
+            "DATA", "Folder of images, a manifest, a zip, tar or table of images, or a COCO file."
+        ),
     ],
     *,
-    html: Annotated[str, option("FILE", "File for the contact sheet of the suspects.")] = "data-check.html",
+    html: Annotated[
+        str, option("FILE", "File for the contact sheet of the suspects.")
+    ] = "data-check.html",
     sort: Sort = "",
     only: Filter = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Find faults in images and boxes: unreadable, repeated, wrong labels, unlike a phone's. No image is changed.
+    """Find faults in images and boxes: unreadable, repeated, wrong labels, unlike a phone's.
+    No image is changed.
 
     Prints a table and writes a contact sheet of the suspects. Exit code 2: no image can be read.
 
@@ -263,4 +321,6 @@ def check(
 
 
 def _refuse_sheet(sheet: Path, why: str) -> UsageError:
-    return UsageError(f"--html: '{sheet}' cannot be written: {why}", "name another file with --html")
+    return UsageError(
+        f"--html: '{sheet}' cannot be written: {why}", "name another file with --html"
+    )

@@ -1,4 +1,5 @@
-"""A web server that a command runs until Ctrl-C: it answers requests that have its token and come from its pages.
+"""A web server that a command runs until Ctrl-C:
+it answers requests that have its token and come from its pages.
 
 It needs Starlette and uvicorn, of the extra ``serve``.
 """
@@ -31,14 +32,16 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 READS = ("GET", "HEAD")
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:;"
+    " connect-src 'self'; frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri"
+    " 'none'"
 )
 
 CLOSING_S = 2
 """Seconds that open requests have to end."""
 
-WAITS_S = 30.0  # Seconds between two looks at a connection; a request of a browser is there at once
+# Seconds between two looks at a connection; a request of a browser is there at once.
+WAITS_S = 30.0
 UPLOAD_S = 60.0  # Seconds in which the body of a request must arrive
 
 HEADERS = {
@@ -56,13 +59,14 @@ class LocalServer:
     """The address of one server, the requests that it answers, and how it runs."""
 
     port: int  #: port of the server
-    #: the secret that each address begins with. It is in each link instead of in a cookie, because cookies are shared
-    #: by all ports of this machine.
+    #: the secret that each address begins with. It is in each link instead of in a cookie, because
+    #: cookies are shared by all ports of this machine.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     command: str = "serve"  #: the command that prints the address
     host: str = LOOPBACK  #: the address of this machine that the server listens at
     scheme: str = "http"  #: ``https`` with a certificate
-    most_requests: int | None = None  #: number of requests after which all others are refused; None for no limit
+    #: number of requests after which all others are refused; None for no limit
+    most_requests: int | None = None
 
     @property
     def root(self) -> str:
@@ -77,7 +81,8 @@ class LocalServer:
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> str:
         """Return why a request is refused; empty if it is not.
 
-        Another ``Host`` is a foreign name that was led to this machine; another ``Origin`` is a foreign page.
+        Another ``Host`` is a foreign name that was led to this machine;
+        another ``Origin`` is a foreign page.
         """
         host = headers.get("host", "")
         origin = headers.get("origin")
@@ -89,7 +94,8 @@ class LocalServer:
         if origin != f"{self.scheme}://{host}" and not reads_only:
             return "This server takes changes from its own pages only."
         expected, given = self.keys_of(path.removeprefix("/").split("/"))
-        # As bytes, because it refuses texts beyond ASCII. Its time does not tell how much of the token is right.
+        # As bytes, because it refuses texts beyond ASCII.
+        # Its time does not tell how much of the token is right.
         if not hmac.compare_digest(expected.encode(), given.encode()):
             return (
                 "The address lacks the token, or it is of an earlier server. "
@@ -106,7 +112,9 @@ class LocalServer:
         return Guard(app, self)
 
     def make_server(self, app: ASGIApp, certificate: Path | None = None) -> uvicorn.Server:
-        """Return what runs an application; ``certificate`` is a file in PEM with the certificate and its key."""
+        """Return what runs an application;
+        ``certificate`` is a file in PEM with the certificate and its key.
+        """
         config = uvicorn.Config(
             app,
             http=ImpatientConnection,
@@ -138,10 +146,14 @@ class LocalServer:
 
     @staticmethod
     def open_socket(host: str, port: int) -> socket.socket:
-        """Return a socket that listens at a port, or at a free one for 0. UsageError: the port cannot be used."""
-        # With its protocol named, asyncio sends each part of an answer at once; else the second one waits for 40 ms.
+        """Return a socket that listens at a port, or at a free one for 0. UsageError:
+        the port cannot be used.
+        """
+        # With its protocol named, asyncio sends each part of an answer at once;
+        # else the second one waits for 40 ms.
         opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        # Without this, the system refuses the port of a server that has just ended for about a minute.
+        # Without this, the system refuses the port of a server
+        # that has just ended for about a minute.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((host, port))
@@ -156,9 +168,12 @@ class LocalServer:
 
     @staticmethod
     async def read_body(request: Request, most: int) -> bytes:
-        """Return the body of a request. UsageError: it has more than ``most`` bytes, or is not complete in time."""
+        """Return the body of a request. UsageError:
+        it has more than ``most`` bytes, or is not complete in time.
+        """
         too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
-        # What the header states saves the upload; it may be wrong or missing, so the parts are counted as well.
+        # What the header states saves the upload;
+        # it may be wrong or missing, so the parts are counted as well.
         if int(request.headers.get("content-length") or 0) > most:
             raise too_large
         parts = []
@@ -171,12 +186,16 @@ class LocalServer:
                         raise too_large
                     parts.append(part)
         except (TimeoutError, ClientDisconnect):
-            raise UsageError(f"the upload was broken off, or took over {UPLOAD_S:.0f} s", "send it again") from None
+            raise UsageError(
+                f"the upload was broken off, or took over {UPLOAD_S:.0f} s", "send it again"
+            ) from None
         return b"".join(parts)
 
 
 class ImpatientConnection(H11Protocol):
-    """A connection that is closed if it waits for a request, or for the rest of one, from one look to the next."""
+    """A connection that is closed if it waits for a request, or for the rest of one,
+    from one look to the next.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to look at the connection."""
@@ -194,7 +213,9 @@ class ImpatientConnection(H11Protocol):
 
 
 class Guard:
-    """Refuses requests before they reach the pages, and adds the headers that every answer needs."""
+    """Refuses requests before they reach the pages, and adds the headers that every answer
+    needs.
+    """
 
     def __init__(self, app: ASGIApp, server: LocalServer) -> None:
         self._app = app
@@ -207,8 +228,11 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        # Headers are bytes. This encoding reads any of them, so a strange header cannot end the request with an error.
-        given = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        # Headers are bytes. This encoding reads any of them,
+        # so a strange header cannot end the request with an error.
+        given = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
         status = 403
         refused = self._server.refusal(scope.get("method", ""), scope["path"], given)
         most = self._server.most_requests
@@ -222,7 +246,8 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # Reports and workers state a policy of their own, and a browser applies every policy that it gets.
+                # Reports and workers state a policy of their own,
+                # and a browser applies every policy that it gets.
                 stated = {name for name, _ in message["headers"]}
                 more = []
                 for name, value in HEADERS.items():

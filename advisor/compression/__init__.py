@@ -1,7 +1,7 @@
 """Make a float ``.tflite`` smaller or faster, and say what it costs.
 
-Read ``_recipes/`` first (which forms there are), then ``_quantization/`` (how weights are rounded), ``_calibration.py``
-(the images for it) and ``_diagnosis/`` (why a form loses accuracy).
+Read ``_recipes/`` first (which forms there are), then ``_quantization/`` (how weights are
+rounded), ``_calibration.py`` (the images for it) and ``_diagnosis/`` (why a form loses accuracy).
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
         spec_of_file,
     )
     from advisor.compression._diagnosis.diagnose import diagnose, run_in_child
-    from advisor.compression._diagnosis.result import Channels, DiagnosedLayer, Diagnosis, Outlier, to_decibel
+    from advisor.compression._diagnosis.result import (
+        Channels,
+        DiagnosedLayer,
+        Diagnosis,
+        Outlier,
+        to_decibel,
+    )
     from advisor.compression._quantization.grid import Grids, round_dense
     from advisor.compression._recipes import (
         RECIPES,

@@ -1,4 +1,6 @@
-"""Read the images that a file is calibrated on, as it takes them: a user's folder, or the bundled photographs."""
+"""Read the images that a file is calibrated on, as it takes them:
+a user's folder, or the bundled photographs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from advisor.tflite import Metadata, Model
 PHOTOGRAPHS_VERSION = 3
 """Raised when the crops that :func:`.photograph_crops` draws change."""
 
-_EXAMPLE = "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
+_EXAMPLE = (
+    "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
+)
 
 CALIBRATION_IMAGES = 100
 FEWEST_IMAGES = 10
@@ -45,12 +49,18 @@ class CalibrationImages:
 
     def read(self) -> NDArray[np.float32]:
         """Return the images as model input, float32 (n, size, size, 3)."""
-        images = from_images(self.paths, self.spec) if self.paths else from_photographs(self.spec, self.seed)
+        images = (
+            from_images(self.paths, self.spec)
+            if self.paths
+            else from_photographs(self.spec, self.seed)
+        )
         return images[: self.limit]
 
 
 def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
-    """Return the sorted indices of at most ``count`` images, drawn by ``seed`` from each class in turn."""
+    """Return the sorted indices of at most ``count`` images,
+    drawn by ``seed`` from each class in turn.
+    """
     by_class: dict[int, list[int]] = defaultdict(list)
     for index, label in enumerate(labels):
         by_class[label].append(index)
@@ -75,14 +85,18 @@ def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:
-    """Return the readable images of a folder and its sub-folders, sorted; a UsageError if fewer than ``FEWEST`` are."""
+    """Return the readable images of a folder and its sub-folders, sorted;
+    a UsageError if fewer than ``FEWEST`` are.
+    """
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
     verdicts = try_images(folder, PROBED_SIDE)
     good = tuple(file for file, reason in verdicts.items() if not reason)
     if len(good) < FEWEST_IMAGES:
-        bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts.items() if reason), "")
+        bad = next(
+            (f"; '{file.name}': {reason}" for file, reason in verdicts.items() if reason), ""
+        )
         readable = f"{len(good)} readable images of {len(verdicts)} in '{folder}'"
         raise UsageError(
             f"--calibration: {readable}, and {FEWEST_IMAGES} are needed{bad}",
@@ -99,24 +113,38 @@ def draw_paths(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ..
 
 
 def spec_of_file(
-    name: str, model: Model, metadata: Metadata | None, mean: Sequence[float] | None, std: Sequence[float] | None
+    name: str,
+    model: Model,
+    metadata: Metadata | None,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
 ) -> InputSpec:
     """Return how ``model`` reads images; ``mean`` and ``std`` override its metadata.
 
-    An input of 8 bits without metadata takes the pixels themselves, and its scale and zero point say how they are
-    normalised. It raises a UsageError if the input is not one square RGB image, or the normalisation is not known.
+    An input of 8 bits without metadata takes the pixels themselves, and its scale and zero point
+    say how they are normalised. It raises a UsageError if the input is not one square RGB image,
+    or the normalisation is not known.
     """
     shape = model.inputs[0].shape if len(model.inputs) == 1 else ()
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:
         shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in model.inputs)
-        raise UsageError(f"{name} takes {shapes}, not one square RGB image", "the input must be 1 x size x size x 3")
+        raise UsageError(
+            f"{name} takes {shapes}, not one square RGB image",
+            "the input must be 1 x size x size x 3",
+        )
     # One without the other would silently take the missing one from the file.
     if (mean is None) != (std is None):
         raise UsageError("--mean and --std are needed together, and only one was given", _EXAMPLE)
     if mean is not None and std is not None:
-        return InputSpec(shape[1], _require_three("--mean", mean), _require_three("--std", std, positive=True))
+        return InputSpec(
+            shape[1], _require_three("--mean", mean), _require_three("--std", std, positive=True)
+        )
     steps = model.inputs[0].quantization
-    if (metadata is None or not metadata.mean) and steps and model.inputs[0].dtype in _FIRST_OF_BYTE:
+    if (
+        (metadata is None or not metadata.mean)
+        and steps
+        and model.inputs[0].dtype in _FIRST_OF_BYTE
+    ):
         # A pixel becomes (pixel - zero) x scale, so mean and deviation follow from the steps.
         zero = (steps.zero_points or (0,))[0] - _FIRST_OF_BYTE[model.inputs[0].dtype]
         mean_of_steps = _require_three(name, (zero,))
@@ -124,12 +152,19 @@ def spec_of_file(
         return InputSpec(shape[1], mean_of_steps, std_of_steps)
     if metadata is None or not metadata.mean:
         raise UsageError(
-            f"{name} does not say how its images are normalised", f"give it on the scale 0 to 255: {_EXAMPLE}"
+            f"{name} does not say how its images are normalised",
+            f"give it on the scale 0 to 255: {_EXAMPLE}",
         )
-    return InputSpec(shape[1], _require_three(name, metadata.mean), _require_three(name, metadata.std, positive=True))
+    return InputSpec(
+        shape[1],
+        _require_three(name, metadata.mean),
+        _require_three(name, metadata.std, positive=True),
+    )
 
 
-def _require_three(what: str, values: Sequence[float], positive: bool = False) -> tuple[float, float, float]:
+def _require_three(
+    what: str, values: Sequence[float], positive: bool = False
+) -> tuple[float, float, float]:
     if len(values) not in (1, 3):
         raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _EXAMPLE)
     if positive and min(values) <= 0:

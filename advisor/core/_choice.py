@@ -13,12 +13,16 @@ class Choice:
     pick: Evaluation  #: the chosen evaluation
     best: Evaluation  #: the most accurate one, of equal ones the fastest and smallest
     behind_points: float  #: by how many points the pick is behind it
-    noise_points: float  #: by how many it may be behind by chance: the standard error of the difference
-    tied: tuple[Evaluation, ...]  #: those that the images do not show to be behind the best one, and that one
-    #: by key, how often (0-1) a file is chosen if images and timings are resampled: the pick, which no other file
-    #: exceeds, and the fastest evaluation of each other file, the most frequent first.
+    #: by how many it may be behind by chance: the standard error of the difference
+    noise_points: float
+    #: those that the images do not show to be behind the best one, and that one
+    tied: tuple[Evaluation, ...]
+    #: by key, how often (0-1) a file is chosen if images and timings are resampled: the pick,
+    #: which no other file exceeds, and the fastest evaluation of each other file, the most
+    #: frequent first.
     chances: Mapping[str, float] = field(default_factory=dict)
     #: what would be chosen, but has no figure on the hold-out, which the pick has.
     unjudged: Evaluation | None = None
-    #: the cheapest of the tied ones, which another file replaces too often if images and timings are resampled.
+    #: the cheapest of the tied ones,
+    #: which another file replaces too often if images and timings are resampled.
     unsteady: Evaluation | None = None

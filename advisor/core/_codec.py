@@ -1,8 +1,9 @@
-"""Frozen dataclasses as JSON objects and back: the one reader and writer of documents, by the types of fields.
+"""Frozen dataclasses as JSON objects and back:
+the one reader and writer of documents, by the types of fields.
 
-Two forms are written. A document for others has the entries that its class states (:class:`Written`), or all fields
-(:func:`to_document`). What only advisor reads again has the fields that differ from their defaults (:func:`to_json`).
-:func:`parse` reads both.
+Two forms are written. A document for others has the entries that its class states
+(:class:`Written`), or all fields (:func:`to_document`). What only advisor reads again has the
+fields that differ from their defaults (:func:`to_json`). :func:`parse` reads both.
 """
 
 import math
@@ -25,15 +26,17 @@ _NEW_NAMES = {
     "promised": "guaranteed",
     "twin": "onnx_export",
 }
-"""Names of entries in documents of older versions, with the names of today. They are renamed in every class that is
-read, so no new field may have one of the old names."""
+"""Names of entries in documents of older versions, with the names of today. They are renamed in
+every class that is read, so no new field may have one of the old names.
+"""
 
 
 class Written:
     """A dataclass that is written as a document.
 
-    ``entries`` lists what the document has, in its order: a field or property, ``name=path`` for another name or for an
-    entry of a part, and ``*`` for every field. A path that ends in ``?`` is null where its value is empty.
+    ``entries`` lists what the document has, in its order: a field or property, ``name=path`` for
+    another name or for an entry of a part, and ``*`` for every field. A path that ends in ``?`` is
+    null where its value is empty.
     """
 
     entries: ClassVar[tuple[str, ...]] = ("*",)
@@ -63,7 +66,9 @@ def _follow_path(value: Any, path: str) -> Any:
 
 
 def to_document(value: Any) -> Any:
-    """Return a value as JSON has it; a dataclass has its own ``to_json``, or each of its fields is an entry."""
+    """Return a value as JSON has it;
+    a dataclass has its own ``to_json``, or each of its fields is an entry.
+    """
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):
@@ -78,7 +83,9 @@ def to_document(value: Any) -> Any:
 
 
 def to_json(value: Any, defaults: bool = False) -> dict[str, Any]:
-    """Return a dataclass as a JSON object; ``defaults`` writes its fields with default values too, not nested ones."""
+    """Return a dataclass as a JSON object;
+    ``defaults`` writes its fields with default values too, not nested ones.
+    """
     plain = {}
     for field in fields(value):
         entry = getattr(value, field.name)
@@ -106,9 +113,10 @@ def _default(field: Field[Any]) -> Any:
 def parse(kind: Any, value: Any) -> Any:
     """Return a value that ``json.loads`` returned as ``kind``.
 
-    This is a dataclass, a named tuple, an enum, ``float`` (any finite number), ``int``, ``str``, ``bool``, ``object``
-    (anything), ``X | None``, or a tuple or mapping of these. Entries that a :class:`Written` computes from its fields
-    are ignored. Raises TypeError, ValueError: the value does not fit, or an entry is unknown or missing.
+    This is a dataclass, a named tuple, an enum, ``float`` (any finite number), ``int``, ``str``,
+    ``bool``, ``object`` (anything), ``X | None``, or a tuple or mapping of these. Entries that a
+    :class:`Written` computes from its fields are ignored. Raises TypeError, ValueError: the value
+    does not fit, or an entry is unknown or missing.
     """
     return _reader(kind)(value)
 
@@ -127,7 +135,9 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
         if arguments[1] is object:
             return lambda value: dict(_entries(value))
         read_entry = _reader(arguments[1])
-        return lambda value: {str(name): read_entry(entry) for name, entry in _entries(value).items()}
+        return lambda value: {
+            str(name): read_entry(entry) for name, entry in _entries(value).items()
+        }
     if origin is tuple:
         return partial(_items, arguments)
     if kind is object:
@@ -174,7 +184,8 @@ def with_new_names(entries: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def parse_known(kinds: Mapping[str, Any] | type, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that fit their kinds; a damaged entry counts as unknown, so it is left out.
+    """Return the entries that fit their kinds;
+    a damaged entry counts as unknown, so it is left out.
 
     ``kinds`` has the type of each entry, or is a class with a field for each.
     """

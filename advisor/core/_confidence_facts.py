@@ -1,4 +1,6 @@
-"""Facts of a classifier's probabilities: their calibration, thresholds, and the guarantees asked for."""
+"""Facts of a classifier's probabilities:
+their calibration, thresholds, and the guarantees asked for.
+"""
 
 import math
 from collections.abc import Mapping
@@ -13,8 +15,10 @@ from advisor.core._quantity import Interval
 class Shares:
     """A wanted share for all classes, and wanted shares of single classes."""
 
-    plain: float | None = None  #: share (0-1) for each class without a share in ``by_class``; None for no wish
-    by_class: Mapping[str, float] = field(default_factory=dict)  #: share (0-1) by the name of a class
+    #: share (0-1) for each class without a share in ``by_class``; None for no wish
+    plain: float | None = None
+    #: share (0-1) by the name of a class
+    by_class: Mapping[str, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Return whether anything is wanted."""
@@ -27,9 +31,12 @@ class Shares:
 
 @dataclass(frozen=True)
 class Guarantees:
-    """Shares that thresholds must guarantee, with a probability of 95 %, for as many new images as the hold-out has."""
+    """Shares that thresholds must guarantee, with a probability of 95 %,
+    for as many new images as the hold-out has.
+    """
 
-    precision: Shares = field(default_factory=Shares)  #: of the answers from the threshold on, the share that is right
+    #: of the answers from the threshold on, the share that is right
+    precision: Shares = field(default_factory=Shares)
     #: of the images of a class, the share whose probability of that class reaches its threshold.
     recall: Shares = field(default_factory=Shares)
     #: share (0-1) of all images that have an answer from the threshold on; None for no wish.
@@ -47,7 +54,9 @@ class Guarantees:
 
 
 class Bin(NamedTuple):
-    """A bin of answers with about equal probabilities: their mean, the share of right ones (0-1), their number."""
+    """A bin of answers with about equal probabilities:
+    their mean, the share of right ones (0-1), their number.
+    """
 
     probability: float
     right: float
@@ -55,7 +64,9 @@ class Bin(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of the risk-coverage curve: a score, the number of answers from it on, and of the right ones of them."""
+    """A point of the risk-coverage curve:
+    a score, the number of answers from it on, and of the right ones of them.
+    """
 
     score: float
     images: int
@@ -63,7 +74,9 @@ class Point(NamedTuple):
 
 
 class Reachable(NamedTuple):
-    """The largest share of right answers that can be guaranteed (0-1; 0: none), and the share of answers that count."""
+    """The largest share of right answers that can be guaranteed (0-1; 0: none),
+    and the share of answers that count.
+    """
 
     precision: float
     coverage: float
@@ -74,13 +87,16 @@ class Threshold:
     """A score, and the answers from it on."""
 
     score: float  #: least probability (0-1) of an answer that counts
-    #: share (0-1) of these answers that are right, with a 95 % interval; None without such an answer.
+    #: share (0-1) of these answers that are right, with a 95 % interval;
+    #: None without such an answer.
     precision: Interval | None
     images: int  #: number of these answers
     of: int  #: number of all answers, so that ``images / of`` is the coverage
 
     def __post_init__(self) -> None:
-        """Refuse numbers of answers that are none. Raises ValueError: there are fewer than none, or more than all."""
+        """Refuse numbers of answers that are none. Raises ValueError:
+        there are fewer than none, or more than all.
+        """
         if not 0 <= self.images <= self.of:
             raise ValueError(f"a threshold has {self.images} of {self.of} answers")
 
@@ -92,13 +108,17 @@ class Threshold:
 
 @dataclass(frozen=True)
 class RecallThreshold:
-    """A threshold of one class: images with at least this probability of it may be of it, whatever their answer is."""
+    """A threshold of one class: images with at least this probability of it may be of it,
+    whatever their answer is.
+    """
 
     wanted: float  #: share (0-1) of the images of the class that must reach it
-    #: share (0-1) that validation guarantees: at least ``wanted``, or the most that its images support.
+    #: share (0-1) that validation guarantees:
+    #: at least ``wanted``, or the most that its images support.
     guaranteed: float
     score: float  #: the probability (0-1)
-    #: share (0-1) of the images of the class that reach it, with a 95 % interval; None without an image.
+    #: share (0-1) of the images of the class that reach it, with a 95 % interval;
+    #: None without an image.
     recall: Interval | None
     #: share (0-1) of the images that reach it that are of the class; None if none reaches it.
     precision: Interval | None
@@ -121,7 +141,8 @@ class CoverageThreshold:
     """The threshold that answers a wanted share of the images."""
 
     wanted: float  #: the share (0-1) of images
-    #: share (0-1) that validation guarantees: at least ``wanted``, or the most that its images support.
+    #: share (0-1) that validation guarantees:
+    #: at least ``wanted``, or the most that its images support.
     guaranteed: float
     precision: float  #: share (0-1) of right answers that validation guarantees from there on
     at: Threshold  #: the score with its answers
@@ -141,7 +162,8 @@ class ShippedThresholds:
     by_class: Mapping[str, float] = field(default_factory=dict)
     #: by name of a class, the probability of that class from which on an image is possibly of it.
     recall: Mapping[str, float] = field(default_factory=dict)
-    several: bool = False  #: an image may have several of the classes, each from its own threshold on
+    #: an image may have several of the classes, each from its own threshold on
+    several: bool = False
 
     def least(self, name: str) -> float:
         """Return the least probability at which an answer of a class counts."""
@@ -149,7 +171,9 @@ class ShippedThresholds:
 
 
 class Mistake(NamedTuple):
-    """A wrong answer: path and hash of the image, labels of its class and of the answer, probability (0-1)."""
+    """A wrong answer: path and hash of the image, labels of its class and of the answer,
+    probability (0-1).
+    """
 
     path: str
     sha256: str
@@ -163,32 +187,40 @@ class ConfidenceFacts:
     """Probabilities of a classifier on the images of one part."""
 
     temperature: float  #: by which the logits of the file are divided
-    error: Interval  #: expected calibration error (0-1) with that temperature, with a 95 % interval
+    #: expected calibration error (0-1) with that temperature, with a 95 % interval
+    error: Interval
     error_before: Interval  #: the same without it
     brier: Interval  #: Brier score (0-2) with that temperature, with a 95 % interval
     brier_before: Interval  #: the same without it
     bins: tuple[Bin, ...] = ()  #: for a reliability diagram, the least confident first
     #: share (0-1) of right answers that ``threshold`` guarantees; None if there are no thresholds.
     guaranteed: float | None = None
-    #: for the answers of all classes of which no precision was asked by name; None if no score keeps the guarantee.
+    #: for the answers of all classes of which no precision was asked by name;
+    #: None if no score keeps the guarantee.
     threshold: Threshold | None = None
     #: for the answers of each class; None for one that no score keeps the guarantee for.
     by_class: Mapping[str, Threshold | None] = field(default_factory=dict)
     #: what a threshold for all these classes can guarantee; None if that was not computed.
     reachable: Reachable | None = None
-    #: wrong answers on the hold-out, in the order of ``varied_mistakes``; earlier versions kept the most probable ones.
+    #: wrong answers on the hold-out, in the order of ``varied_mistakes``;
+    #: earlier versions kept the most probable ones.
     mistakes: tuple[Mistake, ...] = ()
     #: what the user asked for. Without a wish, ``threshold`` and ``by_class`` only inform.
     wanted: Guarantees = field(default_factory=Guarantees)
     #: what can be guaranteed for the classes whose wanted precision no score guarantees.
     reachable_by_class: Mapping[str, Reachable] = field(default_factory=dict)
-    recall: Mapping[str, RecallThreshold] = field(default_factory=dict)  #: thresholds by class for the wanted recall
-    coverage: CoverageThreshold | None = None  #: threshold for the wanted coverage; None if none was asked for
-    answered: Threshold | None = None  #: the answers that count with all of ``thresholds``; None if all answers count
+    #: thresholds by class for the wanted recall
+    recall: Mapping[str, RecallThreshold] = field(default_factory=dict)
+    #: threshold for the wanted coverage; None if none was asked for
+    coverage: CoverageThreshold | None = None
+    #: the answers that count with all of ``thresholds``; None if all answers count
+    answered: Threshold | None = None
     curve: tuple[Point, ...] = ()  #: risk-coverage curve, the highest score first
 
     def __post_init__(self) -> None:
-        """Refuse a temperature that no file can have. Raises ValueError: it is not finite and above zero."""
+        """Refuse a temperature that no file can have. Raises ValueError:
+        it is not finite and above zero.
+        """
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise ValueError(f"a temperature of {self.temperature} is not finite and above zero")
 
@@ -196,8 +228,8 @@ class ConfidenceFacts:
     def varied_mistakes(self) -> tuple[Mistake, ...]:
         """The wrong answers, first one of each confusion, then the second of each, and so on.
 
-        A confusion is a class and the class of the answer. The most frequent one comes first. Its answers keep their
-        order.
+        A confusion is a class and the class of the answer. The most frequent one comes first.
+        Its answers keep their order.
         """
         confusions: dict[tuple[int, int], list[Mistake]] = {}
         for mistake in self.mistakes:
@@ -207,9 +239,11 @@ class ConfidenceFacts:
 
     @property
     def thresholds(self) -> ShippedThresholds:
-        """Probabilities that the product compares with: those that were asked for and can be guaranteed.
+        """Probabilities that the product compares with:
+        those that were asked for and can be guaranteed.
 
-        A wanted precision comes before a wanted coverage: it answers the most images of those that keep it.
+        A wanted precision comes before a wanted coverage:
+        it answers the most images of those that keep it.
         """
         asked = self.wanted.precision
         plain = self.threshold if asked.plain is not None else None

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from advisor.core._errors import UsageError, nearest
 from advisor.core._units import plain
 
-LAYOUT = "the first row names the answers, the first column the true class: class,cat,dog / cat,0,1 / dog,5,0"
+LAYOUT = (
+    "the first row names the answers, the first column the true class: class,cat,dog / cat,0,1 /"
+    " dog,5,0"
+)
 
 
 @dataclass(frozen=True)
@@ -19,16 +22,19 @@ class Costs:
     """The costs of answers."""
 
     classes: tuple[str, ...]  #: names of the classes
-    #: for each true class the cost of each answer, in the order of ``classes``; 0 for the right answer.
+    #: for each true class the cost of each answer, in the order of ``classes``;
+    #: 0 for the right answer.
     rows: tuple[tuple[float, ...], ...]
     file: str = field(default="", compare=False)  #: name of the file, for messages
 
     @staticmethod
     def parse(text: str, file: str = "") -> Costs:
-        """Return the costs in a CSV text: a header with the answers, and a row for each true class, which begins it.
+        """Return the costs in a CSV text:
+        a header with the answers, and a row for each true class, which begins it.
 
-        Raises UsageError: no table, a class that is missing, unknown or named twice, or a cost that is no finite number
-        from 0 on; the diagonal is not 0, all costs are 0, or one answer is free for every class.
+        Raises UsageError: no table, a class that is missing, unknown or named twice, or a cost
+        that is no finite number from 0 on; the diagonal is not 0, all costs are 0, or one answer
+        is free for every class.
         """
         where = _name_table(file)
         header_line, answers, table = _read_table(text, where)
@@ -59,18 +65,22 @@ class Costs:
         return out.getvalue()
 
     def of(self, classes: Sequence[str]) -> tuple[tuple[float, ...], ...]:
-        """Return the costs with rows and columns in the order of ``classes``; UsageError if the two differ."""
+        """Return the costs with rows and columns in the order of ``classes``;
+        UsageError if the two differ.
+        """
         where = _name_table(self.file)
         for name in self.classes:
             if name not in classes:
                 raise UsageError(
-                    f"--costs: the images have no class '{plain(name)}' of {where}{nearest(name, classes)}",
+                    f"--costs: the images have no class '{plain(name)}' of"
+                    f" {where}{nearest(name, classes)}",
                     f"classes of the images: {', '.join(map(plain, classes))}",
                 )
         for name in classes:
             if name not in self.classes:
                 raise UsageError(
-                    f"--costs: {where} has no row and column for the class '{plain(name)}' of the images",
+                    f"--costs: {where} has no row and column for the class '{plain(name)}' of the"
+                    " images",
                     "add both; a right answer costs 0",
                 )
         places = list(map(self.classes.index, classes))
@@ -97,7 +107,9 @@ class _Row:
 
 
 def _read_table(text: str, where: str) -> tuple[int, list[str], list[_Row]]:
-    """Return the line of the header, the answers that it names, and the rows; UsageError for another text."""
+    """Return the line of the header, the answers that it names, and the rows;
+    UsageError for another text.
+    """
     lines = []
     try:
         reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")), strict=True)
@@ -117,34 +129,41 @@ def _read_table(text: str, where: str) -> tuple[int, list[str], list[_Row]]:
 
 
 def _require_same_classes(answers: Sequence[str], rows: Sequence[_Row], where: str) -> None:
-    """Refuse a table whose rows and columns are of different classes, or a row of another length."""
+    """Refuse a table whose rows and columns are of different classes, or a row of another
+    length.
+    """
     for row in rows:
         if row.name not in answers:
             raise UsageError(
-                f"--costs: line {row.line} of {where} is for the class '{plain(row.name)}', which has no column"
-                f"{nearest(row.name, answers)}",
+                f"--costs: line {row.line} of {where} is for the class '{plain(row.name)}', which"
+                f" has no column{nearest(row.name, answers)}",
                 LAYOUT,
             )
         if len(row.cells) != len(answers):
             raise UsageError(
-                f"--costs: line {row.line} of {where} (class '{plain(row.name)}') has {len(row.cells)} costs, and the "
-                f"header names {len(answers)} answers",
+                f"--costs: line {row.line} of {where} (class '{plain(row.name)}') has"
+                f" {len(row.cells)} costs, and the header names {len(answers)} answers",
                 LAYOUT,
             )
     names = [row.name for row in rows]
     for name in answers:
         if name not in names:
-            raise UsageError(f"--costs: {where} has a column for the class '{plain(name)}' and no row", LAYOUT)
+            raise UsageError(
+                f"--costs: {where} has a column for the class '{plain(name)}' and no row", LAYOUT
+            )
 
 
 def _require_use(answers: Sequence[str], rows: Sequence[Sequence[float]], where: str) -> None:
     """Refuse costs by which every model is the best, or one answer without a model."""
     if not any(map(any, rows)):
-        raise UsageError(f"--costs: all costs of {where} are 0: every model would be the best", LAYOUT)
+        raise UsageError(
+            f"--costs: all costs of {where} are 0: every model would be the best", LAYOUT
+        )
     for answer, column in zip(answers, zip(*rows, strict=True), strict=True):
         if not any(column):
             raise UsageError(
-                f"--costs: in {where} the answer '{plain(answer)}' costs 0 for every class, so no model is needed",
+                f"--costs: in {where} the answer '{plain(answer)}' costs 0 for every class, so no"
+                " model is needed",
                 "write what it costs to answer so wrongly",
             )
 
@@ -156,23 +175,35 @@ def _require_once(names: Sequence[str], lines: Sequence[int], where: str, part: 
             raise UsageError(f"--costs: {where} has a class without a name in line {line}", LAYOUT)
         if name in names[:place]:
             raise UsageError(
-                f"--costs: {where} has two {part} for the class '{plain(name)}' (line {line})", "remove one of them"
+                f"--costs: {where} has two {part} for the class '{plain(name)}' (line {line})",
+                "remove one of them",
             )
 
 
 def _parse_cost(cell: str, answer: str, name: str, place: str) -> float:
-    """Return the cost of an answer to the class ``name``; UsageError for another text than a number that can be one."""
-    what = f"--costs: {place}: the answer '{plain(answer)}' to the class '{plain(name)}' costs '{plain(cell)}'"
+    """Return the cost of an answer to the class ``name``;
+    UsageError for another text than a number that can be one.
+    """
+    what = (
+        f"--costs: {place}: the answer '{plain(answer)}' to the class '{plain(name)}' costs"
+        f" '{plain(cell)}'"
+    )
     try:
         cost = float(cell)
     except ValueError:
         cost = math.nan
     if not math.isfinite(cost):
-        raise UsageError(f"{what}, which is not a number", "write a number such as 1 or 2.5, with a point")
+        raise UsageError(
+            f"{what}, which is not a number", "write a number such as 1 or 2.5, with a point"
+        )
     if cost < 0:
-        raise UsageError(f"{what}, which is below 0", "costs are 0 for the right answer, and above 0 for what is worse")
+        raise UsageError(
+            f"{what}, which is below 0",
+            "costs are 0 for the right answer, and above 0 for what is worse",
+        )
     if cost and answer == name:
         raise UsageError(
-            f"{what}, and a right answer costs 0", f"subtract {cost:g} from all costs of the class '{plain(name)}'"
+            f"{what}, and a right answer costs 0",
+            f"subtract {cost:g} from all costs of the class '{plain(name)}'",
         )
     return cost

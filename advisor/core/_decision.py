@@ -24,10 +24,14 @@ from advisor.core._relaxation import (
 from advisor.core._units import plural, show_bytes, show_ms
 
 PREDICTED_APART = 0.05
-"""Share by which a predicted latency must be below another one to answer a tighter budget. Predictions that differ by
-less do not show which is faster."""
+"""Share by which a predicted latency must be below another one to answer a tighter budget.
+Predictions that differ by less do not show which is faster.
+"""
 
-UNRANKED = "No candidate has an accuracy: none is published and none was measured. Give labelled images with --data."
+UNRANKED = (
+    "No candidate has an accuracy: none is published and none was measured. Give labelled images"
+    " with --data."
+)
 
 
 class _OtherPick(NamedTuple):
@@ -52,13 +56,15 @@ class Flip:
 class Decision:
     """The answer of a run."""
 
-    #: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing ran.
+    #: the recommended evaluation; the one closest to the limits where ``feasible`` is false;
+    #: None where nothing ran.
     pick: Evaluation | None
     feasible: bool  #: the pick meets the budget
     reason: str  #: one sentence why
     runner_up: Evaluation | None = None  #: the next best evaluation of another artefact, or None
     runner_up_reason: str = ""  #: how its figures differ from those of the pick
-    ties: tuple[Evaluation, ...] = ()  #: evaluations that are statistically tied in accuracy with the most accurate
+    #: evaluations that are statistically tied in accuracy with the most accurate
+    ties: tuple[Evaluation, ...] = ()
     flips: tuple[Flip, ...] = ()  #: what would change the pick, computed by deciding again
     #: where nothing is feasible, the smallest change of each limit that admits a candidate.
     relaxations: tuple[Relaxation, ...] = ()
@@ -69,17 +75,22 @@ class Decision:
     rule: str = ""  #: how the pick was chosen, in words
     #: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
     why_not_faster: str = ""
-    #: by key, how often (0-1) a file would be the pick if images and timings were resampled: the pick, which stays
-    #: unless another file is shown to be better, and each other file's fastest evaluation, the most probable first.
+    #: by key, how often (0-1) a file would be the pick if images and timings were resampled: the
+    #: pick, which stays unless another file is shown to be better, and each other file's fastest
+    #: evaluation, the most probable first.
     chances: Mapping[str, float] = field(default_factory=dict)
-    #: by how many points the pick may be behind the most accurate candidate by chance; None without a feasible pick.
+    #: by how many points the pick may be behind the most accurate candidate by chance;
+    #: None without a feasible pick.
     noise_points: float | None = None
-    #: the evaluation that would be the pick if it had run on the hold-out as the pick did; None for none.
+    #: the evaluation that would be the pick if it had run on the hold-out as the pick did;
+    #: None for none.
     unjudged: Evaluation | None = None
 
     @property
     def runner_up_difference(self) -> str:
-        """The differences of the runner-up from the pick in words, without its figures; empty without a runner-up."""
+        """The differences of the runner-up from the pick in words, without its figures;
+        empty without a runner-up.
+        """
         if self.pick is None or self.runner_up is None:
             return ""
         return describe_difference(self.runner_up, self.pick)
@@ -98,8 +109,9 @@ def decide(
 ) -> Decision:
     """Pick one of the evaluations that meet the budget, by the rule of :class:`.Chooser`.
 
-    By default that is the cheapest of those that the validation images do not show to be behind the most accurate one.
-    ``judged_first``: of these, one with a figure on the hold-out comes before one without it.
+    By default that is the cheapest of those that the validation images do not show to be behind
+    the most accurate one. ``judged_first``: of these, one with a figure on the hold-out comes
+    before one without it.
     """
     # Without accuracy, latency and size, an evaluation has no price, so no rule can rank it.
     known = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
@@ -110,13 +122,15 @@ def decide(
         return Decision(None, False, _explain_no_result(evaluations))
     if not feasible:
         return _pick_closest(known, limits)
-    # Only now are the limits known to be reachable: a preference that is scaled by them ranks what meets them.
+    # Only now are the limits known to be reachable:
+    # a preference that is scaled by them ranks what meets them.
     preference = preference.within(limits.by_figure)
     chooser = Chooser(Posterior(known, answers), preference, judged_first)
     choice = chooser.choose(feasible)
     pick = choice.pick
     others = [e for e in feasible if e.variant != pick.variant]
-    # The runner-up may lack a figure of the hold-out: it is there to show what the pick is compared with.
+    # The runner-up may lack a figure of the hold-out:
+    # it is there to show what the pick is compared with.
     runner_up = replace(chooser, judged_first=False).pick(others) if others else None
     return Decision(
         pick=pick,
@@ -137,7 +151,9 @@ def decide(
 
 
 def _explain_no_result(evaluations: Sequence[Evaluation]) -> str:
-    """Return why there is no figure: the reason that most evaluations give, of failed ones if there are any."""
+    """Return why there is no figure:
+    the reason that most evaluations give, of failed ones if there are any.
+    """
     explained = [evaluation for evaluation in evaluations if evaluation.reason]
     # What was skipped often follows from a failure, and does not say what went wrong.
     failed = [evaluation for evaluation in explained if evaluation.status is Status.FAILED]
@@ -145,45 +161,68 @@ def _explain_no_result(evaluations: Sequence[Evaluation]) -> str:
     if not reasons:
         return "No candidate could be evaluated. The failures list the reasons."
     ((reason, count),) = reasons.most_common(1)
-    return f"No candidate could be evaluated. {count} of {plural(len(evaluations), 'configuration')}: {reason}"
+    return (
+        f"No candidate could be evaluated. {count} of {plural(len(evaluations), 'configuration')}:"
+        f" {reason}"
+    )
 
 
 def _pick_closest(known: Sequence[Evaluation], limits: Limits) -> Decision:
-    # Accuracy only orders what is equally far beyond the limits: the question was about the limits.
+    # Accuracy only orders what is equally far beyond the limits:
+    # the question was about the limits.
     pick = min(known, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration))
     broken = " and ".join(excess_texts(pick, limits))
     return Decision(
         pick=pick,
         feasible=False,
-        reason=f"Nothing meets the budget; closest to the limits is {pick.describe_figures()}: {broken}.",
+        reason=(
+            f"Nothing meets the budget; closest to the limits is {pick.describe_figures()}:"
+            f" {broken}."
+        ),
         relaxations=list_relaxations(known, limits),
         front=front(known),
     )
 
 
-def _find_flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> tuple[Flip, ...]:
-    """Decide again with tighter limits, then with other preferences; keep the first change to each other artefact."""
+def _find_flips(
+    feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser
+) -> tuple[Flip, ...]:
+    """Decide again with tighter limits, then with other preferences;
+    keep the first change to each other artefact.
+    """
     flips = list[Flip]()
-    for others in (_tighten_limits(feasible, pick, chooser), _change_preferences(feasible, chooser)):
+    for others in (
+        _tighten_limits(feasible, pick, chooser),
+        _change_preferences(feasible, chooser),
+    ):
         first = dict[str, Flip]()
         for condition, other, for_accuracy, by_p90 in others:
             key = other.configuration.key
             # Priors may order files of one accuracy: a reader would see the same figure twice.
             is_gain = not for_accuracy or other.accuracy_percent > pick.accuracy_percent
             if is_gain and other.variant != pick.variant:
-                first.setdefault(key, Flip(condition, key, f"{condition}: {other.describe_figures(by_p90)}"))
+                first.setdefault(
+                    key, Flip(condition, key, f"{condition}: {other.describe_figures(by_p90)}")
+                )
         flips += first.values()
     return tuple(flips)
 
 
 def _find_loosenings(
-    known: Sequence[Evaluation], feasible: Sequence[Evaluation], pick: Evaluation, limits: Limits, chooser: Chooser
+    known: Sequence[Evaluation],
+    feasible: Sequence[Evaluation],
+    pick: Evaluation,
+    limits: Limits,
+    chooser: Chooser,
 ) -> tuple[Relaxation, ...]:
-    """Decide again with each limit a little looser; keep the smallest change that gives the best other pick."""
+    """Decide again with each limit a little looser;
+    keep the smallest change that gives the best other pick.
+    """
     loosenings = []
     for limit, beyond in just_beyond(known, limits).items():
         other = chooser.pick([*feasible, *beyond])
-        # A looser limit admits every file up to it, and each may change the ties: so the rule decides among them again.
+        # A looser limit admits every file up to it, and each may change the ties:
+        # so the rule decides among them again.
         admitted = []
         if other in beyond:
             admitted = [*feasible, *beyond[: beyond.index(other) + 1]]
@@ -193,8 +232,11 @@ def _find_loosenings(
     return tuple(loosenings)
 
 
-def _tighten_limits(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> Iterator[_OtherPick]:
-    """Yield the pick below the first latency that changes the file, then among what is below its size.
+def _tighten_limits(
+    feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser
+) -> Iterator[_OtherPick]:
+    """Yield the pick below the first latency that changes the file,
+    then among what is below its size.
 
     A tighter limit is also another scale of the preference.
     """
@@ -206,15 +248,25 @@ def _tighten_limits(feasible: Sequence[Evaluation], pick: Evaluation, chooser: C
         latency_ms = other.p90_ms * (1 - apart)
         other = _pick_faster(feasible, latency_ms, chooser)
     if other is not None:
-        yield _OtherPick(f"the latency budget (p90) is below {show_ms(latency_ms)}", other, by_p90=True)
+        yield _OtherPick(
+            f"the latency budget (p90) is below {show_ms(latency_ms)}", other, by_p90=True
+        )
     smaller = [evaluation for evaluation in feasible if evaluation.size_bytes < pick.size_bytes]
     if smaller:
-        scaled = replace(chooser, preference=replace(chooser.preference, scale_bytes=pick.size_bytes))
-        yield _OtherPick(f"the size budget is below {show_bytes(pick.size_bytes)}", scaled.pick(smaller))
+        scaled = replace(
+            chooser, preference=replace(chooser.preference, scale_bytes=pick.size_bytes)
+        )
+        yield _OtherPick(
+            f"the size budget is below {show_bytes(pick.size_bytes)}", scaled.pick(smaller)
+        )
 
 
-def _pick_faster(feasible: Sequence[Evaluation], latency_ms: float, chooser: Chooser) -> Evaluation | None:
-    """Return the pick under a latency budget just below ``latency_ms``; None where nothing meets it."""
+def _pick_faster(
+    feasible: Sequence[Evaluation], latency_ms: float, chooser: Chooser
+) -> Evaluation | None:
+    """Return the pick under a latency budget just below ``latency_ms``;
+    None where nothing meets it.
+    """
     faster = [evaluation for evaluation in feasible if evaluation.p90_ms < latency_ms]
     scaled = replace(chooser, preference=replace(chooser.preference, scale_ms=latency_ms))
     return scaled.pick(faster) if faster else None

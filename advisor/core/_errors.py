@@ -19,20 +19,25 @@ WITH_TENSORFLOW = frozenset({"all", "hub", "onnx", "ray", "slurm", "torch", "tra
 """Extras that bring TensorFlow."""
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-"""Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
+"""Folder of the source if the package runs from a checkout;
+of an installed wheel, where packages lie.
+"""
 
 
 class ExitCode(IntEnum):
     """The exit codes of the commands: one meaning each, the same for every command.
 
     Attributes:
-        OK: the command did what it was asked for. For ``search`` and ``report``: a pick meets the budget.
+        OK: the command did what it was asked for. For ``search`` and ``report``: a pick meets the
+            budget.
         INTERNAL_ERROR: a bug in advisor, or a failed stage without which there is no result.
-        USAGE: the options, the configuration, the data or the machine (``doctor``) are at fault. Nothing was spent.
-        UNSATISFIED: completed only partly or without a result: nothing meets the budget, a file or a device could not
-            be measured, no compressed file is accurate enough, or some weights could not be fetched. The results so
-            far are kept.
-        CHANGED: a recommendation changed or got worse. For ``update``: the earlier file is to be kept.
+        USAGE: the options, the configuration, the data or the machine (``doctor``) are at fault.
+            Nothing was spent.
+        UNSATISFIED: completed only partly or without a result: nothing meets the budget, a file or
+            a device could not be measured, no compressed file is accurate enough, or some weights
+            could not be fetched. The results so far are kept.
+        CHANGED: a recommendation changed or got worse. For ``update``: the earlier file is to be
+            kept.
         INTERRUPTED: interrupted by the user. The state is saved.
     """
 
@@ -47,8 +52,8 @@ class ExitCode(IntEnum):
 class AdvisorError(Exception):
     """Base of every error that the command line shows without a traceback.
 
-    ``message`` is one sentence that names the thing and the value at fault; ``hint`` says what the user can do, or is
-    empty.
+    ``message`` is one sentence that names the thing and the value at fault;
+    ``hint`` says what the user can do, or is empty.
     """
 
     exit_code: int = ExitCode.INTERNAL_ERROR
@@ -65,11 +70,16 @@ class AdvisorError(Exception):
         """Return what a notebook shows in place of a traceback (IPython asks for it)."""
         if str(self) != self.message:  # in the words of Python, with the hint
             return f"{type(self).__name__}: {self}".splitlines()
-        return [f"{type(self).__name__}: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
+        return [
+            f"{type(self).__name__}: {self.message}",
+            *([f"hint: {self.hint}"] if self.hint else []),
+        ]
 
 
 class UsageError(AdvisorError):
-    """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent. It has a hint."""
+    """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent.
+    It has a hint.
+    """
 
     exit_code = ExitCode.USAGE
 
@@ -93,7 +103,8 @@ class Reading:
 class AmbiguousInput(UsageError):
     """An input that can be read in more than one way, or in one way that the user must confirm.
 
-    The command line asks which reading is meant if somebody is at the terminal. The hint has the options of all.
+    The command line asks which reading is meant if somebody is at the terminal.
+    The hint has the options of all.
     """
 
     def __init__(self, message: str, readings: Sequence[Reading], otherwise: str = "") -> None:
@@ -128,7 +139,9 @@ class Problems:
             self.add(error)
 
     def raise_any(self) -> None:
-        """Raise what was kept. Raises UsageError: one error was kept. SeveralErrors: several were."""
+        """Raise what was kept. Raises UsageError: one error was kept. SeveralErrors: several
+        were.
+        """
         if len(self._found) > 1:
             raise SeveralErrors(self._found)
         if self._found:
@@ -149,7 +162,9 @@ class SeveralErrors(UsageError):
         if len(parts) > self.SHOWN:
             more = [f"... and {len(parts) - self.SHOWN} more"]
         listed = "\n".join(f"  {line}" for line in (*lines, *more))
-        super().__init__(f"{len(parts)} errors:\n{listed}", "correct these lines, and give the file again")
+        super().__init__(
+            f"{len(parts)} errors:\n{listed}", "correct these lines, and give the file again"
+        )
         self.parts = tuple(parts)
 
     def __reduce__(self) -> tuple[type[SeveralErrors], tuple[tuple[UsageError, ...]]]:  # type: ignore[override]
@@ -165,11 +180,14 @@ class WeightsError(AdvisorError):
 class StageError(AdvisorError):
     """One stage of one candidate failed: becomes an evaluation with status ``failed``."""
 
-    _CRASHED = "crashed with"  # First words of the message where a signal ended the process, before the signal's name
+    # First words of the message where a signal ended the process, before the signal's name.
+    _CRASHED = "crashed with"
 
     @classmethod
     def from_signal(cls, signal: str) -> StageError:
-        """Return the error of a process that a signal, such as ``SIGSEGV``, ended; not of one that memory ended."""
+        """Return the error of a process that a signal, such as ``SIGSEGV``, ended;
+        not of one that memory ended.
+        """
         return cls(f"{cls._CRASHED} {signal}")
 
     @property
@@ -187,7 +205,9 @@ class RuntimeRefusal(StageError):
 
 
 class ContentError(ValueError):
-    """The content of a file cannot be used. Its text says why in our words, so that people can be shown it."""
+    """The content of a file cannot be used.
+    Its text says why in our words, so that people can be shown it.
+    """
 
 
 def message_of(error: BaseException) -> str:
@@ -196,12 +216,16 @@ def message_of(error: BaseException) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text that is not empty, at most 300 characters; empty if there is none."""
+    """Return the first line of a text that is not empty, at most 300 characters;
+    empty if there is none.
+    """
     return next(iter(_lines(text)), "")[:300]
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that is not empty, at most 300 characters; empty if there is none."""
+    """Return the last line of a text that is not empty, at most 300 characters;
+    empty if there is none.
+    """
     return next(reversed(_lines(text)), "")[:300]
 
 
@@ -210,7 +234,9 @@ def _lines(text: str) -> list[str]:
 
 
 def nearest(value: str, valid: Iterable[str]) -> str:
-    """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty string."""
+    """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty
+    string.
+    """
     known = {name.casefold(): name for name in valid}
     matches = get_close_matches(value.casefold(), list(known), n=1, cutoff=0.55)
     if matches:
@@ -219,10 +245,11 @@ def nearest(value: str, valid: Iterable[str]) -> str:
 
 
 def install_extra(extra: str) -> str:
-    """Return the command that installs an optional part, in a checkout or beside an installed wheel.
+    """Return the command that installs an optional part,
+    in a checkout or beside an installed wheel.
 
-    ``advisor`` alone is another project on the package index. Where TensorFlow has no version for this Python, the text
-    says which ones it has.
+    ``advisor`` alone is another project on the package index. Where TensorFlow has no version for
+    this Python, the text says which ones it has.
     """
     if extra in WITH_TENSORFLOW and sys.version_info >= NO_TENSORFLOW:
         newest = f"{NO_TENSORFLOW[0]}.{NO_TENSORFLOW[1] - 1}"
@@ -233,11 +260,15 @@ def install_extra(extra: str) -> str:
 
 
 def require_extra(package: str, extra: str, message: str) -> None:
-    """Refuse what needs an optional package that is not installed, without importing it: UsageError with a hint."""
+    """Refuse what needs an optional package that is not installed, without importing it:
+    UsageError with a hint.
+    """
     if find_spec(package) is None:
         raise UsageError(message, install_extra(extra))
 
 
 def require_training(what: str) -> None:
-    """Refuse what trains or converts models if TensorFlow is not installed: UsageError with a hint."""
+    """Refuse what trains or converts models if TensorFlow is not installed:
+    UsageError with a hint.
+    """
     require_extra("tensorflow", "train", f"{what} needs TensorFlow, which is not installed")

@@ -1,4 +1,6 @@
-"""Configurations, evaluations, the figures that they are ranked by, and their lines in ``evaluations.jsonl``."""
+"""Configurations, evaluations, the figures that they are ranked by,
+and their lines in ``evaluations.jsonl``.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,16 @@ HOST = "host"
 NOTICEABLE = 1.05
 """Ratio of two latencies, or of two sizes, from which an answer names the difference."""
 
-_QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
+_QUANTITIES = (
+    "accuracy",
+    "holdout_accuracy",
+    "new_conditions",
+    "latency",
+    "latency_p90",
+    "size",
+    "memory",
+    "drop",
+)
 
 _NAMES = {
     "file": "answers",
@@ -73,8 +84,9 @@ DETAILS: Mapping[str, str] = {
     "unknown": "unknown",
     "on_all": "on_all_images",
 }
-"""The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
-are entries themselves."""
+"""The entry of ``details`` for each field of an evaluation, in the order of a line; empty where
+the fields of its facts are entries themselves.
+"""
 
 
 @dataclass(frozen=True, order=True)
@@ -106,14 +118,22 @@ class Configuration:
     @property
     def variant_name(self) -> str:
         """Training and compression in short: ``int8``, or ``finetune_top int8``."""
-        return self.compression if recipe_of(self.training).base else f"{self.training} {self.compression}"
+        return (
+            self.compression
+            if recipe_of(self.training).base
+            else f"{self.training} {self.compression}"
+        )
 
     @property
     def name(self) -> str:
         """The name for people: card, recipes and place."""
         target = self.target
         threads = plural(target.threads, "thread")
-        place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
+        place = (
+            threads
+            if target.device == HOST
+            else f"{target.device} ({target.accelerator}, {threads})"
+        )
         return f"{self.card} {self.variant_name} on {place}"
 
 
@@ -137,35 +157,40 @@ class Status(StrEnum):
 class Evaluation:
     """A configuration with its status and figures."""
 
-    # Begins the reason of one that a search did not begin. Runs keep the text, so it never changes.
+    # Begins the reason of one that a search did not begin.
+    # Runs keep the text, so it never changes.
     NOT_STARTED = "not started"
 
     configuration: Configuration  #: what was evaluated
     status: Status  #: ``ok``, ``failed`` or ``skipped``; the last two carry a ``reason``
     family: str = ""  #: the card's family, for colours and filters
     reason: str = ""  #: why it failed or was skipped
-    #: the stage in which it failed or was skipped (``screen``, ``convert``, ``score``, ...), empty when ok.
+    #: the stage in which it failed or was skipped (``screen``, ``convert``, ``score``, ...),
+    #: empty when ok.
     stage: str = ""
-    #: the metric of the question in %, top-1 by default, for ranking: on the validation part where the user gave
-    #: images, else as published. Higher is better.
+    #: the metric of the question in %, top-1 by default, for ranking: on the validation part where
+    #: the user gave images, else as published. Higher is better.
     accuracy: Quantity | None = None
-    #: the same of the artefact on the hold-out, which was used neither for training nor for selection: the accuracy to
-    #: expect on images like these. Known of finalists only.
+    #: the same of the artefact on the hold-out, which was used neither for training nor for
+    #: selection: the accuracy to expect on images like these. Known of finalists only.
     holdout_accuracy: Quantity | None = None
-    #: estimated top-1 in % on images of another visit, camera or day than those that were learnt from. By the user's
-    #: own hold-out it is the hold-out's figure.
+    #: estimated top-1 in % on images of another visit, camera or day than those that were learnt
+    #: from. By the user's own hold-out it is the hold-out's figure.
     new_conditions: Quantity | None = None
     latency: Quantity | None = None  #: median latency in ms, with its interval
-    latency_p90: Quantity | None = None  #: 90th percentile in ms, which is compared with the budget
+    #: 90th percentile in ms, which is compared with the budget
+    latency_p90: Quantity | None = None
     size: Quantity | None = None  #: bytes of the artefact
     memory: Quantity | None = None  #: peak private memory in bytes of a fresh process that ran it
     #: points of accuracy lost against the float32 artefact of the same card, with interval.
     drop: Quantity | None = None
     contended: bool = False  #: other programs used the machine during timing
-    artefact: str = ""  #: path of the ``.tflite`` relative to the run folder, empty where none was made
+    #: path of the ``.tflite`` relative to the run folder, empty where none was made
+    artefact: str = ""
     artefact_sha256: str = ""  #: its hash
-    # Two evaluations are equal where the figures above are: those below follow from them or explain them.
-    card_facts: CardFacts = field(default_factory=CardFacts, compare=False)  #: what the model card says
+    # Two evaluations are equal where the figures above are: those below follow from them or
+    # explain them. : what the model card says.
+    card_facts: CardFacts = field(default_factory=CardFacts, compare=False)
     #: what is known of the file without running it.
     file_facts: FileFacts = field(default_factory=FileFacts, compare=False)
     #: what the file computes, None where it was not read.
@@ -223,7 +248,9 @@ class Evaluation:
 
     @property
     def is_wholly_tuned(self) -> bool:
-        """True if the network was fine-tuned for all of its epochs; False where that is not known."""
+        """True if the network was fine-tuned for all of its epochs; False where that is not
+        known.
+        """
         tunes = recipe_of(self.configuration.training).tunes_backbone
         return tunes and self.tuning is not None and not self.tuning.shortened
 
@@ -257,7 +284,9 @@ class Evaluation:
 
     @property
     def in_unknown_conditions(self) -> bool:
-        """True if nothing is known of another visit, camera or day, because the images name none."""
+        """True if nothing is known of another visit, camera or day, because the images name
+        none.
+        """
         facts = self.expectation
         known = self.new_conditions
         measured = known is not None and known.provenance is Provenance.MEASURED
@@ -296,12 +325,16 @@ class Evaluation:
 
     @property
     def top1_on_parts(self) -> tuple[Quantity | None, Quantity | None]:
-        """Top-1 in % (of detectors their figure) on plain images of both parts, whatever metric decides."""
+        """Top-1 in % (of detectors their figure) on plain images of both parts,
+        whatever metric decides.
+        """
         plain, judged = self.metric_on_parts(Metric.TOP1)
         return plain or self.capture.plain or self.accuracy, judged or self.holdout_accuracy
 
     def without_holdout(self) -> Evaluation:
-        """Return the evaluation without its figures on the hold-out, for what must not look at them."""
+        """Return the evaluation without its figures on the hold-out,
+        for what must not look at them.
+        """
         return replace(
             self,
             holdout_accuracy=None,
@@ -312,7 +345,9 @@ class Evaluation:
         )
 
     def show_budget_probability(self, limit_ms: float) -> str:
-        """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
+        """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``;
+        empty for a measured latency.
+        """
         probability = self.budget_probability
         if probability is None:
             return ""
@@ -325,7 +360,10 @@ class Evaluation:
             "configuration": asdict(self.configuration),
             "status": self.status.value,
             **{name: getattr(self, name) for name in ("family", "reason", "stage")},
-            **{name: to_json(quantity) if quantity else None for name, quantity in quantities.items()},
+            **{
+                name: to_json(quantity) if quantity else None
+                for name, quantity in quantities.items()
+            },
             **{name: getattr(self, name) for name in ("contended", "artefact", "artefact_sha256")},
             "details": _details(self),
             "key": self.configuration.key,
@@ -335,8 +373,8 @@ class Evaluation:
     def from_json(data: Mapping[str, Any]) -> Evaluation:
         """Return the evaluation of a JSON object; damaged details are unknown.
 
-        :func:`advisor.core.broken_rule` says which rule its values break. Raises KeyError, TypeError or ValueError: an
-        entry other than the details is missing or damaged.
+        :func:`advisor.core.broken_rule` says which rule its values break. Raises KeyError,
+        TypeError or ValueError: an entry other than the details is missing or damaged.
         """
         entries = {}
         for name, value in data.items():
@@ -357,24 +395,32 @@ class Evaluation:
     def describe_figures(self, with_p90: bool = False) -> str:
         """Return the name with the figures; a finalist has its accuracy on the hold-out too.
 
-        ``with_p90`` adds the figure that a latency budget limits: it may order two files other than the median does.
+        ``with_p90`` adds the figure that a latency budget limits:
+        it may order two files other than the median does.
         """
         top1 = f"{self.accuracy_percent:.1f} %"
         if self.holdout_accuracy is not None:
             top1 = f"{top1} on validation, {self.holdout_accuracy.value:.1f} % on the hold-out"
         p90 = f", p90 {show_ms(self.p90_ms)}" if with_p90 else ""
-        return f"{self.name} ({top1}, {show_latency(self.latency)}{p90}, {show_bytes(self.size_bytes)})"
+        return (
+            f"{self.name} ({top1}, {show_latency(self.latency)}{p90},"
+            f" {show_bytes(self.size_bytes)})"
+        )
 
 
 def show_latency(quantity: Quantity | None) -> str:
-    """Format a latency; one that was not measured is marked and has its interval: ``predicted 11.8 ms [10.2-13.9]``."""
+    """Format a latency; one that was not measured is marked and has its interval:
+    ``predicted 11.8 ms [10.2-13.9]``.
+    """
     if quantity is None or quantity.provenance not in (Provenance.PREDICTED, Provenance.PUBLISHED):
         return show_ms(quantity.value if quantity else float("inf"))
     return f"{quantity.provenance} {show_ms_interval(quantity.value, quantity.low, quantity.high)}"
 
 
 def show_figure(figure: str, value: float) -> str:
-    """Format a value of a figure (``latency``, ``latency_p90``, ``size``, ``memory``, ``drop``, ...) with its unit."""
+    """Format a value of a figure (``latency``, ``latency_p90``, ``size``, ``memory``, ``drop``,
+    ...) with its unit.
+    """
     if figure.startswith("latency"):
         return show_ms(value)
     if figure in ("size", "memory"):
@@ -392,7 +438,9 @@ def entry_name(field: str) -> str:
 
 @cache
 def merged_facts() -> dict[str, type]:
-    """Return the class of each field of an evaluation whose own fields are entries of ``details``."""
+    """Return the class of each field of an evaluation whose own fields are entries of
+    ``details``.
+    """
     types = types_of(Evaluation)
     classes = {}
     for name, entry in DETAILS.items():
@@ -403,13 +451,18 @@ def merged_facts() -> dict[str, type]:
 
 
 def _require_unique_entries() -> None:
-    """Refuse facts with a field of the same name (TypeError): they share ``details``, and one would overwrite it."""
+    """Refuse facts with a field of the same name (TypeError):
+    they share ``details``, and one would overwrite it.
+    """
     entries = [entry for entry in DETAILS.values() if entry]
     for kind in merged_facts().values():
         entries += map(entry_name, types_of(kind))
     repeated = sorted({entry for entry in entries if entries.count(entry) > 1})
     if repeated:
-        raise TypeError(f"several facts of an evaluation write {', '.join(repeated)}: give the new field another name")
+        raise TypeError(
+            f"several facts of an evaluation write {', '.join(repeated)}: give the new field"
+            " another name"
+        )
 
 
 def _details(evaluation: Evaluation) -> dict[str, Any]:
@@ -419,7 +472,9 @@ def _details(evaluation: Evaluation) -> dict[str, Any]:
         value = getattr(evaluation, name)
         if value != getattr(empty, name):
             whole = isinstance(value, TimingFacts) and value.wall_ms is not None
-            details |= {entry: _write_value(value)} if entry else _name_entries(value, defaults=whole)
+            details |= (
+                {entry: _write_value(value)} if entry else _name_entries(value, defaults=whole)
+            )
     return details
 
 
@@ -440,11 +495,15 @@ def _name_entries(facts: object, defaults: bool) -> dict[str, Any]:
 
 
 def _read(name: str, details: Mapping[str, Any]) -> Any:
-    """Return what ``details`` says about a field of an evaluation; None if that is unknown or damaged."""
+    """Return what ``details`` says about a field of an evaluation;
+    None if that is unknown or damaged.
+    """
     entry = DETAILS[name]
     value = details.get(entry) if entry else details
     if name == "holdout_answers":
-        return facts_from_json(ImageAnswers, value) if isinstance(value, Mapping) and value else None
+        return (
+            facts_from_json(ImageAnswers, value) if isinstance(value, Mapping) and value else None
+        )
     if name == "latency_distribution":
         return LatencyDistribution.read(value)
     if name in ("device_figures", "required_figures"):
@@ -458,7 +517,9 @@ def _read(name: str, details: Mapping[str, Any]) -> Any:
 
 
 def facts_from_json(kind: type[_T], details: Mapping[str, Any]) -> _T:
-    """Return facts of the entry ``details``; damaged ones are unknown. Raises TypeError: a needed one is unknown."""
+    """Return facts of the entry ``details``; damaged ones are unknown. Raises TypeError:
+    a needed one is unknown.
+    """
     entries = with_new_names(details)
     wanted = {name: entry_name(name) for name in types_of(kind)}
     named = {}

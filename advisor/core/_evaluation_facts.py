@@ -1,7 +1,8 @@
-"""Facts of an evaluation besides the figures that decide: of card, file, timing, answers, boxes and unknown things.
+"""Facts of an evaluation besides the figures that decide:
+of card, file, timing, answers, boxes and unknown things.
 
-The fields of several classes are entries of one dictionary, ``details``, so their names must differ: see
-:func:`advisor.core._evaluation.merged_facts`.
+The fields of several classes are entries of one dictionary, ``details``, so their names must
+differ: see :func:`advisor.core._evaluation.merged_facts`.
 """
 
 from collections import Counter
@@ -20,17 +21,21 @@ class ClassBoxes:
 
     true: int  #: number of true boxes
     found: int  #: number of found boxes
-    precision: float | None  #: share (0-1) of the found boxes that are right; None if none was found
+    #: share (0-1) of the found boxes that are right; None if none was found
+    precision: float | None
     recall: float | None  #: share (0-1) of the true boxes that were found; None without a true box
-    #: difference between the numbers of found and true boxes, summed over the images, over the number of true boxes;
-    #: None without a true box.
+    #: difference between the numbers of found and true boxes, summed over the images, over the
+    #: number of true boxes; None without a true box.
     count_error: float | None
-    #: the count error of the best constant: the median number of true boxes, guessed for each image; None if unknown.
+    #: the count error of the best constant:
+    #: the median number of true boxes, guessed for each image; None if unknown.
     guess_error: float | None = None
 
 
 class JudgedBox(NamedTuple):
-    """A box: class, edges in shares of the image, score (1 for a true one), and whether it was found, or is right."""
+    """A box: class, edges in shares of the image, score (1 for a true one),
+    and whether it was found, or is right.
+    """
 
     label: int
     top: float
@@ -54,26 +59,38 @@ class JudgedImage:
     found: tuple[JudgedBox, ...]  #: the found boxes, the surest first
 
     def describe(self, name_label: Callable[[int], str]) -> str:
-        """Return in words how many boxes are found, and the classes of those that are missed or wrong."""
+        """Return in words how many boxes are found,
+        and the classes of those that are missed or wrong.
+        """
         missed = [box.label for box in self.true if not box.matched]
         wrong = [box.label for box in self.found if not box.matched]
-        words = [f"{len(self.true) - len(missed)} of {plural(len(self.true), 'true box', 'true boxes')} found"]
+        words = [
+            f"{len(self.true) - len(missed)} of {plural(len(self.true), 'true box', 'true boxes')}"
+            " found"
+        ]
         for what, places in (("missed", missed), ("wrong", wrong)):
             counts = Counter(map(name_label, places))
             if counts:
-                words.append(f"{what}: {', '.join(f'{count} {name}' for name, count in counts.most_common())}")
+                words.append(
+                    f"{what}:"
+                    f" {', '.join(f'{count} {name}' for name, count in counts.most_common())}"
+                )
         return "; ".join(words)
 
 
 @dataclass(frozen=True)
 class BoxGuarantee:
-    """A share that a threshold of boxes or of a label was asked to keep, with a probability of 95 %, on new images."""
+    """A share that a threshold of boxes or of a label was asked to keep,
+    with a probability of 95 %, on new images.
+    """
 
-    #: ``precision``, of the found boxes or the images that show a label, or ``recall``, of the true ones
+    #: ``precision``, of the found boxes or the images that show a label, or ``recall``,
+    #: of the true ones
     of: str
     wanted: float  #: the share (0-1)
     kept: bool  #: True if images that were not learnt from guarantee it
-    seen: Interval | None = None  #: the share (0-1) on the images of the part, with a 95 % interval
+    #: the share (0-1) on the images of the part, with a 95 % interval
+    seen: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -90,8 +107,9 @@ class BoxScores:
 class ObjectsOfSize:
     """True objects of one range of sizes, and how many of them a file finds at its threshold.
 
-    The size of an object is the side of a square with its area, as a share of the side of a square image. So it does
-    not depend on the input size of a network: 0.05 is 16 pixels at an input of 320 pixels.
+    The size of an object is the side of a square with its area, as a share of the side of a square
+    image. So it does not depend on the input size of a network: 0.05 is 16 pixels at an input of
+    320 pixels.
     """
 
     least: float  #: smallest size of the range
@@ -100,7 +118,8 @@ class ObjectsOfSize:
     middle: float  #: median size of these objects
     recall: float  #: share (0-1) of these objects that were found
     recall_interval: tuple[float, float]  #: 95 % interval of ``recall`` on other images
-    #: recall of the float32 file less that of this one, on the same images (-1 to 1); None if it was not compared.
+    #: recall of the float32 file less that of this one, on the same images (-1 to 1);
+    #: None if it was not compared.
     lost: float | None = None
     lost_interval: tuple[float, float] | None = None  #: 95 % interval of ``lost`` on other images
 
@@ -109,21 +128,29 @@ class ObjectsOfSize:
 class BoxFacts:
     """Boxes that a detector found in the images of one part, compared with the true ones."""
 
-    #: score (0-1) from which on a box counts: that of ``guarantee``, or the one with the best F1 on validation.
+    #: score (0-1) from which on a box counts:
+    #: that of ``guarantee``, or the one with the best F1 on validation.
     threshold: float
-    #: average precision over overlaps from 0.5 to 0.95, COCO's main figure, 0 to 1; None of centres.
+    #: average precision over overlaps from 0.5 to 0.95, COCO's main figure, 0 to 1;
+    #: None of centres.
     coco: float | None
     by_class: Mapping[str, ClassBoxes]  #: counts of each class at the threshold
     #: the images with the lowest F1 at the threshold, the lowest first; of the hold-out alone.
     worst: tuple[JudgedImage, ...] = ()
-    coco_interval: tuple[float, float] | None = None  #: 95 % interval of ``coco``; None if it was not computed
-    scores: BoxScores | None = None  #: how far scores can be believed; None of centres and of the user's own files
-    guarantee: BoxGuarantee | None = None  #: what the user asked of the threshold; None for no wish
-    by_size: tuple[ObjectsOfSize, ...] = ()  #: objects by their size, the smallest first; empty of older runs
+    #: 95 % interval of ``coco``; None if it was not computed
+    coco_interval: tuple[float, float] | None = None
+    #: how far scores can be believed; None of centres and of the user's own files
+    scores: BoxScores | None = None
+    #: what the user asked of the threshold; None for no wish
+    guarantee: BoxGuarantee | None = None
+    #: objects by their size, the smallest first; empty of older runs
+    by_size: tuple[ObjectsOfSize, ...] = ()
 
 
 class OverlaidImage(NamedTuple):
-    """One image with what is true of its pixels, and what a file says of them, each a PNG in base64 to lay over it."""
+    """One image with what is true of its pixels, and what a file says of them,
+    each a PNG in base64 to lay over it.
+    """
 
     path: str  #: as ``split.json`` has it
     sha256: str  #: hash of the file
@@ -139,8 +166,10 @@ class Overlays:
     """Images with a colour for each pixel."""
 
     images: tuple[OverlaidImage, ...]  #: the images with the most errors first
-    legend: Mapping[str, str] = field(default_factory=dict)  #: the colour of each meaning, such as ``#e5342c``
-    with_errors: int | None = None  #: how many of the images have an error, the first ones; None in older runs
+    #: the colour of each meaning, such as ``#e5342c``
+    legend: Mapping[str, str] = field(default_factory=dict)
+    #: how many of the images have an error, the first ones; None in older runs
+    with_errors: int | None = None
 
     @property
     def mistaken(self) -> tuple[OverlaidImage, ...]:
@@ -152,17 +181,21 @@ class Overlays:
 class LeftOut:
     """Images of one class, judged by a head that was not trained on it."""
 
-    auroc: Interval  #: probability (0-1) that an image of the class has a higher score than one of another class
+    #: probability (0-1) that an image of the class has a higher score than one of another class
+    auroc: Interval
     accepted: float  #: share (0-1) of its images that pass as known where 95 % of the others do
     images: int  #: number of its images
 
 
 @dataclass(frozen=True)
 class OtherThings:
-    """Images that the user gave of other things, answered by the file with the class ``unknown``."""
+    """Images that the user gave of other things, answered by the file with the class
+    ``unknown``.
+    """
 
     found: Interval  #: share (0-1) that was answered ``unknown``
-    auroc: Interval  #: probability (0-1) that such an image has a higher score than one of the hold-out
+    #: probability (0-1) that such an image has a higher score than one of the hold-out
+    auroc: Interval
     images: int  #: number of these images
 
 
@@ -172,15 +205,18 @@ class UnknownFacts:
 
     #: mean over the classes that were left out in turn; None with fewer than three classes.
     auroc: Interval | None = None
-    float_auroc: Interval | None = None  #: the same of the float32 file; None if the file is one itself
-    #: mean share (0-1) of unknown images that pass as known where 95 % of the known ones do; None as above.
+    #: the same of the float32 file; None if the file is one itself
+    float_auroc: Interval | None = None
+    #: mean share (0-1) of unknown images that pass as known where 95 % of the known ones do;
+    #: None as above.
     accepted: float | None = None
     by_class: Mapping[str, LeftOut] = field(default_factory=dict)  #: each class that was left out
     label: str = ""  #: name of the class in the file
     file: str = ""  #: path in the run of the file with that class
     sha256: str = ""  #: its hash
     size_bytes: int = 0  #: its size
-    #: share (0-1) of the hold-out that it does not answer with that class; None before it ran there.
+    #: share (0-1) of the hold-out that it does not answer with that class;
+    #: None before it ran there.
     kept: Interval | None = None
     precision: Interval | None = None  #: share (0-1) of right answers among these; None as above
     others: OtherThings | None = None  #: the user's images of other things; None if there are none
@@ -188,21 +224,27 @@ class UnknownFacts:
 
 @dataclass(frozen=True)
 class OnAllImages:
-    """A file of the same network and recipes that has learnt from the hold-out too. No figure of it can be measured."""
+    """A file of the same network and recipes that has learnt from the hold-out too.
+    No figure of it can be measured.
+    """
 
     file: str = ""  #: path in the run; empty if it could not be made
     sha256: str = ""  #: its hash
     size_bytes: int = 0  #: its size
     images: int = 0  #: number of images that it has learnt from
     more: int = 0  #: number of these that the judged file has not learnt from: the hold-out
-    same: float = 0.0  #: share (0-1) of validation images, which both have learnt from, with the same answer of both
+    #: share (0-1) of validation images, which both have learnt from,
+    #: with the same answer of both.
+    same: float = 0.0
     compared: int = 0  #: number of these validation images
     reason: str = ""  #: why it could not be made
 
 
 @dataclass(frozen=True)
 class Normalisation:
-    """Mean and deviation that turn RGB values 0..255 into the model's input: ``(value - mean) / std`` by channel."""
+    """Mean and deviation that turn RGB values 0..255 into the model's input:
+    ``(value - mean) / std`` by channel.
+    """
 
     mean: tuple[float, float, float]  #: value that is subtracted from each channel, 0 to 255
     std: tuple[float, float, float]  #: value that the difference is divided by, 0 to 255
@@ -217,7 +259,8 @@ class CardFacts:
     licence: str | None = None  #: SPDX identifier of network and weights, or other words
     input_size: int | None = None  #: side of the square input, pixels
     preprocessing: Normalisation | None = None  #: how images are normalised
-    weights: str | None = None  #: source of the weights; empty where the file was measured without them
+    #: source of the weights; empty where the file was measured without them
+    weights: str | None = None
     as_it_is: bool = False  #: the user ships this file: it was neither trained nor compressed here
 
     @property
@@ -244,7 +287,8 @@ class TimeSummary:
     p50: float  #: median in ms
     p90: float  #: 90th percentile in ms
     min: float | None = None  #: shortest run in ms; None for CPU time
-    cv: float | None = None  #: coefficient of variation (standard deviation / mean); None for CPU time
+    #: coefficient of variation (standard deviation / mean); None for CPU time
+    cv: float | None = None
 
 
 @dataclass(frozen=True)
@@ -267,13 +311,16 @@ class RemoteFacts:
     """Run of a file on a device that was measured over its connection."""
 
     connection: str  #: the connection's label
-    software: str = ""  #: what latencies depend on there, such as ``Android 15``; empty if it was not asked
+    #: what latencies depend on there, such as ``Android 15``; empty if it was not asked
+    software: str = ""
     #: operators that a delegate took, and all of them; None where no delegate says so.
     delegated: tuple[int, int] | None = None
-    operators: tuple[Mapping[str, object], ...] = ()  #: time of each operator as the device's tool printed it
+    #: time of each operator as the device's tool printed it
+    operators: tuple[Mapping[str, object], ...] = ()
     #: comparison of the file with its ONNX export; empty if the file itself ran.
     onnx_export: Mapping[str, object] = field(default_factory=dict)
-    #: what a page downloads to run the file in a browser, the runtime and the file; None elsewhere.
+    #: what a page downloads to run the file in a browser, the runtime and the file;
+    #: None elsewhere.
     page_bytes: int | None = None
 
 
@@ -285,22 +332,26 @@ class ImageAnswers:
     per_class_recall: Mapping[str, float | None] = field(default_factory=dict)
     #: images by true class (rows) and answer (columns); None where there are too many classes.
     confusion: tuple[tuple[int, ...], ...] | None = None
-    #: path of the answers within the run folder, empty where they were not kept: labels, or of a detector each image's
-    #: share in the figure that decides.
+    #: path of the answers within the run folder, empty where they were not kept: labels, or of a
+    #: detector each image's share in the figure that decides.
     file: str = ""
     boxes: BoxFacts | None = None  #: what a detector found; None of other files
     #: how far the probabilities of a classifier can be believed; None where they were not kept.
     confidence: ConfidenceFacts | None = None
-    shares: str = ""  #: path of each image's share in the figure that decides, where labels do not tell it
-    #: figures in % of a classifier or detector by the names of :data:`advisor.core.METRICS`: all that the images
-    #: allow, the one that decides among them.
+    #: path of each image's share in the figure that decides, where labels do not tell it
+    shares: str = ""
+    #: figures in % of a classifier or detector by the names of :data:`advisor.core.METRICS`: all
+    #: that the images allow, the one that decides among them.
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
-    #: points that a detector lost against its float32 file on the same images, by the names of ``metrics``.
+    #: points that a detector lost against its float32 file on the same images,
+    #: by the names of ``metrics``.
     metric_drops: Mapping[str, Quantity] = field(default_factory=dict)
-    figures: Mapping[str, Quantity] = field(default_factory=dict)  #: further figures of a task by their names
+    #: further figures of a task by their names
+    figures: Mapping[str, Quantity] = field(default_factory=dict)
     #: what the user asked of the thresholds of labels, by their names; empty for no wish.
     label_guarantees: Mapping[str, BoxGuarantee] = field(default_factory=dict)
-    #: score from which on each label is shown, of a file of the user that keeps its own scores; empty of other files.
+    #: score from which on each label is shown, of a file of the user that keeps its own scores;
+    #: empty of other files.
     label_thresholds: Mapping[str, float] = field(default_factory=dict)
     overlays: Overlays | None = None  #: images with a colour for each pixel, of the hold-out alone
 
@@ -319,10 +370,14 @@ class ImageAnswers:
 class HeadFacts:
     """Choice of the head of a card on the training part."""
 
-    kind: str  #: the features and the classifier, such as ``last_layer``, ``cosine`` or ``all_levels``
-    regularization: float  #: the chosen inverse strength ``C`` of the penalty, larger is weaker; 0 for nearest mean
-    at_grid_end: bool  #: True if ``C`` is the first or last value that was tried, so a better one may lie beyond
-    #: share (0-1) of training images that heads trained on other groups of images classify correctly.
+    #: the features and the classifier, such as ``last_layer``, ``cosine`` or ``all_levels``
+    kind: str
+    #: the chosen inverse strength ``C`` of the penalty, larger is weaker; 0 for nearest mean
+    regularization: float
+    #: True if ``C`` is the first or last value that was tried, so a better one may lie beyond
+    at_grid_end: bool
+    #: share (0-1) of training images that heads trained on other groups
+    #: of images classify correctly.
     cv_accuracy: float
     cv_images: int  #: number of these images
 
@@ -331,14 +386,17 @@ class HeadFacts:
 class TuningFacts:
     """Facts of the fine-tuning of a network."""
 
-    shortened: bool  #: a time limit ended the training, lowered its rate early, or chose fewer layers or copies
+    #: a time limit ended the training, lowered its rate early, or chose fewer layers or copies
+    shortened: bool
 
 
 @dataclass(frozen=True)
 class NewConditions:
     """Facts of a card on images of another occasion: another visit, camera or day."""
 
-    kept: float  #: share (0-1) of the right answers that stay right without images of the same occasion in training
+    #: share (0-1) of the right answers that stay right without images
+    #: of the same occasion in training.
+    kept: float
     kept_low: float  #: the same share if more images count as one occasion
     kept_high: float  #: the same share if fewer do
     sd: float  #: standard deviation of the accuracy (0-1) between occasions
@@ -354,7 +412,9 @@ class NewConditions:
 
 @dataclass(frozen=True)
 class HoldoutPart:
-    """The images of the hold-out that a file ran on, where a time limit left no time for all of them."""
+    """The images of the hold-out that a file ran on,
+    where a time limit left no time for all of them.
+    """
 
     judged: int  #: number of images that it ran on
     images: int  #: number of images of the hold-out
@@ -396,7 +456,8 @@ class DeviceFigures:
     high_ms: float | None = None  #: upper end of its interval
     provenance: str = ""  #: where the latency comes from
     p90_ms: float | None = None  #: what is compared with the latency budget
-    budget_probability: float | None = None  #: probability to meet the latency budget, None for a measured latency
+    #: probability to meet the latency budget, None for a measured latency
+    budget_probability: float | None = None
     source: str = ""  #: how the latency was measured over a connection; empty where it was not
 
 
@@ -407,4 +468,5 @@ class CaptureAccuracy:
     by_condition: tuple[ConditionAccuracy, ...] = ()  #: top-1 of each condition at each strength
     #: top-1 on the unchanged validation images, where capture conditions are the objective.
     plain: Quantity | None = None
-    holdout: Quantity | None = None  #: the mean on the hold-out, None where the file is no finalist
+    #: the mean on the hold-out, None where the file is no finalist
+    holdout: Quantity | None = None

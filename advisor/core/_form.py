@@ -8,16 +8,19 @@ class Form:
     """Facts about a recipe's files that are known before one is made."""
 
     name: str  #: form of most of the arithmetic; a target supports it or not
-    like: str  #: the form with the most similar latency, used where this one's own latency is unknown
-    #: standard deviation (of the logarithm) that using ``like`` adds. Weights that are widened while loading cost
-    #: little; arithmetic that converts while running can be slower or faster.
+    #: the form with the most similar latency, used where this one's own latency is unknown
+    like: str
+    #: standard deviation (of the logarithm) that using ``like`` adds. Weights that are widened
+    #: while loading cost little; arithmetic that converts while running can be slower or faster.
     log_sd: float = 0.0
-    #: timings of ``like`` on this machine predict its latency here: both were measured within 3 % of each other on the
-    #: networks of ``benchmarks/results/compression.md``.
+    #: timings of ``like`` on this machine predict its latency here: both were measured within 3 %
+    #: of each other on the networks of ``benchmarks/results/compression.md``.
     predictable: bool = False
-    #: relative to float32, as measured on MobileNetV2 with LiteRT 2.3 on x86; for order and cost estimates.
+    #: relative to float32, as measured on MobileNetV2 with LiteRT 2.3 on x86;
+    #: for order and cost estimates.
     latency: float = 1.0
     bytes: float = 4.0  #: bytes of a parameter in the file, measured likewise
-    #: points of top-1 that it usually loses, for the order of candidates. For int8 this is the mean of the catalogue's
-    #: published pairs; the others are in proportion to ``benchmarks/results/compression.md``.
+    #: points of top-1 that it usually loses, for the order of candidates. For int8 this is the
+    #: mean of the catalogue's published pairs; the others are in proportion to
+    #: ``benchmarks/results/compression.md``.
     drop: float = 0.0

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypedDict
 
-from advisor.core._option import CANDIDATES, DEVICES, OUTPUT, QUESTION, RUNNING, Numbers, Option, Place, Text
+from advisor.core._option import (
+    CANDIDATES,
+    DEVICES,
+    OUTPUT,
+    QUESTION,
+    RUNNING,
+    Numbers,
+    Option,
+    Place,
+    Text,
+)
 from advisor.core._options import CACHE_SIZE, UploadOptions
 from advisor.core._tasks import DEFAULT_TASK, images_needed
 
@@ -17,24 +27,34 @@ class CompressKeywords(TypedDict, total=False):
         Option(
             QUESTION,
             "DIR",
-            "Folder of calibration images, labelled or not. Default: those of --data, else bundled photographs.",
+            "Folder of calibration images, labelled or not. Default: those of --data, else bundled"
+            " photographs.",
         ),
     ]
     data: Annotated[
-        Place, Option(QUESTION, "PATH", "Images in class folders, or for a detector with boxes; measures accuracy.")
+        Place,
+        Option(
+            QUESTION,
+            "PATH",
+            "Images in class folders, or for a detector with boxes; measures accuracy.",
+        ),
     ]
     samples: Annotated[
         Place,
         Option(
             QUESTION,
             "FILE",
-            "An .npz file with samples of each input, for a model of other inputs or outputs. Forms are "
-            "compared with the float file by their outputs.",
+            "An .npz file with samples of each input, for a model of other inputs or outputs."
+            " Forms are compared with the float file by their outputs.",
         ),
     ]
     max_drop_points: Annotated[
         float | None,
-        Option(QUESTION, "POINTS", "Percentage points of accuracy that a file may lose against float (needs --data)."),
+        Option(
+            QUESTION,
+            "POINTS",
+            "Percentage points of accuracy that a file may lose against float (needs --data).",
+        ),
     ]
     to: Annotated[Place, Option(OUTPUT, "DIR", "Folder for the files. Default: MODEL-forms.")]
     mean: Annotated[
@@ -42,11 +62,17 @@ class CompressKeywords(TypedDict, total=False):
         Option(
             QUESTION,
             "NUMBERS",
-            "Value subtracted from RGB 0 to 255, one number or three. Default: the value in the file.",
+            "Value subtracted from RGB 0 to 255, one number or three. Default: the value in the"
+            " file.",
         ),
     ]
     std: Annotated[
-        Numbers, Option(QUESTION, "NUMBERS", "Value that the difference is divided by. Default: the value in the file.")
+        Numbers,
+        Option(
+            QUESTION,
+            "NUMBERS",
+            "Value that the difference is divided by. Default: the value in the file.",
+        ),
     ]
     seed: Annotated[int, Option(RUNNING, "N", "Seed of all random draws.", 0, usual="0")]
     accelerator: Annotated[
@@ -59,7 +85,13 @@ class CompressKeywords(TypedDict, total=False):
         ),
     ]
     learn_s: Annotated[
-        float, Option(RUNNING, "SECONDS", "Time limit of a recipe that trains; the best result so far is used.", 600.0)
+        float,
+        Option(
+            RUNNING,
+            "SECONDS",
+            "Time limit of a recipe that trains; the best result so far is used.",
+            600.0,
+        ),
     ]
     cache_size: Annotated[Text, CACHE_SIZE]
     requantize: Annotated[
@@ -67,7 +99,8 @@ class CompressKeywords(TypedDict, total=False):
         Option(
             QUESTION,
             "",
-            "Start from a quantized file: its weights become floats, with the errors that they have.",
+            "Start from a quantized file: its weights become floats, with the errors that they"
+            " have.",
             False,
         ),
     ]
@@ -82,8 +115,8 @@ class BenchmarkKeywords(TypedDict, total=False):
         Option(
             DEVICES,
             "COUNTS",
-            "CPU threads: a number or 'all'; repeat, or join by commas. Memory and loading are measured "
-            "with the first.",
+            "CPU threads: a number or 'all'; repeat, or join by commas. Memory and loading are"
+            " measured with the first.",
             (1,),
             usual="1",
             joined=True,
@@ -92,58 +125,111 @@ class BenchmarkKeywords(TypedDict, total=False):
     effort: Annotated[
         str,
         Option(
-            RUNNING, "NAME", "Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s).", "quick"
+            RUNNING,
+            "NAME",
+            "Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s).",
+            "quick",
         ),
     ]
     shape: Annotated[
-        Sequence[int] | None, Option(QUESTION, "SHAPE", "Shape of the first input, if the file leaves it open.")
+        Sequence[int] | None,
+        Option(QUESTION, "SHAPE", "Shape of the first input, if the file leaves it open."),
     ]
     kernels: Annotated[
-        str, Option(DEVICES, "NAME", "Kernels: default (XNNPACK where it applies) or builtin.", "default")
+        str,
+        Option(
+            DEVICES, "NAME", "Kernels: default (XNNPACK where it applies) or builtin.", "default"
+        ),
     ]
     runtime: Annotated[
-        Text, Option(DEVICES, "PACKAGE", "Another runtime, in a separate environment: tflite-runtime==2.14.0.")
+        Text,
+        Option(
+            DEVICES,
+            "PACKAGE",
+            "Another runtime, in a separate environment: tflite-runtime==2.14.0.",
+        ),
     ]
-    cpus: Annotated[Sequence[int] | None, Option(DEVICES, "NUMBERS", "Processors that run the threads. Default: all.")]
-    contended: Annotated[bool, Option(RUNNING, "", "Also measure with a load on the other processors.", False)]
+    cpus: Annotated[
+        Sequence[int] | None,
+        Option(DEVICES, "NUMBERS", "Processors that run the threads. Default: all."),
+    ]
+    contended: Annotated[
+        bool, Option(RUNNING, "", "Also measure with a load on the other processors.", False)
+    ]
     sustained_s: Annotated[
-        float | None, Option(RUNNING, "SECONDS", "Also run for this time without a rest, to see it slow down.")
+        float | None,
+        Option(RUNNING, "SECONDS", "Also run for this time without a rest, to see it slow down."),
     ]
     pipeline: Annotated[
         bool,
         Option(
-            RUNNING, "", "Also time the way from an image to an answer, if the file takes one image.", True, usual=""
+            RUNNING,
+            "",
+            "Also time the way from an image to an answer, if the file takes one image.",
+            True,
+            usual="",
         ),
     ]
-    image: Annotated[Place, Option(QUESTION, "FILE", "Image for end-to-end timing. Default: a bundled photograph.")]
-    force: Annotated[bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)]
+    image: Annotated[
+        Place,
+        Option(QUESTION, "FILE", "Image for end-to-end timing. Default: a bundled photograph."),
+    ]
+    force: Annotated[
+        bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)
+    ]
 
 
 class _ConnectionKeywords(UploadOptions, total=False):
     """The options that connect to a device, and the folders of its profile."""
 
     ssh: Annotated[
-        str, Option(DEVICES, "HOST", "Connect over ssh: host, user@host or a name of your ssh configuration.", "")
+        str,
+        Option(
+            DEVICES,
+            "HOST",
+            "Connect over ssh: host, user@host or a name of your ssh configuration.",
+            "",
+        ),
     ]
     adb: Annotated[
-        str, Option(DEVICES, "SERIAL", "Connect over adb to the phone with this serial; usb: the only one.", "")
+        str,
+        Option(
+            DEVICES,
+            "SERIAL",
+            "Connect over adb to the phone with this serial; usb: the only one.",
+            "",
+        ),
     ]
     python: Annotated[
-        str, Option(DEVICES, "PATH", "Python interpreter of the device that has a TFLite runtime (--ssh).", "python3")
+        str,
+        Option(
+            DEVICES,
+            "PATH",
+            "Python interpreter of the device that has a TFLite runtime (--ssh).",
+            "python3",
+        ),
     ]
     benchmark_model: Annotated[
         Place,
         Option(
             DEVICES,
             "PATH",
-            "TensorFlow Lite's benchmark_model for the phone's processor (--adb). Default: the published one.",
+            "TensorFlow Lite's benchmark_model for the phone's processor (--adb). Default: the"
+            " published one.",
         ),
     ]
     cores: Annotated[
-        str, Option(DEVICES, "MASK", "Hexadecimal mask of the cores that run the models, such as f0 (--adb).", "")
+        str,
+        Option(
+            DEVICES,
+            "MASK",
+            "Hexadecimal mask of the cores that run the models, such as f0 (--adb).",
+            "",
+        ),
     ]
     profiles: Annotated[
-        Sequence[str | Path], Option(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ())
+        Sequence[str | Path],
+        Option(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ()),
     ]
 
 
@@ -155,19 +241,33 @@ class DeviceBenchmarkKeywords(_ConnectionKeywords, total=False):
         Option(
             DEVICES,
             "NAME",
-            "Device profile, or name:target; aihub:NAME is one of a cloud; host:litert,host:onnxruntime compares "
-            "runtimes of this machine. Measured over its connection, else predicted. Default: this machine.",
+            "Device profile, or name:target; aihub:NAME is one of a cloud;"
+            " host:litert,host:onnxruntime compares runtimes of this machine. Measured over its"
+            " connection, else predicted. Default: this machine.",
             "",
         ),
     ]
     accelerator: Annotated[
-        str, Option(DEVICES, "NAME", "Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.", "")
+        str,
+        Option(
+            DEVICES,
+            "NAME",
+            "Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.",
+            "",
+        ),
     ]
     threads: Annotated[
         Sequence[int | str],
-        Option(DEVICES, "COUNTS", "CPU threads: numbers, or 'all'. Default: the thread count of the target.", ()),
+        Option(
+            DEVICES,
+            "COUNTS",
+            "CPU threads: numbers, or 'all'. Default: the thread count of the target.",
+            (),
+        ),
     ]
-    effort: Annotated[str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")]
+    effort: Annotated[
+        str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")
+    ]
 
 
 class ReevaluateKeywords(_ConnectionKeywords, total=False):
@@ -178,17 +278,29 @@ class ReevaluateKeywords(_ConnectionKeywords, total=False):
         Option(
             DEVICES,
             "NAME",
-            "Also answer for this device (a profile's name, or name:target; aihub:NAME is one of a cloud): measured "
-            "over its connection, else predicted; repeat, or join by commas. Default: all of your own profiles.",
+            "Also answer for this device (a profile's name, or name:target; aihub:NAME is one of a"
+            " cloud): measured over its connection, else predicted; repeat, or join by commas."
+            " Default: all of your own profiles.",
             (),
         ),
     ]
     measure: Annotated[
         int,
-        Option(RUNNING, "N", "Most files of a run to measure on a connected device; 0 asks no device.", 5),
+        Option(
+            RUNNING,
+            "N",
+            "Most files of a run to measure on a connected device; 0 asks no device.",
+            5,
+        ),
     ]
     time_limit: Annotated[
-        str, Option(RUNNING, "TIME", "Begin no measurement on a device after this time, such as 10min.", "10min")
+        str,
+        Option(
+            RUNNING,
+            "TIME",
+            "Begin no measurement on a device after this time, such as 10min.",
+            "10min",
+        ),
     ]
 
 
@@ -198,33 +310,64 @@ class CalibrateKeywords(_ConnectionKeywords, total=False):
     here: Annotated[bool, Option(DEVICES, "", "The device is this machine.", False)]
     models: Annotated[int, Option(RUNNING, "N", "Number of models to measure.", 5)]
     candidates: Annotated[
-        Sequence[str], Option(RUNNING, "NAMES", "Names, families or globs of the networks to choose from.", (), "all")
+        Sequence[str],
+        Option(
+            RUNNING, "NAMES", "Names, families or globs of the networks to choose from.", (), "all"
+        ),
     ]
     kernels: Annotated[
-        bool, Option(RUNNING, "", "First time the operators of the candidates; their sum predicts a network.", False)
+        bool,
+        Option(
+            RUNNING,
+            "",
+            "First time the operators of the candidates; their sum predicts a network.",
+            False,
+        ),
     ]
-    budget: Annotated[str, Option(QUESTION, "TIME", "Latency budget to choose the models for, such as 50ms.", "")]
+    budget: Annotated[
+        str, Option(QUESTION, "TIME", "Latency budget to choose the models for, such as 50ms.", "")
+    ]
 
 
 class AddPhoneKeywords(TypedDict, total=False):
     """The options of :func:`advisor.devices.add_phone`."""
 
     adb: Annotated[
-        str, Option(DEVICES, "SERIAL", "Serial of the phone. Default: the only one that is attached.", "usb", usual="")
+        str,
+        Option(
+            DEVICES,
+            "SERIAL",
+            "Serial of the phone. Default: the only one that is attached.",
+            "usb",
+            usual="",
+        ),
     ]
     benchmark_model: Annotated[
         Place,
         Option(
             DEVICES,
             "PATH",
-            "TensorFlow Lite's benchmark_model for the phone's processor. Default: the published one, fetched once.",
+            "TensorFlow Lite's benchmark_model for the phone's processor. Default: the published"
+            " one, fetched once.",
         ),
     ]
-    name: Annotated[str, Option(OUTPUT, "NAME", "Name of the device. Default: that of the phone, such as pixel-8.", "")]
-    into: Annotated[Place, Option(OUTPUT, "DIR", "Folder that takes the profile. Default: your own.")]
-    mirror: Annotated[str, Option(RUNNING, "PLACE", "Folder or address that is asked for benchmark_model first.", "")]
+    name: Annotated[
+        str,
+        Option(
+            OUTPUT, "NAME", "Name of the device. Default: that of the phone, such as pixel-8.", ""
+        ),
+    ]
+    into: Annotated[
+        Place, Option(OUTPUT, "DIR", "Folder that takes the profile. Default: your own.")
+    ]
+    mirror: Annotated[
+        str,
+        Option(RUNNING, "PLACE", "Folder or address that is asked for benchmark_model first.", ""),
+    ]
     offline: Annotated[bool, Option(RUNNING, "", "Open no connection to the network.", False)]
-    force: Annotated[bool, Option(OUTPUT, "", "Replace the profile of another phone with this name.", False)]
+    force: Annotated[
+        bool, Option(OUTPUT, "", "Replace the profile of another phone with this name.", False)
+    ]
 
 
 class CheckDataKeywords(TypedDict, total=False):
@@ -235,13 +378,22 @@ class CheckDataKeywords(TypedDict, total=False):
     card: Annotated[
         str,
         Option(
-            CANDIDATES, "NAME", "Model card whose features judge the labels. Default: the best on this machine.", ""
+            CANDIDATES,
+            "NAME",
+            "Model card whose features judge the labels. Default: the best on this machine.",
+            "",
         ),
     ]
     cache_size: Annotated[Text, CACHE_SIZE]
-    labels: Annotated[bool, Option(QUESTION, "", "Look for wrong labels and crops with a network.", True, usual="")]
-    mirror: Annotated[str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")]
+    labels: Annotated[
+        bool,
+        Option(QUESTION, "", "Look for wrong labels and crops with a network.", True, usual=""),
+    ]
+    mirror: Annotated[
+        str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")
+    ]
     offline: Annotated[bool, Option(RUNNING, "", "Open no connection.", False)]
     catalog: Annotated[
-        Sequence[str | Path], Option(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", ())
+        Sequence[str | Path],
+        Option(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", ()),
     ]

@@ -1,7 +1,8 @@
 """Find integrations by entry points.
 
-A room that asks for integrations names the group of their entry points, and declares what each of them offers. It
-imports none of them: neither the folders of ``advisor.integrations`` nor packages of others.
+A room that asks for integrations names the group of their entry points, and declares what each of
+them offers. It imports none of them: neither the folders of ``advisor.integrations`` nor packages
+of others.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ if TYPE_CHECKING:
 
 
 def list_registered(group: str) -> tuple[str, ...]:
-    """Return the names in a group such as ``advisor.commands``, sorted; UsageError if the metadata lack it."""
+    """Return the names in a group such as ``advisor.commands``, sorted;
+    UsageError if the metadata lack it.
+    """
     return tuple(_entry_points(group))
 
 
 @cache
 def load_integration(group: str, name: str) -> Any:
-    """Return what has a name, and import its module; UsageError if it is gone: the metadata are of another version."""
+    """Return what has a name, and import its module; UsageError if it is gone:
+    the metadata are of another version.
+    """
     point = _entry_points(group).get(name)
     if point is None:
         raise _other_version(f"'{group}' has no '{name}'")
@@ -31,7 +36,9 @@ def load_integration(group: str, name: str) -> Any:
 
 
 def load_entry_point(point: EntryPoint) -> Any:
-    """Import what an entry point names; UsageError if its package was written for another version of this one."""
+    """Import what an entry point names;
+    UsageError if its package was written for another version of this one.
+    """
     try:
         return point.load()
     except ImportError as error:
@@ -42,7 +49,8 @@ def load_entry_point(point: EntryPoint) -> Any:
             raise
         room = ".".join(missing.split(".")[:2])
         raise UsageError(
-            f"the package of '{point.value}' imports from {missing} what this version of advisor does not have",
+            f"the package of '{point.value}' imports from {missing} what this version of advisor"
+            " does not have",
             f"since 0.2.0 another package imports the rooms alone: from {room} import NAME",
         ) from None
 
@@ -63,5 +71,6 @@ def _entry_points(group: str) -> Mapping[str, EntryPoint]:
 def _other_version(problem: str) -> UsageError:
     return UsageError(
         f"advisor is not installed, or another version of it is: of its entry points, {problem}",
-        "install it again: pip install ondevice-advisor, or in its source folder: pip install -e . --no-deps",
+        "install it again: pip install ondevice-advisor, or in its source folder: pip install -e ."
+        " --no-deps",
     )

@@ -1,4 +1,6 @@
-"""Options as keywords of public functions, with their types and texts, as editors and ``help`` show them."""
+"""Options as keywords of public functions, with their types and texts,
+as editors and ``help`` show them.
+"""
 
 import inspect
 import re
@@ -11,15 +13,19 @@ from advisor.core._option import Table, defaults_of, table_of
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Callable[[Function], Function]:
-    """Declare the options of a function's ``**options: Unpack[kind]``; the function refuses other keywords.
+def takes_options(
+    kind: type, defaults: bool = True, stated: bool = False
+) -> Callable[[Function], Function]:
+    """Declare the options of a function's ``**options: Unpack[kind]``;
+    the function refuses other keywords.
 
     ``inspect.signature`` and ``help`` show the options. None is an option that is not given.
 
     Args:
         kind: typed dictionary of the options.
         defaults: the documentation states the defaults of a search.
-        stated: the signature has the stated defaults, and the function gets them for options that are not given.
+        stated: the signature has the stated defaults, and the function gets them for options that
+            are not given.
     """
 
     def declare(function: Function) -> Function:
@@ -32,25 +38,38 @@ def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Ca
         known = defaults_of(kind) if stated else {}
         shared = []
         for name, hint in get_type_hints(kind).items():
-            shared.append(inspect.Parameter(name, by_keyword, default=known.get(name), annotation=hint))
+            shared.append(
+                inspect.Parameter(name, by_keyword, default=known.get(name), annotation=hint)
+            )
         places = [parameter for parameter in parameters if parameter.kind is not by_keyword]
         signature = plain.replace(
-            parameters=[*places, *shared, *(parameter for parameter in parameters if parameter.kind is by_keyword)]
+            parameters=[
+                *places,
+                *shared,
+                *(parameter for parameter in parameters if parameter.kind is by_keyword),
+            ]
         )
 
         @wraps(function)
         def call(*arguments: Any, **given: Any) -> Any:
             for name in given:
                 if name not in signature.parameters:
-                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument '{name}'")
+                    raise TypeError(
+                        f"{function.__name__}() got an unexpected keyword argument '{name}'"
+                    )
             return function(
-                *arguments, **{**known, **{name: value for name, value in given.items() if value is not None}}
+                *arguments,
+                **{**known, **{name: value for name, value in given.items() if value is not None}},
             )
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        call.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+        call.__annotations__ = {
+            name: parameter.annotation for name, parameter in signature.parameters.items()
+        }
         entries = "\n".join(_entries(table_of(kind), defaults and not stated))
-        call.__doc__ = _document_options(inspect.cleandoc(function.__doc__ or ""), entries, len(places))
+        call.__doc__ = _document_options(
+            inspect.cleandoc(function.__doc__ or ""), entries, len(places)
+        )
         return call  # type: ignore[return-value]
 
     return declare
@@ -72,5 +91,7 @@ def _entries(table: Table, defaults: bool) -> Iterator[str]:
         text = option.help if defaults else option.text
         if isinstance(option.default, str) and option.default:
             text = text.replace(f"Default: {option.default}.", f"Default: ``{option.default}``.")
-        text = re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda match: f"``{match[1].replace('-', '_')}``", text)
+        text = re.sub(
+            r"--([a-z]+(?:-[a-z]+)*)", lambda match: f"``{match[1].replace('-', '_')}``", text
+        )
         yield f"    {name}: {text}"

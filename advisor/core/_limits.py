@@ -1,4 +1,6 @@
-"""The hard limits of a search: by how much an evaluation exceeds them, and how probably a prediction meets them."""
+"""The hard limits of a search: by how much an evaluation exceeds them,
+and how probably a prediction meets them.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +9,13 @@ from dataclasses import dataclass, replace
 from advisor.core._errors import UsageError
 from advisor.core._evaluation import Evaluation, Status
 from advisor.core._evaluation_facts import DeviceFigures
-from advisor.core._expectation import Belief, accuracy_belief, drop_belief, metric_belief, metric_drop_belief
+from advisor.core._expectation import (
+    Belief,
+    accuracy_belief,
+    drop_belief,
+    metric_belief,
+    metric_drop_belief,
+)
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import CONFIDENCE, Provenance, Quantity, show_probability
 
@@ -15,15 +23,30 @@ LICENCE = "licence"
 PERMISSIVE_WORD = "permissive"
 
 PERMISSIVE = frozenset(
-    {"apache-2.0", "mit", "mit-0", "bsd-2-clause", "bsd-3-clause", "isc", "zlib", "unlicense", "cc0-1.0", "0bsd"}
+    {
+        "apache-2.0",
+        "mit",
+        "mit-0",
+        "bsd-2-clause",
+        "bsd-3-clause",
+        "isc",
+        "zlib",
+        "unlicense",
+        "cc0-1.0",
+        "0bsd",
+    }
 )
-"""SPDX identifiers, in lower case, of licences that allow closed products and require at most a notice."""
+"""SPDX identifiers, in lower case,
+of licences that allow closed products and require at most a notice.
+"""
 
 ON = "on "
 """Begins the name of the limit that a pick must run on a device: ``on galaxy-s24``."""
 
 DROP = "drop"
-"""The limit of the drop of accuracy. That of another metric has its name before it: ``map-small drop``."""
+"""The limit of the drop of accuracy. That of another metric has its name before it:
+``map-small drop``.
+"""
 
 NAMES = {
     "latency": "p90 latency",
@@ -41,25 +64,35 @@ NAMES = {
 class Limits:
     """The limits that a pick must meet; None or empty means no limit."""
 
-    latency_ms: float | None = None  #: upper limit of the 90th percentile of the latency, milliseconds
+    #: upper limit of the 90th percentile of the latency, milliseconds
+    latency_ms: float | None = None
     size_bytes: int | None = None  #: upper limit of the artefact's size, bytes
-    max_drop_points: float | None = None  #: how many points of accuracy the artefact may lose against float32
+    #: how many points of accuracy the artefact may lose against float32
+    max_drop_points: float | None = None
     min_accuracy: float | None = None  #: lower limit of the accuracy, %
     #: lower limits of other metrics by their names in :data:`advisor.core.METRICS`, %.
     min_metrics: tuple[tuple[str, float], ...] = ()
     #: how many points of other metrics the artefact may lose against float32, by their names.
     max_metric_drops: tuple[tuple[str, float], ...] = ()
     memory_bytes: int | None = None  #: upper limit of the peak private memory, bytes
-    licence: tuple[str, ...] = ()  #: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones
-    must_run_on: tuple[str, ...] = ()  #: devices on which the same file must also run, within the latency limit
-    confidence: float = CONFIDENCE  #: the probability with which a predicted latency must meet the limit
+    #: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones
+    licence: tuple[str, ...] = ()
+    #: devices on which the same file must also run, within the latency limit
+    must_run_on: tuple[str, ...] = ()
+    #: the probability with which a predicted latency must meet the limit
+    confidence: float = CONFIDENCE
 
     @staticmethod
     def parse_licences(text: str) -> tuple[str, ...]:
-        """Parse ``permissive``, SPDX identifiers, or both, joined by commas; else UsageError. Empty: any licence."""
+        """Parse ``permissive``, SPDX identifiers, or both, joined by commas; else UsageError.
+        Empty: any licence.
+        """
         names = tuple(part.strip() for part in text.split(",") if part.strip())
         for name in names:
-            if not name.replace("-", "").replace(".", "").replace("+", "").isalnum() or not name.isascii():
+            if (
+                not name.replace("-", "").replace(".", "").replace("+", "").isalnum()
+                or not name.isascii()
+            ):
                 raise UsageError(
                     f"--licence: '{name}' is not a licence identifier",
                     "write permissive, or SPDX identifiers: --licence permissive,CC-BY-4.0",
@@ -98,15 +131,17 @@ class Limits:
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
         """Return each limit that ``evaluation`` exceeds, with the excess in the limit's unit.
 
-        The excess of an unknown figure is infinite: an unknown figure meets no limit. Limits of accuracy, drop and
-        other metrics are met where the probability of meeting them is at least 50 %, from validation and, of finalists,
-        the hold-out.
+        The excess of an unknown figure is infinite: an unknown figure meets no limit. Limits of
+        accuracy, drop and other metrics are met where the probability of meeting them is at least
+        50 %, from validation and, of finalists, the hold-out.
         """
         excesses = self.excesses(evaluation)
         return {name: excess for name, excess in excesses.items() if excess > 0}
 
     def excesses(self, evaluation: Evaluation) -> dict[str, float]:
-        """Return figure minus limit for each limit that is set (<= 0 is met), as Optuna expects its constraints."""
+        """Return figure minus limit for each limit that is set (<= 0 is met),
+        as Optuna expects its constraints.
+        """
         figures = {
             "latency": evaluation.latency_p90 or evaluation.latency,
             "size": evaluation.size,
@@ -117,9 +152,13 @@ class Limits:
         for name, limit in self.by_figure.items():
             excesses[name] = _excess(name, figures[name], limit)
         if self.licence:
-            excesses[LICENCE] = -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
+            excesses[LICENCE] = (
+                -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
+            )
         known = evaluation.required_figures or {}
-        return excesses | {f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on}
+        return excesses | {
+            f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on
+        }
 
     def met_by(self, evaluation: Evaluation) -> bool:
         """Return whether the evaluation is ok, has an accuracy, and exceeds no limit."""
@@ -127,16 +166,23 @@ class Limits:
         return ranked and not self.violations(evaluation)
 
     def probabilities(self, evaluation: Evaluation) -> dict[str, float]:
-        """Return how probably (0-1) the limits that images decide about are met: of accuracy, drop and metrics."""
+        """Return how probably (0-1) the limits that images decide about are met:
+        of accuracy, drop and metrics.
+        """
         shares = {}
         for name, belief in self._beliefs(evaluation).items():
             # A measured figure holds a limit or does not: there is no probability to tell.
             if name in self.by_figure and belief is not None and not belief.certain:
                 shares[name] = belief.below(self.by_figure[name])
-        return {name: round(1 - share if is_floor(name) else share, 4) for name, share in shares.items()}
+        return {
+            name: round(1 - share if is_floor(name) else share, 4)
+            for name, share in shares.items()
+        }
 
     def show_met(self, evaluation: Evaluation) -> dict[str, str]:
-        """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
+        """Return ``met with 62 % probability`` for each limit that images decide about:
+        of accuracy, drop, metrics.
+        """
         texts = {}
         for name, share in self.probabilities(evaluation).items():
             texts[name] = f"met with {show_probability(share)} probability"
@@ -154,15 +200,17 @@ class Limits:
     def with_budget_probability(self, evaluation: Evaluation) -> Evaluation:
         """Return ``evaluation`` with the probability that its predicted latency meets the budget.
 
-        ``latency_p90`` becomes the latency that is not exceeded with the probability :attr:`confidence`. So it meets
-        the budget exactly where the probability of meeting it is at least that. An evaluation without a latency
-        distribution is returned unchanged.
+        ``latency_p90`` becomes the latency that is not exceeded with the probability
+        :attr:`confidence`. So it meets the budget exactly where the probability of meeting it is
+        at least that. An evaluation without a latency distribution is returned unchanged.
         """
         distribution = evaluation.latency_distribution
         if distribution is None or evaluation.latency is None:
             return evaluation
         source = f"not above with {show_probability(self.confidence)} confidence"
-        p90 = Quantity(distribution.at(self.confidence), "ms", evaluation.latency.provenance, source=source)
+        p90 = Quantity(
+            distribution.at(self.confidence), "ms", evaluation.latency.provenance, source=source
+        )
         probability = None
         if self.latency_ms is not None and evaluation.latency.provenance is Provenance.PREDICTED:
             probability = round(distribution.below(self.latency_ms), 4)
@@ -173,11 +221,16 @@ class Limits:
             "accuracy": accuracy_belief(evaluation),
             DROP: drop_belief(evaluation),
             **{name: metric_belief(evaluation, name) for name, _ in self.min_metrics},
-            **{f"{name} {DROP}": metric_drop_belief(evaluation, name) for name, _ in self.max_metric_drops},
+            **{
+                f"{name} {DROP}": metric_drop_belief(evaluation, name)
+                for name, _ in self.max_metric_drops
+            },
         }
 
     def _excess_on(self, known: DeviceFigures | None) -> float:
-        """Return the excess on a required device in milliseconds; infinite where the file does not run there."""
+        """Return the excess on a required device in milliseconds;
+        infinite where the file does not run there.
+        """
         if known is None or known.reason or known.p90_ms is None:
             return math.inf
         if self.latency_ms is None:
@@ -186,12 +239,16 @@ class Limits:
 
 
 def is_floor(limit: str) -> bool:
-    """Return whether a limit is the least value of a figure: of the accuracy or of another metric."""
+    """Return whether a limit is the least value of a figure: of the accuracy or of another
+    metric.
+    """
     return limit == "accuracy" or limit in METRICS
 
 
 def is_drop(limit: str) -> bool:
-    """Return whether a limit is that of a drop against float32: of the accuracy or of another metric."""
+    """Return whether a limit is that of a drop against float32:
+    of the accuracy or of another metric.
+    """
     return limit.split()[-1:] == [DROP] and limit in NAMES
 
 
@@ -205,9 +262,13 @@ def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
 
 
 def allows(wanted: Sequence[str], licence: str | None) -> bool:
-    """Return whether ``licence`` is accepted; an unstated one is accepted only where any licence is."""
+    """Return whether ``licence`` is accepted;
+    an unstated one is accepted only where any licence is.
+    """
     if not wanted:
         return True
     identifier = (licence or "").strip().lower()
     names = {name.lower() for name in wanted}
-    return bool(identifier) and (identifier in names or (PERMISSIVE_WORD in names and identifier in PERMISSIVE))
+    return bool(identifier) and (
+        identifier in names or (PERMISSIVE_WORD in names and identifier in PERMISSIVE)
+    )

@@ -23,5 +23,6 @@ class Metric:
     label: str  #: in sentences and tables
     meaning: str  #: what it is, in words
     of_boxes: bool = False  #: it judges a detector's boxes, and not a classifier's answers
-    #: sides in pixels of the photograph of squares between whose areas an object counts; None: each object counts.
+    #: sides in pixels of the photograph of squares between whose areas an object counts; None:
+    #: each object counts.
     sides: tuple[float, float] | None = None

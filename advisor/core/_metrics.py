@@ -9,7 +9,9 @@ from types import MappingProxyType
 from advisor.core._metric import Metric
 
 LEAST_GROUP_IMAGES = 20
-"""Images of a part that a group needs to be among those that :attr:`Metric.WORST_GROUP` compares."""
+"""Images of a part that a group needs to be among those that :attr:`Metric.WORST_GROUP`
+compares.
+"""
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
@@ -26,7 +28,11 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
                 "macro F1",
                 "mean F1 of the classes: wrong answers count for the class that they name, too",
             ),
-            Metric(Metric.TOP5, "top-5", "share of the images whose class is among the five most probable"),
+            Metric(
+                Metric.TOP5,
+                "top-5",
+                "share of the images whose class is among the five most probable",
+            ),
             Metric(
                 Metric.LOG_LOSS,
                 "mean probability",
@@ -40,10 +46,15 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             Metric(
                 Metric.WORST_GROUP,
                 "worst-group top-1",
-                f"lowest top-1 of the groups with at least {LEAST_GROUP_IMAGES} images; the lowest of several is too "
-                "low on average, by chance",
+                f"lowest top-1 of the groups with at least {LEAST_GROUP_IMAGES} images; the lowest"
+                " of several is too low on average, by chance",
             ),
-            Metric("map", "mAP@0.5:0.95", "COCO's main figure: the mean over overlaps from 0.5 to 0.95", True),
+            Metric(
+                "map",
+                "mAP@0.5:0.95",
+                "COCO's main figure: the mean over overlaps from 0.5 to 0.95",
+                True,
+            ),
             Metric(
                 "map-small",
                 "mAP of small objects",

@@ -12,7 +12,9 @@ from advisor.core._secrets import without_password
 from advisor.core._units import parse_percent, parse_share
 
 EFFORTS: Mapping[str, str] = {"quick": "2min", "standard": "10min", "thorough": "60min"}
-"""Time limits by name: a first answer, fine-tuning of the favourite, and of its rivals, on two cores."""
+"""Time limits by name: a first answer, fine-tuning of the favourite, and of its rivals,
+on two cores.
+"""
 
 SHOWN_EFFORTS = ", ".join(f"{name} ({limit})" for name, limit in EFFORTS.items())
 
@@ -22,7 +24,9 @@ OBJECTIVES = ("accuracy", ROBUST)
 FIRST = "first"
 EACH_NETWORK = "all"
 CAPTURES = (FIRST, EACH_NETWORK)
-"""The finalists that run under capture conditions: pick and runner-up, or one file of each network."""
+"""The finalists that run under capture conditions:
+pick and runner-up, or one file of each network.
+"""
 
 LOCAL = "local"
 """The executor of this machine."""
@@ -49,7 +53,9 @@ class ShipOn(StrEnum):
 
 
 class Sampler(StrEnum):
-    """Order of a search, as ``--sampler`` takes it: that of the advisor's own rule, or of a sampler of Optuna."""
+    """Order of a search, as ``--sampler`` takes it:
+    that of the advisor's own rule, or of a sampler of Optuna.
+    """
 
     ADVISOR = "advisor"
     TPE = "tpe"
@@ -59,7 +65,9 @@ class Sampler(StrEnum):
 
 
 class StudyFile(StrEnum):
-    """The files of a run that may hold its study, as ``--storage`` takes them; other values are addresses."""
+    """The files of a run that may hold its study, as ``--storage`` takes them;
+    other values are addresses.
+    """
 
     JOURNAL = "journal"
     SQLITE = "sqlite"
@@ -68,7 +76,9 @@ class StudyFile(StrEnum):
 def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
     """Return ``value`` where it is one of the valid names; else UsageError with the nearest."""
     if value not in valid:
-        raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"one of: {', '.join(valid)}")
+        raise UsageError(
+            f"{option}: unknown '{value}'{nearest(value, valid)}", f"one of: {', '.join(valid)}"
+        )
     return value
 
 
@@ -83,7 +93,9 @@ def parse_stop_share(text: str, option: str) -> float:
 
 
 def parse_executor(text: str, option: str) -> tuple[str, str]:
-    """Return the executor's name and the address of its cluster, empty if none is given; else UsageError."""
+    """Return the executor's name and the address of its cluster, empty if none is given;
+    else UsageError.
+    """
     if text == LOCAL:
         return LOCAL, ""
     name, scheme, address = text.partition("://")
@@ -91,13 +103,16 @@ def parse_executor(text: str, option: str) -> tuple[str, str]:
     if name not in others or (scheme and not address):
         values = [load_integration(EXECUTORS, other).VALUES for other in others]
         raise UsageError(
-            f"{option}: unknown '{text}'{nearest(name, (LOCAL, *others))}", f"one of: {', '.join((LOCAL, *values))}"
+            f"{option}: unknown '{text}'{nearest(name, (LOCAL, *others))}",
+            f"one of: {', '.join((LOCAL, *values))}",
         )
     return name, address
 
 
 def parse_storage(storage: str, option: str = "--storage") -> str:
-    """Return ``storage`` where it is a kind of file or the address of a PostgreSQL database; else UsageError."""
+    """Return ``storage`` where it is a kind of file or the address of a PostgreSQL database;
+    else UsageError.
+    """
     if storage in tuple(StudyFile):
         return storage
     try:

@@ -56,7 +56,9 @@ BOUNDS: Mapping[str, tuple[int, int]] = MappingProxyType(
         "workers": (0, 1000),
     }
 )
-"""Least and largest value of each count, whether an option, a request file or a function gives it."""
+"""Least and largest value of each count, whether an option, a request file or a function gives
+it.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Option:
     metavar: str  #: what stands for its value in the help; empty for a flag
     text: str  #: what it sets, with its unit
     default: Any = None  #: value if it is not given; None for the empty value of its type
-    usual: str | None = None  #: what happens if it is not given, for the help; None for ``default``
+    #: what happens if it is not given, for the help; None for ``default``
+    usual: str | None = None
     choices: tuple[str, ...] = ()  #: the names that it takes; other ones too if it is parsed
     #: what turns a text that is given, and the option's name on the command line, into a value.
     parse: Callable[[Any, str], Any] | None = None
@@ -90,7 +93,9 @@ Keywords = TypeVar("Keywords")
 
 
 def table_of(declared: type) -> Table:
-    """Return each option of a typed dictionary by its name, with the default that its type has if it states none."""
+    """Return each option of a typed dictionary by its name,
+    with the default that its type has if it states none.
+    """
     hints = get_type_hints(declared, include_extras=True)
     return MappingProxyType({name: _with_default(*get_args(hint)) for name, hint in hints.items()})
 
@@ -110,7 +115,9 @@ def _with_default(kind: Any, option: Option) -> Option:
 
 
 def options_of(declared: type, *without: str) -> Table:
-    """Return the options of a typed dictionary for a command, but those that it declares itself."""
+    """Return the options of a typed dictionary for a command, but those that it declares
+    itself.
+    """
     return {name: option for name, option in table_of(declared).items() if name not in without}
 
 
@@ -126,7 +133,9 @@ def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
 
 
 def parse_count(name: str, value: object, shown: str = "") -> int:
-    """Return a count within its :data:`BOUNDS`; UsageError for another value, which ``shown`` can name otherwise."""
+    """Return a count within its :data:`BOUNDS`;
+    UsageError for another value, which ``shown`` can name otherwise.
+    """
     least, most = BOUNDS[name]
     number = units.whole_number(str(value), most)
     if number is None or number < least:

@@ -1,4 +1,6 @@
-"""The options of a search: each is declared once, and commands, functions, request files and pages follow from it."""
+"""The options of a search: each is declared once, and commands, functions,
+request files and pages follow from it.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -62,8 +64,9 @@ class _TaskAndImages(TypedDict, total=False):
         Option(
             QUESTION,
             "PATH",
-            "Labelled images: a folder with one sub-folder for each class, a CSV or Parquet manifest, or "
-            "a zip, tar, Parquet, Arrow or TFRecord file with images; also in an object store (s3://, gs://).",
+            "Labelled images: a folder with one sub-folder for each class, a CSV or Parquet"
+            " manifest, or a zip, tar, Parquet, Arrow or TFRecord file with images; also in an"
+            " object store (s3://, gs://).",
             parse=_path,
             first=True,
         ),
@@ -93,18 +96,22 @@ class LimitOptions(TypedDict, total=False):
         ),
     ]
     size_budget: Annotated[
-        Text, Option(QUESTION, "SIZE", "Limit of the file size, such as 5MB.", parse=units.size_bytes)
+        Text,
+        Option(QUESTION, "SIZE", "Limit of the file size, such as 5MB.", parse=units.size_bytes),
     ]
     memory_budget: Annotated[
-        Text, Option(QUESTION, "SIZE", "Limit of the peak memory, such as 50MB.", parse=units.size_bytes)
+        Text,
+        Option(
+            QUESTION, "SIZE", "Limit of the peak memory, such as 50MB.", parse=units.size_bytes
+        ),
     ]
     max_drop: Annotated[
         Text,
         Option(
             QUESTION,
             "POINTS",
-            "Points of accuracy that compression may cost, such as 1pt, or of another metric of detectors: "
-            "map-small=5pt. Join by commas.",
+            "Points of accuracy that compression may cost, such as 1pt, or of another metric of"
+            " detectors: map-small=5pt. Join by commas.",
         ),
     ]
     min_accuracy: Annotated[
@@ -112,8 +119,8 @@ class LimitOptions(TypedDict, total=False):
         Option(
             QUESTION,
             "PERCENT",
-            "Lowest accuracy, such as 85%, or lowest value of another metric: worst-group=70%. Join "
-            "by commas, or repeat.",
+            "Lowest accuracy, such as 85%, or lowest value of another metric: worst-group=70%."
+            " Join by commas, or repeat.",
         ),
     ]
     confidence: Annotated[
@@ -139,7 +146,12 @@ class LimitOptions(TypedDict, total=False):
         ),
     ]
     licence: Annotated[
-        Text, Option(QUESTION, "NAMES", "Accepted licences: permissive, SPDX identifiers, or both joined by commas.")
+        Text,
+        Option(
+            QUESTION,
+            "NAMES",
+            "Accepted licences: permissive, SPDX identifiers, or both joined by commas.",
+        ),
     ]
     must_run_on: Annotated[
         Names,
@@ -155,28 +167,40 @@ class LimitOptions(TypedDict, total=False):
         Option(
             DEVICES,
             "FILE",
-            "CSV of the phones that you ship to (device or soc, share), or phones-2026: which one to "
-            "three files serve them. Needs --budget.",
+            "CSV of the phones that you ship to (device or soc, share), or phones-2026: which one"
+            " to three files serve them. Needs --budget.",
             usual="no fleet",
         ),
     ]
     profiles: Annotated[
-        Places, Option(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", parse=_paths)
+        Places,
+        Option(
+            DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", parse=_paths
+        ),
     ]
 
 
 class UploadOptions(TypedDict, total=False):
-    """The leave to send files to a device of a cloud; no request file and no profile can give it."""
+    """The leave to send files to a device of a cloud; no request file and no profile can give
+    it.
+    """
 
     upload: Annotated[
-        Flag, Option(DEVICES, "", "Send model files to the device cloud that --device names (aihub:NAME).", free=True)
+        Flag,
+        Option(
+            DEVICES,
+            "",
+            "Send model files to the device cloud that --device names (aihub:NAME).",
+            free=True,
+        ),
     ]
     upload_images: Annotated[
         Place,
         Option(
             DEVICES,
             "DIR",
-            "Also send up to 100 images of this folder, to compare the device's answers with this machine's.",
+            "Also send up to 100 images of this folder, to compare the device's answers with this"
+            " machine's.",
             free=True,
         ),
     ]
@@ -185,7 +209,8 @@ class UploadOptions(TypedDict, total=False):
         Option(
             DEVICES,
             "TIME",
-            "Time that a device cloud may take for a file, its queue included; then the prediction stays.",
+            "Time that a device cloud may take for a file, its queue included; then the prediction"
+            " stays.",
             "30min",
             free=True,
         ),
@@ -200,8 +225,9 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         Option(
             QUESTION,
             "SHARES",
-            "Share of right answers among those that reach the threshold in the file, such as 95%; for "
-            "the answers of one class: trash=90%. Of a detector: share of right boxes. Join by commas, or repeat.",
+            "Share of right answers among those that reach the threshold in the file, such as 95%;"
+            " for the answers of one class: trash=90%. Of a detector: share of right boxes. Join"
+            " by commas, or repeat.",
             usual="no threshold",
         ),
     ]
@@ -210,9 +236,9 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         Option(
             QUESTION,
             "SHARES",
-            "Share of the images of a class whose probability of that class reaches a threshold: "
-            "trash=90%, or 90% for every class. Of a detector: share of true boxes that are found. Join by commas, or "
-            "repeat.",
+            "Share of the images of a class whose probability of that class reaches a threshold:"
+            " trash=90%, or 90% for every class. Of a detector: share of true boxes that are"
+            " found. Join by commas, or repeat.",
             usual="no threshold",
         ),
     ]
@@ -230,8 +256,9 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         Option(
             QUESTION,
             "NAME",
-            "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or worst-group; "
-            "for object-detection map, map-small, map-medium or map-large.",
+            "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss,"
+            " cost-saved or worst-group; for object-detection map, map-small, map-medium or"
+            " map-large.",
             usual="top1; for boxes mAP@0.5",
             choices=tuple(METRICS),
         ),
@@ -241,8 +268,8 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         Option(
             QUESTION,
             "PIXELS",
-            "Side of the networks' input, a multiple of 32: a larger one finds smaller objects and takes longer. For "
-            "tasks other than image-classification.",
+            "Side of the networks' input, a multiple of 32: a larger one finds smaller objects and"
+            " takes longer. For tasks other than image-classification.",
             usual="that of the task",
         ),
     ]
@@ -279,41 +306,54 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         Option(
             CANDIDATES,
             "NAMES",
-            "Models: names, families or globs ('mobilenet_v2_*'), or the path of a .tflite that you "
-            "ship; repeat, or join by commas.",
+            "Models: names, families or globs ('mobilenet_v2_*'), or the path of a .tflite that"
+            " you ship; repeat, or join by commas.",
             usual="best 12 with weights, 4 of other tasks",
             joined=True,
             first=True,
         ),
     ]
     catalog: Annotated[
-        Places, Option(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", parse=_paths)
+        Places,
+        Option(
+            CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", parse=_paths
+        ),
     ]
     mirror: Annotated[
-        Place, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", free=True)
+        Place,
+        Option(
+            CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", free=True
+        ),
     ]
     training: Annotated[
         Names,
         Option(
             TRAINING,
             "NAMES",
-            f"Training recipes: {', '.join(list_choosable()[1:])}; repeat, or join by commas. "
-            "Default with --data: head, then finetune_cached (boxes, masks: finetune_all) where that is worth it.",
+            f"Training recipes: {', '.join(list_choosable()[1:])}; repeat, or join by commas."
+            " Default with --data: head, then finetune_cached (boxes, masks: finetune_all) where"
+            " that is worth it.",
             choices=list_choosable(),
             joined=True,
             first=True,
         ),
     ]
     tune_training: Annotated[
-        Number, Option(TRAINING, "N", "Run N Optuna trials of fine-tuning for each model and keep the best.", usual="0")
+        Number,
+        Option(
+            TRAINING,
+            "N",
+            "Run N Optuna trials of fine-tuning for each model and keep the best.",
+            usual="0",
+        ),
     ]
     ship_on: Annotated[
         Text,
         Option(
             TRAINING,
             "NAME",
-            "Images that the pick's file learns from: all-but-holdout, or all. The accuracy is that of "
-            "the file that did not learn from the hold-out.",
+            "Images that the pick's file learns from: all-but-holdout, or all. The accuracy is"
+            " that of the file that did not learn from the hold-out.",
             names.ShipOn.ALL_BUT_HOLDOUT.value,
             choices=tuple(map(str, names.ShipOn)),
             free=True,
@@ -334,7 +374,8 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         Option(
             DEVICES,
             "NAMES",
-            "Devices that run the model, joined by commas: host, raspberry-pi-4, device:target, Pixel 8.",
+            "Devices that run the model, joined by commas: host, raspberry-pi-4, device:target,"
+            " Pixel 8.",
             "host",
             first=True,
         ),
@@ -360,7 +401,10 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             free=True,
         ),
     ]
-    seed: Annotated[Number, Option(RUNNING, "N", "Seed of the split, of training and of the sampler.", usual="0")]
+    seed: Annotated[
+        Number,
+        Option(RUNNING, "N", "Seed of the split, of training and of the sampler.", usual="0"),
+    ]
     time_limit: Annotated[
         Text,
         Option(
@@ -385,14 +429,16 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             free=True,
         ),
     ]
-    max_trials: Annotated[Number, Option(RUNNING, "N", "Stop after N configurations.", usual="no limit", free=True)]
+    max_trials: Annotated[
+        Number, Option(RUNNING, "N", "Stop after N configurations.", usual="no limit", free=True)
+    ]
     stop_below: Annotated[
         Text,
         Option(
             RUNNING,
             "POINTS",
-            "Stop when a CPU hour more is expected to improve the answer by less than so many points of "
-            "accuracy, or what --prefer counts like them: 0.5%, or never.",
+            "Stop when a CPU hour more is expected to improve the answer by less than so many"
+            " points of accuracy, or what --prefer counts like them: 0.5%, or never.",
             usual="2%; never if recipes, another sampler or phones of a fleet are named",
             parse=names.parse_stop_share,
             free=True,
@@ -422,7 +468,14 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         ),
     ]
     workers: Annotated[
-        Number, Option(RUNNING, "N", "Largest number of jobs at the same time.", usual="one per core", free=True)
+        Number,
+        Option(
+            RUNNING,
+            "N",
+            "Largest number of jobs at the same time.",
+            usual="one per core",
+            free=True,
+        ),
     ]
     shared_folder: Annotated[
         Place,
@@ -447,12 +500,18 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
         ),
     ]
     remeasure: Annotated[
-        Flag, Option(RUNNING, "", "Time models again that were timed on this machine before.", free=True)
+        Flag,
+        Option(
+            RUNNING, "", "Time models again that were timed on this machine before.", free=True
+        ),
     ]
     offline: Annotated[Flag, Option(RUNNING, "", "Open no connection.", free=True)]
     cache_size: Annotated[Text, CACHE_SIZE]
     out: Annotated[
-        Place, Option(OUTPUT, "DIR", "Folder that takes the run.", "runs", parse=_path, first=True, free=True)
+        Place,
+        Option(
+            OUTPUT, "DIR", "Folder that takes the run.", "runs", parse=_path, first=True, free=True
+        ),
     ]
 
 
@@ -460,8 +519,18 @@ class SearchOptions(PlanOptions, total=False):
     """The options of a search."""
 
     resume: Annotated[
-        Place, Option(RUNNING, "RUN", "Continue a run that was stopped, such as runs/latest.", kept=False, first=True)
+        Place,
+        Option(
+            RUNNING,
+            "RUN",
+            "Continue a run that was stopped, such as runs/latest.",
+            kept=False,
+            first=True,
+        ),
     ]
     extend: Annotated[
-        Text, Option(RUNNING, "TIME", "With --resume: continue for this time, such as 30min.", kept=False)
+        Text,
+        Option(
+            RUNNING, "TIME", "With --resume: continue for this time, such as 30min.", kept=False
+        ),
     ]

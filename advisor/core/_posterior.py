@@ -1,4 +1,6 @@
-"""Accuracies given the validation images: differences on the same images, their noise, and how they may turn out."""
+"""Accuracies given the validation images:
+differences on the same images, their noise, and how they may turn out.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 TIE_POINTS = 0.5
-"""Published figures closer than this, in points, count as equal: sources differ by about as much."""
+"""Published figures closer than this, in points, count as equal: sources differ by about as
+much.
+"""
 
 FLOAT = "float32"
 
@@ -31,8 +35,9 @@ DRAWS = 400
 """Resamplings of images and timings. A share of 5 % has a standard error of 1.1 points."""
 
 Answers = Callable[[Evaluation], Sequence[float] | None]
-"""Returns each validation image's share in the accuracy of a candidate, None where it is not known. Their mean is the
-accuracy: by top-1 they are 1 where it is right and 0 elsewhere."""
+"""Returns each validation image's share in the accuracy of a candidate, None where it is not
+known. Their mean is the accuracy: by top-1 they are 1 where it is right and 0 elsewhere.
+"""
 
 
 def not_known(_evaluation: Evaluation) -> None:
@@ -42,9 +47,10 @@ def not_known(_evaluation: Evaluation) -> None:
 class Posterior:
     """The accuracies of candidates, given the validation images.
 
-    Candidates with answers on the same images are compared image by image: the images are resampled for all of them
-    together, with random weights (the Bayesian bootstrap: D. B. Rubin, Annals of Statistics 9, 1981). Its mean and its
-    variance are known without draws. Other accuracies are independent: their intervals tell their standard errors.
+    Candidates with answers on the same images are compared image by image: the images are
+    resampled for all of them together, with random weights (the Bayesian bootstrap: D. B. Rubin,
+    Annals of Statistics 9, 1981). Its mean and its variance are known without draws. Other
+    accuracies are independent: their intervals tell their standard errors.
     """
 
     def __init__(self, evaluations: Sequence[Evaluation], answers: Answers = not_known) -> None:
@@ -61,16 +67,26 @@ class Posterior:
                 files[file] = len(known)
                 known.append(right)
             rows.append(-1 if right is None else files[file])
-        self._place = {evaluation.configuration: place for place, evaluation in enumerate(evaluations)}
+        self._place = {
+            evaluation.configuration: place for place, evaluation in enumerate(evaluations)
+        }
         self._rows: Integers = np.array(rows, dtype=np.int64)
-        self._right: Floats = np.array(known, dtype=float).reshape(len(known), len(known[0]) if known else 0)
+        self._right: Floats = np.array(known, dtype=float).reshape(
+            len(known), len(known[0]) if known else 0
+        )
         figures: Floats = np.array([e.accuracy_percent for e in evaluations])
         means = 100 * self._right.mean(axis=1) if known else np.zeros(1)
-        self._accuracies: Floats = np.where(self._rows >= 0, means[np.maximum(self._rows, 0)], figures)
+        self._accuracies: Floats = np.where(
+            self._rows >= 0, means[np.maximum(self._rows, 0)], figures
+        )
         self._deviations: Floats = np.array([_deviation(e.accuracy) for e in evaluations])
 
-    def differences(self, of: Sequence[Evaluation], behind: Sequence[Evaluation]) -> tuple[Floats, Floats]:
-        """Return by how many points each of ``of`` (rows) is behind each of ``behind``, and the standard errors."""
+    def differences(
+        self, of: Sequence[Evaluation], behind: Sequence[Evaluation]
+    ) -> tuple[Floats, Floats]:
+        """Return by how many points each of ``of`` (rows) is behind each of ``behind``,
+        and the standard errors.
+        """
         import numpy as np
 
         mine = self._places(of)
@@ -85,20 +101,23 @@ class Posterior:
         return points, errors
 
     def tied(self, best: Evaluation, others: Sequence[Evaluation]) -> list[bool]:
-        """Return which of ``others`` are tied with ``best``: the images do not show them to be behind it.
+        """Return which of ``others`` are tied with ``best``:
+        the images do not show them to be behind it.
 
-        They are behind by one standard error of the difference at most (the rule of one standard error: L. Breiman and
-        others, "Classification and regression trees", 1984, with the error of the paired difference).
+        They are behind by one standard error of the difference at most (the rule of one standard
+        error: L. Breiman and others, "Classification and regression trees", 1984, with the error
+        of the paired difference).
         """
         points, errors = self.differences(others, [best])
         # Equal files differ by rounding alone.
         return list(map(bool, (points <= errors + 1e-9)[:, 0]))
 
     def draws(self, of: Sequence[Evaluation]) -> tuple[Floats, Floats]:
-        """Return :data:`DRAWS` resamplings of the accuracies (%) and of the latencies (ms), (DRAWS, len(of)) each.
+        """Return :data:`DRAWS` resamplings of the accuracies (%) and of the latencies (ms),
+        (DRAWS, len(of)) each.
 
-        The weights of the images are the same for all candidates in a draw. A latency is drawn within its interval:
-        one for all files of the same graph on the same target.
+        The weights of the images are the same for all candidates in a draw. A latency is drawn
+        within its interval: one for all files of the same graph on the same target.
         """
         import numpy as np
 
@@ -126,7 +145,9 @@ class Posterior:
         return shares
 
     def _noise(self, names: Sequence[object], seed: int) -> Floats:
-        """Return a standard normal column for each name, the same for equal names whatever their order."""
+        """Return a standard normal column for each name,
+        the same for equal names whatever their order.
+        """
         import numpy as np
 
         # By name: a candidate that finishes later must not change the draws of the others.
@@ -136,11 +157,12 @@ class Posterior:
         return np.stack([by_name[name] for name in names], axis=1)
 
     def _errors_on_same_images(self, mine: Integers, other: Integers) -> Floats:
-        """Return the standard errors, in points, of differences between files; a row below 0 gives no figure.
+        """Return the standard errors, in points, of differences between files;
+        a row below 0 gives no figure.
 
-        Half an image is added for each file that only it answers rightly, or one lone answer would count as proof
-        (A. Agresti and Y. Min, "Simple improved confidence intervals for comparing matched proportions", Statistics in
-        Medicine 24, 2005).
+        Half an image is added for each file that only it answers rightly, or one lone answer would
+        count as proof (A. Agresti and Y. Min, "Simple improved confidence intervals for comparing
+        matched proportions", Statistics in Medicine 24, 2005).
         """
         import numpy as np
 
@@ -150,7 +172,11 @@ class Posterior:
         means = self._right.mean(axis=1)
         squares = (self._right**2).mean(axis=1)
         count = self._right.shape[1]
-        variances = squares[first][:, None] + squares[second] - 2 * self._right[first] @ self._right[second].T / count
+        variances = (
+            squares[first][:, None]
+            + squares[second]
+            - 2 * self._right[first] @ self._right[second].T / count
+        )
         variances -= (means[first][:, None] - means[second]) ** 2
         errors = 100 * np.sqrt((np.maximum(variances, 0.0) + 1 / count) / (count + 1))
         rows = np.clip(np.searchsorted(first, mine), 0, len(first) - 1)

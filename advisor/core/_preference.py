@@ -10,28 +10,40 @@ from typing import Any
 from advisor.core._units import show_bytes, show_ms
 
 POINT_WORTH = 1.4
-"""Factor in latency or size that one more point of accuracy is worth, at equal weights that the user wrote."""
+"""Factor in latency or size that one more point of accuracy is worth,
+at equal weights that the user wrote.
+"""
 
 PLANNED_POINT = 1 / 3
-"""Share of a point of the pick that a point between two networks counts in the plan of a search. The plan compares
-estimates, the pick answers to the same images."""
+"""Share of a point of the pick that a point between two networks counts in the plan of a search.
+The plan compares estimates, the pick answers to the same images.
+"""
 
 SHOWN_WORTH = 9.0
-"""Additional weight, in the plan of a search, of a point by which a result would be behind beyond the noise."""
+"""Additional weight, in the plan of a search,
+of a point by which a result would be behind beyond the noise.
+"""
 
 LOST_WORTH = 1.0
-"""Additional weight, in the plan of a search, of a point that a form is expected to lose against its float form."""
+"""Additional weight, in the plan of a search,
+of a point that a form is expected to lose against its float form.
+"""
 
 AT_ONCE_MS = 100.0
-"""Milliseconds that count like a point of accuracy where no latency limit is set: up to this time, an answer seems to
-come at once (R. B. Miller, "Response time in man-computer conversational transactions", AFIPS 1968)."""
+"""Milliseconds that count like a point of accuracy where no latency limit is set: up to this time,
+an answer seems to come at once (R. B. Miller, "Response time in man-computer conversational
+transactions", AFIPS 1968).
+"""
 
 INSTALLS_BYTES = 6e6
-"""Bytes that count like a point of accuracy where no size limit is set: they cost an app 1 % of its installs (S.
-Tolomei, "Shrinking APKs, growing installs", Google Play 2017)."""
+"""Bytes that count like a point of accuracy where no size limit is set: they cost an app 1 % of
+its installs (S. Tolomei, "Shrinking APKs, growing installs", Google Play 2017).
+"""
 
 BEST = {"accuracy": "best accuracy", "latency": "lowest median latency", "size": "smallest size"}
-"""The best value of the figure that a preference names. The latency budget limits the 90th percentile instead."""
+"""The best value of the figure that a preference names.
+The latency budget limits the 90th percentile instead.
+"""
 
 Figure = Any
 """A number, or an array of them."""
@@ -44,18 +56,20 @@ class Preference:
     accuracy: float = 1.0  #: weight of a point of accuracy
     latency: float = 1.0  #: weight of latency
     size: float = 1.0  #: weight of size
-    #: only candidates that the images do not show to be behind the most accurate one are weighed. Latency and size
-    #: count in proportion to their scales. Otherwise a point is worth a factor of :data:`POINT_WORTH` in either.
+    #: only candidates that the images do not show to be behind the most accurate one are weighed.
+    #: Latency and size count in proportion to their scales. Otherwise a point is worth a factor of
+    #: :data:`POINT_WORTH` in either.
     accuracy_first: bool = False
     name: str = ""  #: name on the command line, empty for weights that the user wrote
     scale_ms: float = AT_ONCE_MS  #: latency that counts like a point of accuracy, milliseconds
     scale_bytes: float = INSTALLS_BYTES  #: size that counts like a point of accuracy, bytes
 
     def within(self, limits: Mapping[str, float]) -> Preference:
-        """Return the same preference with the limits of ``latency`` (ms) and ``size`` (bytes) as scales.
+        """Return the same preference with the limits of ``latency`` (ms)
+        and ``size`` (bytes) as scales.
 
-        A whole limit counts like a point of accuracy. So what is saved far below a limit counts little. Weights that
-        the user wrote, and a preference for one figure, stay as they are.
+        A whole limit counts like a point of accuracy. So what is saved far below a limit counts
+        little. Weights that the user wrote, and a preference for one figure, stay as they are.
         """
         if not self.accuracy_first:
             return self
@@ -66,29 +80,43 @@ class Preference:
         )
 
     def price(self, latency_ms: Figure, size_bytes: Figure) -> Figure:
-        """Return the cost of latency and size: the part of the loss that is not accuracy, in the same unit."""
+        """Return the cost of latency and size:
+        the part of the loss that is not accuracy, in the same unit.
+        """
         import numpy as np
 
         if self.accuracy_first:
-            return self.latency * latency_ms / self.scale_ms + self.size * size_bytes / self.scale_bytes
+            return (
+                self.latency * latency_ms / self.scale_ms
+                + self.size * size_bytes / self.scale_bytes
+            )
         return self.latency * np.log(latency_ms) + self.size * np.log(size_bytes)
 
     def price_of_points(self, behind: Figure) -> Figure:
-        """Return the loss of a candidate ``behind`` any fixed accuracy by so many points, in the unit of a price."""
-        return (self.accuracy if self.accuracy_first else self.accuracy * math.log(POINT_WORTH)) * behind
+        """Return the loss of a candidate ``behind`` any fixed accuracy by so many points,
+        in the unit of a price.
+        """
+        return (
+            self.accuracy if self.accuracy_first else self.accuracy * math.log(POINT_WORTH)
+        ) * behind
 
     def loss(self, behind: Figure, shown: Figure, lost: Figure) -> Figure:
         """Return the loss by accuracy in the plan of a search, in the unit of a price.
 
-        In points: the network's float form is ``behind`` any fixed accuracy; a result would be ``shown`` to be behind
-        another candidate, at least 0; and the form is expected to have ``lost`` against the float form.
+        In points: the network's float form is ``behind`` any fixed accuracy; a result would be
+        ``shown`` to be behind another candidate, at least 0; and the form is expected to have
+        ``lost`` against the float form.
         """
         if not self.accuracy_first:
             return self.price_of_points(behind + lost)
-        return self.price_of_points(PLANNED_POINT * (behind + lost + SHOWN_WORTH * shown + LOST_WORTH * lost))
+        return self.price_of_points(
+            PLANNED_POINT * (behind + lost + SHOWN_WORTH * shown + LOST_WORTH * lost)
+        )
 
     def point(self) -> str:
-        """Return what a point of accuracy is worth among files that are tied: ``50.0 ms or 6.0 MB``."""
+        """Return what a point of accuracy is worth among files that are tied:
+        ``50.0 ms or 6.0 MB``.
+        """
         return f"{show_ms(self.scale_ms)} or {show_bytes(self.scale_bytes)}"
 
     @property
@@ -100,15 +128,19 @@ class Preference:
     def rule(self) -> str:
         """The rule in words, for the answer's page."""
         if self.name in BEST:
-            return f"The rule: of the candidates within the limits, the one with the {BEST[self.name]}."
+            return (
+                "The rule: of the candidates within the limits, the one with the"
+                f" {BEST[self.name]}."
+            )
         if self.accuracy_first:
             return (
-                "The rule: of the candidates within the limits, those that the validation images do not show to be "
-                "behind the most accurate one: the difference on the same images is at most its standard error. Of "
-                "these, the one that costs least in points, latency and size together: a point of accuracy counts like "
-                f"{self.point()}. A file that ran on the hold-out comes before one that did not. Of equal accuracies, "
-                "a fine-tuned network comes before its head. When the images are drawn again many times, no other file "
-                "is picked more often."
+                "The rule: of the candidates within the limits, those that the validation images"
+                " do not show to be behind the most accurate one: the difference on the same"
+                " images is at most its standard error. Of these, the one that costs least in"
+                " points, latency and size together: a point of accuracy counts like"
+                f" {self.point()}. A file that ran on the hold-out comes before one that did not."
+                " Of equal accuracies, a fine-tuned network comes before its head. When the"
+                " images are drawn again many times, no other file is picked more often."
             )
         figures = (("latency", self.latency), ("size", self.size))
         costs = []
@@ -118,15 +150,25 @@ class Preference:
             elif weight:
                 costs.append(f"{name} (weight {weight:g})")
         counted = (
-            f"{' and '.join(costs).capitalize() or 'No cost'} {'count' if len(costs) > 1 else 'counts'} as factors"
+            f"{' and '.join(costs).capitalize() or 'No cost'}"
+            f" {'count' if len(costs) > 1 else 'counts'} as factors"
         )
         if self.accuracy:
-            counted += f". A point of accuracy counts as a factor of {POINT_WORTH**self.accuracy:.2g}"
-        return f"The rule: of the candidates within the limits, the one with the smallest loss. {counted}."
+            counted += (
+                f". A point of accuracy counts as a factor of {POINT_WORTH**self.accuracy:.2g}"
+            )
+        return (
+            "The rule: of the candidates within the limits, the one with the smallest loss."
+            f" {counted}."
+        )
 
     def doubled(self, figure: str) -> Preference:
-        """Return the same preference with twice the weight on ``latency``, ``size`` or ``accuracy``."""
+        """Return the same preference with twice the weight on ``latency``,
+        ``size`` or ``accuracy``.
+        """
         return replace(self, **{figure: 2 * getattr(self, figure)}, name="")
 
     def __str__(self) -> str:
-        return self.name or f"accuracy={self.accuracy:g},latency={self.latency:g},size={self.size:g}"
+        return (
+            self.name or f"accuracy={self.accuracy:g},latency={self.latency:g},size={self.size:g}"
+        )

@@ -10,10 +10,15 @@ from advisor.core._preference import Preference
 
 MAX_WEIGHT = 100.0
 
-_EXAMPLE = "--prefer takes balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
+_EXAMPLE = (
+    "--prefer takes balanced, accuracy, latency or size, or weights: --prefer"
+    " accuracy=2,latency=1,size=0.5"
+)
 
 BALANCED = Preference(accuracy_first=True, name="balanced")
-"""The default: accuracy first; of candidates that the images do not tell apart, the fastest and smallest."""
+"""The default: accuracy first; of candidates that the images do not tell apart,
+the fastest and smallest.
+"""
 
 PREFERENCES: Mapping[str, Preference] = {
     "balanced": BALANCED,
@@ -24,7 +29,8 @@ PREFERENCES: Mapping[str, Preference] = {
 
 
 def parse_preference(text: str) -> Preference:
-    """Parse a name of :data:`PREFERENCES`, or weights such as ``accuracy=2,latency=1,size=0.5`` (missing: 0).
+    """Parse a name of :data:`PREFERENCES`,
+    or weights such as ``accuracy=2,latency=1,size=0.5`` (missing: 0).
 
     Raises UsageError: an unknown name or figure, a weight outside 0 to 100, or no weight above 0.
     """
@@ -32,12 +38,16 @@ def parse_preference(text: str) -> Preference:
     if wanted in PREFERENCES:
         return PREFERENCES[wanted]
     if "=" not in wanted:
-        raise UsageError(f"--prefer: unknown preference '{text}'{nearest(wanted, PREFERENCES)}", _EXAMPLE)
+        raise UsageError(
+            f"--prefer: unknown preference '{text}'{nearest(wanted, PREFERENCES)}", _EXAMPLE
+        )
     weights = {"accuracy": 0.0, "latency": 0.0, "size": 0.0}
     for part in wanted.split(","):
         figure, _, number = (piece.strip() for piece in part.partition("="))
         if figure not in weights:
-            raise UsageError(f"--prefer: unknown figure '{figure}'{nearest(figure, weights)}", _EXAMPLE)
+            raise UsageError(
+                f"--prefer: unknown figure '{figure}'{nearest(figure, weights)}", _EXAMPLE
+            )
         weights[figure] = _weight(figure, number)
     if not any(weights.values()):
         raise UsageError(f"--prefer: '{text}' has no weight above 0", _EXAMPLE)
@@ -50,5 +60,7 @@ def _weight(figure: str, text: str) -> float:
     except ValueError:
         weight = math.nan
     if not 0 <= weight <= MAX_WEIGHT:
-        raise UsageError(f"--prefer: the weight '{text}' of {figure} is not a number from 0 to 100", _EXAMPLE)
+        raise UsageError(
+            f"--prefer: the weight '{text}' of {figure} is not a number from 0 to 100", _EXAMPLE
+        )
     return weight

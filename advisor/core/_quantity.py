@@ -1,4 +1,6 @@
-"""A number with its unit, interval and provenance; intervals of shares, and distributions of latencies."""
+"""A number with its unit, interval and provenance;
+intervals of shares, and distributions of latencies.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,24 @@ MOST_SUM = 1.5
 """Largest sum of a row of probabilities: those of integer files are rounded up and down."""
 
 CONFIDENCE = 0.9
-"""A prediction meets a limit if it does so with this probability; a measured 90th percentile means the same."""
+"""A prediction meets a limit if it does so with this probability;
+a measured 90th percentile means the same.
+"""
 
-SHARES = (0.005, 0.01, 0.025, 0.05, *(round(0.1 * tenth, 1) for tenth in range(1, 10)), 0.95, 0.975, 0.99, 0.995)
-"""Shares of the quantiles that are kept: any budget and any confidence can be answered from them later."""
+SHARES = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    *(round(0.1 * tenth, 1) for tenth in range(1, 10)),
+    0.95,
+    0.975,
+    0.99,
+    0.995,
+)
+"""Shares of the quantiles that are kept:
+any budget and any confidence can be answered from them later.
+"""
 
 
 class Provenance(StrEnum):
@@ -52,7 +68,8 @@ class Quantity:
     level: float | None = None  #: the interval's confidence (0.95 = 95 %), or None
     n: int | None = None  #: number of samples, or None
     source: str = ""  #: the paper, table, host or method
-    error: float | None = None  #: standard error of the value in ``unit``, or None where the interval tells it
+    #: standard error of the value in ``unit``, or None where the interval tells it
+    error: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object; unknown parts have no entry."""
@@ -68,9 +85,13 @@ class Quantity:
         return (self.high - self.low) / (2 * DEVIATIONS)
 
     def overlaps(self, other: Quantity) -> bool:
-        """Return whether the two intervals share a point; a missing interval is the value alone."""
+        """Return whether the two intervals share a point; a missing interval is the value
+        alone.
+        """
         low, high = (self.value if end is None else end for end in (self.low, self.high))
-        other_low, other_high = (other.value if end is None else end for end in (other.low, other.high))
+        other_low, other_high = (
+            other.value if end is None else end for end in (other.low, other.high)
+        )
         return low <= other_high and other_low <= high
 
 
@@ -91,8 +112,8 @@ class Interval:
     def wilson(successes: float, trials: float, level: float = 0.95) -> Interval:
         """Return the share ``successes / trials`` with Wilson's score interval, all in [0, 1].
 
-        Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
-        Raises ValueError: no trials, or successes outside 0..trials.
+        Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
+        inference", JASA 22 (1927). Raises ValueError: no trials, or successes outside 0..trials.
         """
         if trials <= 0 or not 0 <= successes <= trials:
             raise ValueError(f"wilson: {successes} successes of {trials} trials")
@@ -109,34 +130,47 @@ class Interval:
 
     @staticmethod
     def difference_of_means(first: Sequence[float], second: Sequence[float]) -> Interval:
-        """Return mean(first) - mean(second) over the same images: of answers, or of shares of right answers."""
+        """Return mean(first) - mean(second) over the same images:
+        of answers, or of shares of right answers.
+        """
         if all(value in (0, 1) for value in (*first, *second)):
-            return Interval.paired_difference([value == 1 for value in first], [value == 1 for value in second])
+            return Interval.paired_difference(
+                [value == 1 for value in first], [value == 1 for value in second]
+            )
         return Interval.paired_shares(first, second)
 
     @staticmethod
-    def paired_shares(first: Sequence[float], second: Sequence[float], level: float = 0.95) -> Interval:
-        """Return mean(first) - mean(second) of shares of the same images, with a percentile bootstrap over the images.
+    def paired_shares(
+        first: Sequence[float], second: Sequence[float], level: float = 0.95
+    ) -> Interval:
+        """Return mean(first) - mean(second) of shares of the same images,
+        with a percentile bootstrap over the images.
 
-        Use this instead of :meth:`paired_difference` where each image was answered several times: the answers to one
-        image are not independent. Raises ValueError: the two differ in length, or are empty.
+        Use this instead of :meth:`paired_difference` where each image was answered several times:
+        the answers to one image are not independent. Raises ValueError: the two differ in length,
+        or are empty.
         """
         if len(first) != len(second) or not first:
             raise ValueError(f"paired_shares: {len(first)} and {len(second)} images")
         differences = np.asarray(first, float) - np.asarray(second, float)
-        drawn = np.random.default_rng(0).integers(0, len(differences), (RESAMPLES, len(differences)))
+        drawn = np.random.default_rng(0).integers(
+            0, len(differences), (RESAMPLES, len(differences))
+        )
         means = differences[drawn].mean(axis=1)
         low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
         value = float(differences.mean())
         return Interval(value, min(float(low), value), max(float(high), value))
 
     @staticmethod
-    def paired_difference(first: Sequence[bool], second: Sequence[bool], level: float = 0.95) -> Interval:
-        """Return mean(first) - mean(second) over the same images with a percentile bootstrap interval.
+    def paired_difference(
+        first: Sequence[bool], second: Sequence[bool], level: float = 0.95
+    ) -> Interval:
+        """Return mean(first) - mean(second) over the same images
+        with a percentile bootstrap interval.
 
-        Images on which both agree add nothing, so only the counts of the three outcomes (+1, 0, -1) are resampled.
-        Source: B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7 (1979). Raises
-        ValueError: the two differ in length, or are empty.
+        Images on which both agree add nothing, so only the counts of the three outcomes (+1, 0,
+        -1) are resampled. Source: B. Efron, "Bootstrap methods: another look at the jackknife",
+        Annals of Statistics 7 (1979). Raises ValueError: the two differ in length, or are empty.
         """
         if len(first) != len(second) or not first:
             raise ValueError(f"paired_difference: {len(first)} and {len(second)} images")
@@ -155,13 +189,17 @@ class Interval:
 
 @dataclass(frozen=True)
 class OtherImagesRange(Interval):
-    """A share with the range that holds the share on as many other images, which is wider than that of its mean."""
+    """A share with the range that holds the share on as many other images,
+    which is wider than that of its mean.
+    """
 
     error: float  #: standard error of the value
 
 
 def as_probabilities(scores: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Return scores (N, C) as probabilities: a softmax of logits: below 0, or with a sum above :data:`MOST_SUM`."""
+    """Return scores (N, C) as probabilities: a softmax of logits:
+    below 0, or with a sum above :data:`MOST_SUM`.
+    """
     if not scores.size or (scores.min() >= 0 and scores.sum(axis=1).max() <= MOST_SUM):
         return scores.astype(np.float32)
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -173,12 +211,15 @@ def as_probabilities(scores: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 class LatencyDistribution:
     """A predicted latency as a distribution."""
 
-    #: quantiles at :data:`SHARES`, ascending and above 0; in between, the logarithm is interpolated.
+    #: quantiles at :data:`SHARES`, ascending and above 0;
+    #: in between, the logarithm is interpolated.
     milliseconds: tuple[float, ...]
 
     @classmethod
     def sample(cls, quantile: Callable[[float], float]) -> LatencyDistribution:
-        """Return the distribution with these quantiles (ms by share), never descending, rounded to four digits."""
+        """Return the distribution with these quantiles (ms by share), never descending,
+        rounded to four digits.
+        """
         values: list[float] = []
         for share in SHARES:
             values.append(max(float(f"{quantile(share):.4g}"), values[-1] if values else 1e-6))
@@ -186,15 +227,25 @@ class LatencyDistribution:
 
     @classmethod
     def read(cls, values: object) -> LatencyDistribution | None:
-        """Return the distribution with these milliseconds at :data:`SHARES`; None where the values are none."""
-        if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != len(SHARES):
+        """Return the distribution with these milliseconds at :data:`SHARES`;
+        None where the values are none.
+        """
+        if (
+            not isinstance(values, Sequence)
+            or isinstance(values, str)
+            or len(values) != len(SHARES)
+        ):
             return None
-        if not all(isinstance(value, int | float) and value > 0 for value in values) or list(values) != sorted(values):
+        if not all(isinstance(value, int | float) and value > 0 for value in values) or list(
+            values
+        ) != sorted(values):
             return None
         return cls(tuple(map(float, values)))
 
     def below(self, limit_ms: float) -> float:
-        """Return the probability that the latency is at most ``limit_ms`` (0 and 1 beyond what is kept)."""
+        """Return the probability that the latency is
+        at most ``limit_ms`` (0 and 1 beyond what is kept).
+        """
         if limit_ms < self.milliseconds[0]:
             return 0.0
         if limit_ms >= self.milliseconds[-1]:

@@ -1,4 +1,6 @@
-"""The reasons of a pick in words, each made of the facts of one choice, so that no two disagree."""
+"""The reasons of a pick in words, each made of the facts of one choice, so that no two
+disagree.
+"""
 
 from collections.abc import Iterator
 
@@ -23,7 +25,9 @@ SHOWN_SAVING = 0.01
 
 
 def reason(choice: Choice, limits: Limits, preference: Preference) -> str:
-    """Return why a candidate was picked: one sentence, and one for each other file that would come first but for it."""
+    """Return why a candidate was picked:
+    one sentence, and one for each other file that would come first but for it.
+    """
     return " ".join((_main_reason(choice, limits, preference), *_instead(choice)))
 
 
@@ -36,22 +40,33 @@ def _main_reason(choice: Choice, limits: Limits, preference: Preference) -> str:
         price = ""
         if behind > 0:
             price = f", {_points(behind)} behind the most accurate ({best.describe_figures()})"
-        first = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}.get(preference.name, "best")
+        first = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}.get(
+            preference.name, "best"
+        )
         # The budget counts another figure of the latency.
-        weights = {"fastest": " by median latency", "best": f" by the weights {preference}"}.get(first, "")
+        weights = {"fastest": " by median latency", "best": f" by the weights {preference}"}.get(
+            first, ""
+        )
         often = ""
         if choice.unsteady is not None or preference.name == "accuracy":
             often = " in most draws of the images"
-        return f"{pick.describe_figures()} is the {first} candidate within the limits{weights}{often}{price}{met}."
+        return (
+            f"{pick.describe_figures()} is the {first} candidate within the"
+            f" limits{weights}{often}{price}{met}."
+        )
     if behind <= 0:
         others = _others(choice)
         comma = "," if others and met.startswith(" and") else ""
-        return f"{pick.describe_figures()} is the most accurate candidate within the limits{others}{comma}{met}."
+        return (
+            f"{pick.describe_figures()} is the most accurate candidate within the"
+            f" limits{others}{comma}{met}."
+        )
     return (
-        f"{pick.describe_figures()} is statistically tied with the most accurate candidate within the limits "
-        f"({best.name}, {best.accuracy_percent:.1f} %). It gives up {_points(behind)}, and up to "
-        f"{_points(choice.noise_points)} may be noise here. It is "
-        f"{_compare_speed(best, pick)} and {_compare_size(best, pick)}{_describe_saving(choice, preference)}{met}."
+        f"{pick.describe_figures()} is statistically tied with the most accurate candidate within"
+        f" the limits ({best.name}, {best.accuracy_percent:.1f} %). It gives up {_points(behind)},"
+        f" and up to {_points(choice.noise_points)} may be noise here. It is"
+        f" {_compare_speed(best, pick)} and"
+        f" {_compare_size(best, pick)}{_describe_saving(choice, preference)}{met}."
     )
 
 
@@ -67,12 +82,15 @@ def _instead(choice: Choice) -> Iterator[str]:
     """Say which file another fact than the price kept from being the pick."""
     if choice.unjudged is not None:
         yield (
-            f"{choice.unjudged.describe_figures()} would be the pick, but it did not run on the hold-out, so no other "
-            "images judged it."
+            f"{choice.unjudged.describe_figures()} would be the pick, but it did not run on the"
+            " hold-out, so no other images judged it."
         )
     if choice.unsteady is not None:
         first = choice.unsteady.name
-        yield f"{first} is cheaper, but other files replace it too often if the images are drawn again."
+        yield (
+            f"{first} is cheaper, but other files replace it too often if the images are drawn"
+            " again."
+        )
 
 
 def _points(points: float) -> str:
@@ -80,7 +98,9 @@ def _points(points: float) -> str:
 
 
 def _describe_saving(choice: Choice, preference: Preference) -> str:
-    """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less, in all worth 1.7 points)``."""
+    """Return what is saved against the most accurate:
+    `` (3.1 ms and 9.6 MB less, in all worth 1.7 points)``.
+    """
     best = choice.best
     pick = choice.pick
     savings = []
@@ -94,7 +114,10 @@ def _describe_saving(choice: Choice, preference: Preference) -> str:
     # Where another fact than the price decided, the worth of the saving is no reason for the pick.
     if choice.unjudged is not None or choice.unsteady is not None:
         return f" ({less})"
-    return f" ({less}, in all worth {_points(_price_of(best, preference) - _price_of(pick, preference))})"
+    return (
+        f" ({less}, in all worth"
+        f" {_points(_price_of(best, preference) - _price_of(pick, preference))})"
+    )
 
 
 def _price_of(evaluation: Evaluation, preference: Preference) -> float:
@@ -103,18 +126,25 @@ def _price_of(evaluation: Evaluation, preference: Preference) -> float:
 
 
 def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
-    """Say how the pick meets the latency budget, and with which probability the limits of uncertain figures."""
+    """Say how the pick meets the latency budget,
+    and with which probability the limits of uncertain figures.
+    """
     uncertain = ""
     for name, text in limits.show_met(pick).items():
         figure = f"of {NAMES[name]}" if is_drop(name) else NAMES[name]
-        uncertain += f"; the limit of {show_figure(name, limits.by_figure[name])} {figure} is {text}"
+        uncertain += (
+            f"; the limit of {show_figure(name, limits.by_figure[name])} {figure} is {text}"
+        )
     if limits.latency_ms is None:
         return uncertain
     if pick.budget_probability is not None:
         sure = pick.show_budget_probability(limits.latency_ms)
         origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
-    return f" and meets the {show_ms(limits.latency_ms)} budget with p90 {show_ms(pick.p90_ms)}{uncertain}"
+    return (
+        f" and meets the {show_ms(limits.latency_ms)} budget with p90"
+        f" {show_ms(pick.p90_ms)}{uncertain}"
+    )
 
 
 def compare_with_pick(other: Evaluation, pick: Evaluation, with_p90: bool = False) -> str:
@@ -130,7 +160,9 @@ def describe_difference(other: Evaluation, pick: Evaluation) -> str:
 
 
 def not_the_faster(choice: Choice, preference: Preference) -> str:
-    """Return one sentence why the fastest of the tied files is not the pick; empty where the pick is as fast."""
+    """Return one sentence why the fastest of the tied files is not the pick;
+    empty where the pick is as fast.
+    """
     pick = choice.pick
     if not preference.accuracy_first:
         return ""
@@ -155,7 +187,9 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     if pick.is_noticeably_smaller_than(other):
         yield f"it is {other.size_bytes / pick.size_bytes:.1f}x larger"
     if points >= SHOWN_POINTS and saved <= points:
-        worth = f"{saved:.2f} points" if saved >= SHOWN_SAVING else f"less than {SHOWN_SAVING} points"
+        worth = (
+            f"{saved:.2f} points" if saved >= SHOWN_SAVING else f"less than {SHOWN_SAVING} points"
+        )
         yield (
             f"it is {points:.2f} points less accurate and saves time and size worth {worth} "
             f"({preference.point()} are worth one)"

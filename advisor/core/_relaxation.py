@@ -12,16 +12,21 @@ from advisor.core._quantity import show_probability
 from advisor.core._units import show_ms
 
 NOT_AT_ALL = 10.0
-"""Relative excess of a limit that is met or not (a licence, a device that does not run the file)."""
+"""Relative excess of a limit that is met or not (a licence, a device that does not run the
+file).
+"""
 
 LOOSER = 0.25
-"""Share by which a limit may be looser for the answer to say what that buys. Of a least accuracy, it is the share of
-the error that the limit allows; so of another metric."""
+"""Share by which a limit may be looser for the answer to say what that buys. Of a least accuracy,
+it is the share of the error that the limit allows; so of another metric.
+"""
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """A change of one limit, or of several where no single one suffices, that makes a candidate feasible."""
+    """A change of one limit, or of several where no single one suffices,
+    that makes a candidate feasible.
+    """
 
     limit: str  #: the limit's name; several are joined by `` and ``
     current: str  #: the limit as it is
@@ -31,7 +36,9 @@ class Relaxation:
 
     @property
     def is_of_floor(self) -> bool:
-        """True if the limit is the least value of a figure: of the accuracy or of another metric."""
+        """True if the limit is the least value of a figure: of the accuracy or of another
+        metric.
+        """
         return is_floor(self.limit)
 
 
@@ -39,7 +46,9 @@ def sum_overrun(evaluation: Evaluation, limits: Limits) -> float:
     """Return the sum of the relative excesses over the exceeded limits."""
     overrun = 0.0
     for name, excess in limits.violations(evaluation).items():
-        overrun += NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, limits)), 1e-9)
+        overrun += (
+            NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, limits)), 1e-9)
+        )
     return overrun
 
 
@@ -49,26 +58,37 @@ def _limit_of(limit: str, limits: Limits) -> float:
 
 
 def list_relaxations(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
-    """Return, for each limit alone, the smallest change that admits a candidate; else for several at once."""
+    """Return, for each limit alone, the smallest change that admits a candidate;
+    else for several at once.
+    """
     broken = {e.configuration.key: limits.violations(e) for e in known}
     changes = []
     for limit in dict.fromkeys(chain.from_iterable(broken.values())):
         only = []
         for evaluation in known:
-            if set(broken[evaluation.configuration.key]) == {limit} and _loosens(limit, evaluation, limits):
+            if set(broken[evaluation.configuration.key]) == {limit} and _loosens(
+                limit, evaluation, limits
+            ):
                 only.append(evaluation)
-        # Of equally small changes, the more accurate candidate is what a reader would loosen a limit for. Of equal ones
-        # it is the one that the answer names as closest.
+        # Of equally small changes, the more accurate candidate is what a reader would loosen a
+        # limit for. Of equal ones it is the one that the answer names as closest.
         if only:
             nearest = min(
-                only, key=lambda e: (broken[e.configuration.key][limit], -e.accuracy_percent, e.configuration)
+                only,
+                key=lambda e: (
+                    broken[e.configuration.key][limit],
+                    -e.accuracy_percent,
+                    e.configuration,
+                ),
             )
             changes.append(_relaxation((limit,), nearest, limits))
     return tuple(changes) or _together(known, limits)
 
 
 def just_beyond(known: Sequence[Evaluation], limits: Limits) -> dict[str, list[Evaluation]]:
-    """Return, by limit, the candidates that break it alone and by at most :data:`LOOSER`, the nearest first."""
+    """Return, by limit, the candidates that break it alone and by at most :data:`LOOSER`,
+    the nearest first.
+    """
     nearest: dict[str, list[tuple[float, Evaluation]]] = {}
     for evaluation in known:
         violations = limits.violations(evaluation)
@@ -84,14 +104,26 @@ def just_beyond(known: Sequence[Evaluation], limits: Limits) -> dict[str, list[E
     return ordered
 
 
-def find_loosening(limit: str, admitted: Evaluation, difference: str, limits: Limits) -> Relaxation:
-    """Return the looser limit that admits a candidate, which would be the pick; ``difference`` compares the two."""
+def find_loosening(
+    limit: str, admitted: Evaluation, difference: str, limits: Limits
+) -> Relaxation:
+    """Return the looser limit that admits a candidate, which would be the pick;
+    ``difference`` compares the two.
+    """
     now, then = _step(limit, admitted, limits)
-    return Relaxation(limit, now, then, admitted.configuration.key, f"{limit} {now} -> {then} admits {difference}")
+    return Relaxation(
+        limit,
+        now,
+        then,
+        admitted.configuration.key,
+        f"{limit} {now} -> {then} admits {difference}",
+    )
 
 
 def _together(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
-    """Return the change of all limits that the nearest candidate exceeds, where no single one admits any."""
+    """Return the change of all limits that the nearest candidate exceeds,
+    where no single one admits any.
+    """
     # A figure that is not known meets no limit, however loose: such a candidate is no way out.
     possible = []
     for evaluation in known:
@@ -99,21 +131,29 @@ def _together(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, 
             possible.append(evaluation)
     if not possible:
         return ()
-    nearest = min(possible, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration))
+    nearest = min(
+        possible, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration)
+    )
     return (_relaxation(tuple(limits.violations(nearest)), nearest, limits),)
 
 
 def _loosens(limit: str, evaluation: Evaluation, limits: Limits) -> bool:
     """Return whether a looser limit would help: an unknown figure meets none."""
-    return limit == LICENCE or limit.startswith(ON) or limits.violations(evaluation)[limit] < math.inf
+    return (
+        limit == LICENCE or limit.startswith(ON) or limits.violations(evaluation)[limit] < math.inf
+    )
 
 
 def _relaxation(names: Sequence[str], evaluation: Evaluation, limits: Limits) -> Relaxation:
     steps = [_step(limit, evaluation, limits) for limit in names]
-    text = " and ".join(f"{limit} {now} -> {then}" for limit, (now, then) in zip(names, steps, strict=True))
+    text = " and ".join(
+        f"{limit} {now} -> {then}" for limit, (now, then) in zip(names, steps, strict=True)
+    )
     now, then = (" and ".join(ends) for ends in zip(*steps, strict=True))
     figures = evaluation.describe_figures(with_p90="latency" in names)
-    return Relaxation(" and ".join(names), now, then, evaluation.configuration.key, f"{text} admits {figures}")
+    return Relaxation(
+        " and ".join(names), now, then, evaluation.configuration.key, f"{text} admits {figures}"
+    )
 
 
 def _step(limit: str, evaluation: Evaluation, limits: Limits) -> tuple[str, str]:
@@ -130,7 +170,9 @@ def _step(limit: str, evaluation: Evaluation, limits: Limits) -> tuple[str, str]
 
 
 def _outward(figure: str, value: float) -> float:
-    """Round to the precision of :func:`show_figure` so that the limit as shown still admits the candidate."""
+    """Round to the precision of :func:`show_figure` so that the limit
+    as shown still admits the candidate.
+    """
     if is_floor(figure):
         return math.floor(value * 10) / 10
     if figure == "latency":
@@ -148,7 +190,10 @@ def _outward(figure: str, value: float) -> float:
 
 def excess_texts(evaluation: Evaluation, limits: Limits) -> list[str]:
     """Return a text for each limit that ``evaluation`` exceeds: the figure against the limit."""
-    return [_excess_text(evaluation, limits, limit, excess) for limit, excess in limits.violations(evaluation).items()]
+    return [
+        _excess_text(evaluation, limits, limit, excess)
+        for limit, excess in limits.violations(evaluation).items()
+    ]
 
 
 def _excess_text(evaluation: Evaluation, limits: Limits, limit: str, excess: float) -> str:
@@ -158,18 +203,27 @@ def _excess_text(evaluation: Evaluation, limits: Limits, limit: str, excess: flo
     device = limit.removeprefix(ON)
     if device != limit and excess == math.inf:
         known = (evaluation.required_figures or {}).get(device)
-        return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known about it there'}"
+        return (
+            f"does not run on {device}:"
+            f" {(known.reason if known else '') or 'nothing is known about it there'}"
+        )
     if device != limit:
         return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"
     if excess == math.inf:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
     if is_floor(limit) or is_drop(limit):
         return _excess_on_images(evaluation, limits, limit, allowed)
-    shown = f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against {show_figure(limit, allowed)}"
+    shown = (
+        f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against"
+        f" {show_figure(limit, allowed)}"
+    )
     probability = evaluation.budget_probability
     if limit != "latency" or probability is None:
         return shown
-    return f"{shown} ({show_probability(probability)} sure to meet it, {show_probability(limits.confidence)} required)"
+    return (
+        f"{shown} ({show_probability(probability)} sure to meet it,"
+        f" {show_probability(limits.confidence)} required)"
+    )
 
 
 def _excess_on_images(evaluation: Evaluation, limits: Limits, limit: str, allowed: float) -> str:
@@ -190,4 +244,7 @@ def _excess_on_images(evaluation: Evaluation, limits: Limits, limit: str, allowe
     if judged is not None:
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
     met = limits.show_met(evaluation).get(limit)
-    return f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}{f' ({met})' if met else ''}"
+    return (
+        f"{NAMES[limit]} {figures} against"
+        f" {show_figure(limit, allowed)}{f' ({met})' if met else ''}"
+    )

@@ -8,23 +8,31 @@ _SCHEME = r"[a-z][a-z0-9+.-]{0,30}"  # bounded: a text of a million letters take
 _AS_PATH = r"https?|s?ftp|s3|gs|ssh|postgresql|postgres"
 """Schemes of addresses that were read as paths, and have one of their slashes left."""
 
-_ADDRESS = re.compile(rf"({_SCHEME}(?=://)|\b(?:{_AS_PATH})(?=:/)):/{{1,2}}((?:(?!{_SCHEME}://)[^\n])*)", re.IGNORECASE)
+_ADDRESS = re.compile(
+    rf"({_SCHEME}(?=://)|\b(?:{_AS_PATH})(?=:/)):/{{1,2}}((?:(?!{_SCHEME}://)[^\n])*)",
+    re.IGNORECASE,
+)
 """An address, up to the end of its line or to the next address."""
 
-_LOGIN = re.compile(r"(?<![^\s:='\"])([^\s:/@]+):[^\s:/@]+@(?=[\w\[])")  # without //, as in a typing error
+# Without //, as in a typing error.
+_LOGIN = re.compile(r"(?<![^\s:='\"])([^\s:/@]+):[^\s:/@]+@(?=[\w\[])")
 _PORT = re.compile(r":\d{1,5}\W*$")
-_NAMES = r"[\w.-]{0,30}(?:passw|passfile|token|secret|signature|credential|api_?key|access_?key)[\w.-]{0,30}|sig"
+_NAMING_WORDS = "passw|passfile|token|secret|signature|credential|api_?key|access_?key"
+_NAMES = rf"[\w.-]{{0,30}}(?:{_NAMING_WORDS})[\w.-]{{0,30}}|sig"
 """Names of parameters whose values are secrets."""
 
 _SECRET = re.compile(rf"([?&#;])(?:(?:{_NAMES})=[^&#\s]*(?:&|(?![^&#\s])))+", re.IGNORECASE)
-_SECRET_WITH_SPACE = re.compile(rf"([?&#;])(?:(?:{_NAMES})=[^&#\n]*(?:&|(?![^&#\n])))+", re.IGNORECASE)
+_SECRET_WITH_SPACE = re.compile(
+    rf"([?&#;])(?:(?:{_NAMES})=[^&#\n]*(?:&|(?![^&#\n])))+", re.IGNORECASE
+)
 """Such parameters of a web address, and of others, whose values may hold spaces."""
 
 
 def without_password(text: str) -> str:
     """Return ``text`` without the secrets of the addresses in it, for all that is kept or shown.
 
-    Passwords and parameters such as ``token=`` are left out; of a web address the user too, who may be a token.
+    Passwords and parameters such as ``token=`` are left out;
+    of a web address the user too, who may be a token.
     """
     shown = _ADDRESS.sub(_strip_secrets, text) if ":/" in text else text
     return _LOGIN.sub(r"\1@", shown) if "@" in shown else shown
@@ -42,8 +50,8 @@ def without_passwords(value: Any) -> Any:
 def _strip_secrets(address: re.Match[str]) -> str:
     """Return an address without secrets.
 
-    A password may hold a space, ``/``, ``?`` or ``@`` as it is, and then ends at the last ``@``. A colon before a port
-    begins no password in a web address, which may have an ``@`` in its path.
+    A password may hold a space, ``/``, ``?`` or ``@`` as it is, and then ends at the last ``@``. A
+    colon before a port begins no password in a web address, which may have an ``@`` in its path.
     """
     scheme, rest = address.groups()
     web = scheme.lower() in ("http", "https")

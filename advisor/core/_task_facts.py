@@ -14,12 +14,15 @@ class OwnCards:
 
     architecture: str  # on the card of a float file that every form can be made of
     finished: str  # on the card of a file that keeps its form
-    trained: bool = False  # a float file is trained on the user's images if it can be; otherwise it is judged as it is
+    # A float file is trained on the user's images if it can be; otherwise it is judged as it is.
+    trained: bool = False
 
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """The facts of a task, which every room may read. Its methods are in :class:`advisor.tasks.Task`."""
+    """The facts of a task, which every room may read.
+    Its methods are in :class:`advisor.tasks.Task`.
+    """
 
     name: str  # as users write it
     model_kind: str  # what a model of the task is, as its description begins
@@ -28,26 +31,38 @@ class TaskFacts:
     by_class_is: str  # what that figure is, in words
     default: tuple[str, ...]  # training recipes of a search whose user chose none
     needs: str = ""  # the images that it needs, in words; empty for images of classes
-    right_if: str = ""  # when a found object counts as right, as a sentence; empty where none is found
+    # When a found object counts as right, as a sentence; empty where none is found.
+    right_if: str = ""
     metrics: tuple[str, ...] = ()  # names of the metrics that a question may ask for
-    published: bool = False  # cards have published figures of the metric, so a search needs no images
+    # Cards have published figures of the metric, so a search needs no images.
+    published: bool = False
     conditions: bool = False  # models are also judged under capture conditions
     robust: bool = False  # models may be chosen by that accuracy
-    other_conditions: str = ""  # what another visit or camera cost networks of the task where it was measured, in words
+    # What another visit or camera cost networks of the task where it was measured, in words.
+    other_conditions: str = ""
     labelled: bool = False  # images have one class each, which mixed_int8 needs
-    linear: bool = False  # files end in a linear head, which is fitted again to the features of a file of 8 bits
-    retrains: bool = False  # compression recipes may train the weights of its files, as qat_int8 does
-    probabilities: bool = False  # models answer with the probability of each class, which is calibrated
+    # Files end in a linear head, which is fitted again to the features of a file of 8 bits.
+    linear: bool = False
+    # Compression recipes may train the weights of its files, as qat_int8 does.
+    retrains: bool = False
+    # Models answer with the probability of each class, which is calibrated.
+    probabilities: bool = False
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
     own_thresholds: bool = False  # each class has a threshold of its own, which keeps one share
     tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
-    gain: Gain | None = None  # what fine-tuning gains where that was measured; None: what the recipe gains
+    # What fine-tuning gains where that was measured; None: what the recipe gains.
+    gain: Gain | None = None
     side: int = 0  # side of the input in pixels; 0 for that of each card
-    guess: float = 0.0  # % of the metric that random scores reach; 0 where that depends on the images
-    judging_s: float = 0.0005  # rough seconds of turning the answers to one image of the hold-out into figures
-    cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
+    # % of the metric that random scores reach; 0 where that depends on the images.
+    guess: float = 0.0
+    # Rough seconds of turning the answers to one image of the hold-out into figures.
+    judging_s: float = 0.0005
+    # Number of cards that a search tries if the user names none:
+    # the most promising ones with weights.
+    cards: int = 12
     own_cards: OwnCards | None = None  # cards of users' own files; None if there are none
-    whole_networks: str = ""  # architecture of cards of networks that learnt the whole task on other images
+    # Architecture of cards of networks that learnt the whole task on other images.
+    whole_networks: str = ""
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -57,8 +72,14 @@ class TaskFacts:
     @property
     def heading(self) -> str:
         """The metric as a heading begins."""
-        return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
+        return (
+            self.metric[:1].upper() + self.metric[1:]
+            if self.metric.split()[0].islower()
+            else self.metric
+        )
 
     def recognize(self, data: Path) -> str:
-        """Return what in a folder belongs to the task, in words, for users who named another task; empty for none."""
+        """Return what in a folder belongs to the task, in words, for users who named another task;
+        empty for none.
+        """
         return ""

@@ -15,12 +15,16 @@ ROOM = "advisor.tasks"
 GROUP = "advisor.tasks"
 """Entry points of other packages, each of which names a task's object."""
 
-OWN: Mapping[str, TaskFacts] = MappingProxyType({task.name: task for task in import_module(ROOM).TASKS})
+OWN: Mapping[str, TaskFacts] = MappingProxyType(
+    {task.name: task for task in import_module(ROOM).TASKS}
+)
 """The tasks of this package."""
 
 
 class TaskRegistry(Mapping[str, TaskFacts]):
-    """Every task by its name. Those of other packages are looked up when they are asked for, which takes 30 ms."""
+    """Every task by its name. Those of other packages are looked up when they are asked for,
+    which takes 30 ms.
+    """
 
     @cached_property
     def _all(self) -> Mapping[str, TaskFacts]:

@@ -1,7 +1,8 @@
-"""Find the tasks of a search by their names: those of ``advisor/tasks/``, and those of other installed packages.
+"""Find the tasks of a search by their names:
+those of ``advisor/tasks/``, and those of other installed packages.
 
-A task is one object, see :class:`advisor.tasks.Task`. It is above every other room, so it is looked up, never
-imported, and the rooms below ask the object.
+A task is one object, see :class:`advisor.tasks.Task`. It is above every other room, so it is
+looked up, never imported, and the rooms below ask the object.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ TASKS: Mapping[str, TaskFacts] = TaskRegistry()
 
 
 def images_needed() -> str:
-    """Return the images that tasks of this package need, such as ``object-detection needs images with boxes``."""
+    """Return the images that tasks of this package need,
+    such as ``object-detection needs images with boxes``.
+    """
     by_images: dict[str, list[str]] = {}
     for task in OWN.values():
         by_images.setdefault(task.needs, []).append(task.name)

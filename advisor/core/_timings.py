@@ -1,4 +1,6 @@
-"""One graph has one latency on a target: files that differ in their weights alone share their timings."""
+"""One graph has one latency on a target:
+files that differ in their weights alone share their timings.
+"""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -11,7 +13,8 @@ CPU = "cpu"
 
 
 def graph_of(evaluation: Evaluation) -> Hashable:
-    """Return what files of the same operators, shapes and types have in common, whatever their weights.
+    """Return what files of the same operators, shapes and types have in common,
+    whatever their weights.
 
     A file that was not read has its graph alone.
     """
@@ -31,7 +34,9 @@ def graph_of(evaluation: Evaluation) -> Hashable:
 
 
 def place_of(evaluation: Evaluation) -> Target:
-    """Return where an evaluation runs; the number of CPU threads makes no other place on an accelerator."""
+    """Return where an evaluation runs;
+    the number of CPU threads makes no other place on an accelerator.
+    """
     target = evaluation.configuration.target
     return target if target.accelerator == CPU else replace(target, threads=1)
 
@@ -39,8 +44,8 @@ def place_of(evaluation: Evaluation) -> Target:
 def pool_timings(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """Return the evaluations; measured ones of the same graph in the same place have one latency.
 
-    It is the median of their medians, and so of their 90th percentiles. The interval spans theirs. Timings beside
-    other programs count only where there are no others.
+    It is the median of their medians, and so of their 90th percentiles. The interval spans theirs.
+    Timings beside other programs count only where there are no others.
     """
     groups: dict[Hashable, list[Evaluation]] = {}
     for evaluation in evaluations:
@@ -55,7 +60,11 @@ def pool_timings(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
 
 def _is_measured(evaluation: Evaluation) -> bool:
     latency = evaluation.latency
-    return evaluation.status is Status.OK and latency is not None and latency.provenance is Provenance.MEASURED
+    return (
+        evaluation.status is Status.OK
+        and latency is not None
+        and latency.provenance is Provenance.MEASURED
+    )
 
 
 def _with_one_latency(files: Sequence[Evaluation]) -> list[Evaluation]:
@@ -66,7 +75,14 @@ def _with_one_latency(files: Sequence[Evaluation]) -> list[Evaluation]:
     p90 = _pool_latencies([file.latency_p90 for file in timed if file.latency_p90])
     pooled = []
     for file in files:
-        pooled.append(replace(file, latency=latency, latency_p90=p90 or file.latency_p90, contended=not undisturbed))
+        pooled.append(
+            replace(
+                file,
+                latency=latency,
+                latency_p90=p90 or file.latency_p90,
+                contended=not undisturbed,
+            )
+        )
     return pooled
 
 

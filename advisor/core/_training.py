@@ -21,9 +21,11 @@ FINETUNE_ALL = "finetune_all"
 
 FEW_IMAGES = 600.0
 MANY = 1.3
-"""Images with which fine-tuning gains half as much as with very many, and the gain with very many over the recipe's,
-which is that of about two thousand. EfficientNet-Lite0 lost 4 and 17 % of its head's errors with two draws of 200
-images of TrashNet, 18 % with 400, and 39 % with 1,769 (decision 0048)."""
+"""Images with which fine-tuning gains half as much as with very many, and the gain with very many
+over the recipe's, which is that of about two thousand. EfficientNet-Lite0 lost 4 and 17 % of its
+head's errors with two draws of 200 images of TrashNet, 18 % with 400, and 39 % with 1,769
+(decision 0048).
+"""
 
 USUAL_TRAININGS = (HEAD, FINETUNE_CACHED)
 """Recipes of a search with images whose user chose none."""
@@ -35,7 +37,13 @@ TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
             TrainingRecipe(NO_TRAINING, "published weights", learns=False, base=True),
             TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", quick_head=True),
             TrainingRecipe(
-                HEAD, "head retrained on your images", base=True, detects=True, over=HEAD_SUBSET, gain=0.13, spread=0.10
+                HEAD,
+                "head retrained on your images",
+                base=True,
+                detects=True,
+                over=HEAD_SUBSET,
+                gain=0.13,
+                spread=0.10,
             ),
             TrainingRecipe(
                 FINETUNE_CACHED,
@@ -73,16 +81,20 @@ TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
         )
     }
 )
-"""Every recipe by its name, the lightest first. The gain of a head is over one that learns from about two thousand
-images. Shares of errors hold for sets of any difficulty: with ``finetune_cached``, EfficientNet-Lite0 gained 2 points
-at 90 % on TrashNet, and MobileNetV2 14 points at 65 % on groceries of another visit (decision 0048). With
-``finetune_top``, they removed 0.34 and 0.16 of the errors on TrashNet."""
+"""Every recipe by its name, the lightest first. The gain of a head is over one that learns from
+about two thousand images. Shares of errors hold for sets of any difficulty: with
+``finetune_cached``, EfficientNet-Lite0 gained 2 points at 90 % on TrashNet, and MobileNetV2 14
+points at 65 % on groceries of another visit (decision 0048). With ``finetune_top``, they removed
+0.34 and 0.16 of the errors on TrashNet.
+"""
 
 _OTHER = TrainingRecipe("", "", learns=False, base=True)
 
 
 def recipe_of(name: str) -> TrainingRecipe:
-    """Return the recipe of that name; one without any effect for other names, such as those of another version."""
+    """Return the recipe of that name;
+    one without any effect for other names, such as those of another version.
+    """
     return TRAININGS.get(name, _OTHER)
 
 
@@ -94,10 +106,11 @@ class Gain(NamedTuple):
 
 
 def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[float, float]:
-    """Return what a recipe adds to the logarithm of the error of the head alone, and its standard deviation.
+    """Return what a recipe adds to the logarithm of the error of the head alone,
+    and its standard deviation.
 
-    ``measured`` is the gain of fine-tuning for a task where that is known. Otherwise it is the recipe's, and less from
-    few images.
+    ``measured`` is the gain of fine-tuning for a task where that is known.
+    Otherwise it is the recipe's, and less from few images.
     """
     recipe = recipe_of(training)
     if recipe.quick_head:

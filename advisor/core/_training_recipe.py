@@ -10,20 +10,25 @@ class TrainingRecipe:
     name: str  #: as users and files write it
     result: str  #: what it makes, in words
     learns: bool = True  #: it learns from the user's images
-    base: bool = False  #: every card is evaluated with it first, so the name of a candidate does not mention it
-    #: it learns from some of the images, and leaves float32 alone. It decides which cards are trained on all images,
-    #: and is never the answer.
+    #: every card is evaluated with it first, so the name of a candidate does not mention it
+    base: bool = False
+    #: it learns from some of the images, and leaves float32 alone. It decides which cards are
+    #: trained on all images, and is never the answer.
     quick_head: bool = False
-    layers: float = 0.0  #: share of the backbone's layers that it trains, from the top; 0 leaves the backbone as it is
+    #: share of the backbone's layers that it trains, from the top;
+    #: 0 leaves the backbone as it is.
+    layers: float = 0.0
     cached: bool = False  #: it trains on kept maps of the layers below its own
     detects: bool = False  #: it trains detectors too
     over: str = ""  #: the lighter recipe that ``gain`` is over; empty for none
-    gain: float = 0.0  #: share of the errors of that recipe that it removes, before the run has results
+    #: share of the errors of that recipe that it removes, before the run has results
+    gain: float = 0.0
     spread: float = 0.0  #: standard deviation of ``gain``
-    #: what the sampler's prior expects of it over the head alone; the run's own results correct it.
+    #: what the sampler's prior expects of it over the head alone;
+    #: the run's own results correct it.
     points: float = 0.0
-    #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.65 CPU seconds
-    #: for 32 images of EfficientNet-Lite0 on a Xeon, before 0.83 (decision 0048).
+    #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``,
+    #: 0.65 CPU seconds for 32 images of EfficientNet-Lite0 on a Xeon, before 0.83 (decision 0048).
     step: float = 0.0
 
     @property

@@ -1,4 +1,6 @@
-"""Quantities as people write and read them, such as ``50ms``, and text that is safe in Markdown and YAML."""
+"""Quantities as people write and read them, such as ``50ms``,
+and text that is safe in Markdown and YAML.
+"""
 
 import math
 import re
@@ -45,19 +47,26 @@ SPELLINGS: Mapping[str, str] = {
     "point": "pt",
     "percent": "%",
 }
-"""The unit for each other spelling, without its plural. Units are compared without case, so these have none."""
+"""The unit for each other spelling, without its plural.
+Units are compared without case, so these have none.
+"""
 
 MOST = 1e15
-"""Largest quantity in base units: a petabyte, or 30,000 years in milliseconds. Larger ones are mistakes, and infinite
-or not in the calendar after a conversion."""
+"""Largest quantity in base units: a petabyte, or 30,000 years in milliseconds. Larger ones are
+mistakes, and infinite or not in the calendar after a conversion.
+"""
 
 MOST_WHOLE = 2**31 - 1
 """Largest whole number of an option: what the tables of a file hold."""
 
 INPUT_STEP = 32
-"""Pixels by which the inputs of networks on maps differ: their backbones halve a map five times."""
+"""Pixels by which the inputs of networks on maps differ: their backbones halve a map five
+times.
+"""
 
-_NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE
+)
 
 _DURATION_PART = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)\s*[^\s\d.]+)\s*")
 
@@ -71,13 +80,21 @@ _ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 
 
-def parse(text: str, units: Mapping[str, float], option: str, example: str, more_units: Sequence[str] = ()) -> float:
-    """Parse a positive number with its unit, such as ``50ms``; ``units`` has the factor of each in the base unit.
+def parse(
+    text: str,
+    units: Mapping[str, float],
+    option: str,
+    example: str,
+    more_units: Sequence[str] = (),
+) -> float:
+    """Parse a positive number with its unit, such as ``50ms``;
+    ``units`` has the factor of each in the base unit.
 
-    A unit may be written as a word, and its case does not matter: ``50 milliseconds``, ``50 MS``. The hint of an error
-    names ``more_units``, too.
+    A unit may be written as a word, and its case does not matter: ``50 milliseconds``, ``50 MS``.
+    The hint of an error names ``more_units``, too.
 
-    Raises UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
+    Raises UsageError: no number, no unit, an unknown unit,
+    or a value that is not above zero or above :data:`MOST`.
     """
     match = _NUMBER.match(str(text))
     hint = f"write for example {option} {example}"
@@ -89,11 +106,17 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str, more
     if not unit:
         # A share is often written without its unit as a part of one.
         is_share = units is PERCENT and 0 < number <= 1
-        written = (f"{100 * number:g}" if is_share else match.group(1)) + example.lstrip("0123456789.")
-        raise UsageError(f"{option}: '{text}' has no unit", f"did you mean {option} {written}? {names}")
+        written = (f"{100 * number:g}" if is_share else match.group(1)) + example.lstrip(
+            "0123456789."
+        )
+        raise UsageError(
+            f"{option}: '{text}' has no unit", f"did you mean {option} {written}? {names}"
+        )
     factor = _find_factor(unit, units)
     if factor is None:
-        raise UsageError(f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", names)
+        raise UsageError(
+            f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", names
+        )
     if number <= 0:
         raise UsageError(f"{option}: '{text}' is not above zero", hint)
     if number * factor > MOST:
@@ -112,7 +135,9 @@ def _find_factor(unit: str, units: Mapping[str, float]) -> float | None:
 
 
 def parse_milliseconds(text: str, option: str) -> float:
-    """Parse a latency such as ``50ms`` or ``0.2s`` into milliseconds; ``30fps`` is the time of one of 30 frames."""
+    """Parse a latency such as ``50ms`` or ``0.2s`` into milliseconds;
+    ``30fps`` is the time of one of 30 frames.
+    """
     rate = _FRAME_RATE.fullmatch(str(text).strip())
     if rate is not None and float(rate[1]) > 0:
         return 1000.0 / float(rate[1])
@@ -138,16 +163,21 @@ def parse_percent(text: str, option: str) -> float:
 
 
 def parse_share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
-    """Parse a percentage into a share (0-1) from the least to the largest one; ``why`` is the hint for another."""
+    """Parse a percentage into a share (0-1) from the least to the largest one;
+    ``why`` is the hint for another.
+    """
     value = parse_percent(text, option) / 100
     least, most = ends
     if not least <= value <= most:
-        raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
+        raise UsageError(
+            f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why
+        )
     return value
 
 
 def parse_seconds(text: str, option: str) -> float:
-    """Parse a duration such as ``10min``, or one of several parts such as ``1h 30min``, into seconds.
+    """Parse a duration such as ``10min``, or one of several parts such as ``1h 30min``,
+    into seconds.
 
     Raises UsageError: no number with its unit.
     """
@@ -169,13 +199,17 @@ def whole_number(text: str, most: int = MOST_WHOLE) -> int | None:
 
 
 def channel_values(text: str, option: str) -> tuple[float, ...]:
-    """Parse a value for all channels, or one for each of three: ``127.5`` or ``123.7,116.3,103.5``."""
+    """Parse a value for all channels, or one for each of three:
+    ``127.5`` or ``123.7,116.3,103.5``.
+    """
     try:
         values = tuple(map(float, text.split(",")))
     except ValueError:
         values = ()
     if len(values) not in (1, 3) or not all(map(math.isfinite, values)):
-        raise UsageError(f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5")
+        raise UsageError(
+            f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5"
+        )
     return values
 
 
@@ -185,7 +219,9 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Join names by commas; of more than ``most``, only the first are named: ``a, b, c, d, e and 7 more``."""
+    """Join names by commas; of more than ``most``, only the first are named:
+    ``a, b, c, d, e and 7 more``.
+    """
     more = ""
     if len(names) > most:
         more = f" and {len(names) - most} more"
@@ -219,7 +255,9 @@ def show_seconds(duration: float) -> str:
 
 
 def write_seconds(duration: float) -> str:
-    """Return a duration as an option takes it, without spaces: ``4min24s``; of an hour or more, minutes rounded up."""
+    """Return a duration as an option takes it, without spaces: ``4min24s``;
+    of an hour or more, minutes rounded up.
+    """
     whole = duration
     if duration >= 3600:
         whole = 60 * math.ceil(duration / 60)
@@ -227,14 +265,20 @@ def write_seconds(duration: float) -> str:
 
 
 def show_time(moment: datetime) -> str:
-    """Format a time for people in their time zone: ``2026-01-31 13:00:00 CET``, or with the offset to UTC."""
+    """Format a time for people in their time zone:
+    ``2026-01-31 13:00:00 CET``, or with the offset to UTC.
+    """
     local = moment.astimezone()
     zone = local.tzname() or ""
-    return f"{local:%Y-%m-%d %H:%M:%S} {zone if zone.isalpha() else f'UTC{local.isoformat()[19:]}'}"
+    return (
+        f"{local:%Y-%m-%d %H:%M:%S} {zone if zone.isalpha() else f'UTC{local.isoformat()[19:]}'}"
+    )
 
 
 def show_ms(latency_ms: float) -> str:
-    """Format a latency for people with three significant digits: ``0.85 ms``, ``12.3 ms``, ``142 ms``."""
+    """Format a latency for people with three significant digits:
+    ``0.85 ms``, ``12.3 ms``, ``142 ms``.
+    """
     if latency_ms >= 99.95:
         return f"{latency_ms:.0f} ms"
     if 0 < latency_ms < 0.0095:
@@ -247,20 +291,24 @@ def show_ms(latency_ms: float) -> str:
 def plain(text: object) -> str:
     """Return ``text`` on one line without characters that steer a terminal or reorder the line.
 
-    Names of classes, files and cards are untrusted: an escape sequence in one must not reach the terminal, nor a
-    bidirectional override the words around it.
+    Names of classes, files and cards are untrusted: an escape sequence in one must not reach the
+    terminal, nor a bidirectional override the words around it.
     """
     one_line = " ".join(str(text).split())
     return "".join("\ufffd" if _is_hidden(char) else char for char in one_line)
 
 
 def utf8(text: str) -> str:
-    """Return ``text`` with what no file in UTF-8 can have as escapes: bytes of a name in another encoding."""
+    """Return ``text`` with what no file in UTF-8 can have as escapes:
+    bytes of a name in another encoding.
+    """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def visible(text: str) -> str:
-    """Return ``text`` with characters that steer a terminal or reorder a line written as escapes; lines stay lines."""
+    """Return ``text`` with characters that steer a terminal or reorder a line written as escapes;
+    lines stay lines.
+    """
     shown = []
     for char in text:
         is_escaped = char != "\n" and _is_hidden(char)
@@ -274,5 +322,7 @@ def _is_hidden(char: str) -> bool:
 
 
 def markdown(text: object) -> str:
-    """Return ``text`` on one line with the signs of Markdown and HTML escaped; an ``@`` mentions nobody."""
+    """Return ``text`` on one line with the signs of Markdown and HTML escaped;
+    an ``@`` mentions nobody.
+    """
     return _MARKDOWN.sub(r"\\\1", plain(text)).translate(_ENTITIES).replace("@", "@\u200b")

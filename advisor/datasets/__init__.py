@@ -1,8 +1,9 @@
 """Read, check and split the images of users, with their classes or boxes.
 
-Read ``_dataset.py`` first (images as values), then ``_layouts.py`` (which files there are), ``_survey.py`` (read them
-all), ``_checks/`` (what is wrong with them) and ``_split.py``. ``_images.py`` decodes single images, ``_boxes/`` reads
-boxes, ``_capture.py`` changes images as a hand-held phone does.
+Read ``_dataset.py`` first (images as values), then ``_layouts.py`` (which files there are),
+``_survey.py`` (read them all), ``_checks/`` (what is wrong with them) and ``_split.py``.
+``_images.py`` decodes single images, ``_boxes/`` reads boxes, ``_capture.py`` changes images as a
+hand-held phone does.
 """
 
 from typing import TYPE_CHECKING
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
         seed_of,
     )
     from advisor.datasets._checks import check_images, check_survey, require_usable
-    from advisor.datasets._checks.boxes import SMALL_SIDE, ObjectSizes, check_boxes, measure_object_sizes, write_boxes
+    from advisor.datasets._checks.boxes import (
+        SMALL_SIDE,
+        ObjectSizes,
+        check_boxes,
+        measure_object_sizes,
+        write_boxes,
+    )
     from advisor.datasets._checks.findings import (
         Finding,
         Kind,
@@ -36,10 +43,28 @@ if TYPE_CHECKING:
         MeasureDistribution,
         measure_conditions,
     )
-    from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, class_order, members_of
+    from advisor.datasets._dataset import (
+        Dataset,
+        Entry,
+        LabelledImage,
+        Listing,
+        class_order,
+        members_of,
+    )
     from advisor.datasets._demo import DEMO_NOTE, draw_demo
-    from advisor.datasets._division import Division, Overview, divide_boxes, divide_survey, number_linked_groups
-    from advisor.datasets._duplicates import Pair, find_cropped_copies, group_pairs, near_duplicates
+    from advisor.datasets._division import (
+        Division,
+        Overview,
+        divide_boxes,
+        divide_survey,
+        number_linked_groups,
+    )
+    from advisor.datasets._duplicates import (
+        Pair,
+        find_cropped_copies,
+        group_pairs,
+        near_duplicates,
+    )
     from advisor.datasets._grouping import measure_silhouettes
     from advisor.datasets._image_groups import Grouping
     from advisor.datasets._image_sizes import measure_photograph, read_upright_size

@@ -35,7 +35,8 @@ _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 
 
 def archives_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below a folder that hold images, sorted, without hidden ones and manifests.
+    """Return the files anywhere below a folder that hold images, sorted,
+    without hidden ones and manifests.
 
     A pipe or a device of such a name is none: it could not be read to its end.
     """
@@ -61,10 +62,12 @@ def list_archives(
     depth: str = "",
     chosen: ChosenFolders = ALL_FOLDERS,
 ) -> Listing:
-    """List the images inside files: zips of class folders, shards, and tables; options as of :func:`list_folder`.
+    """List the images inside files: zips of class folders, shards, and tables;
+    options as of :func:`list_folder`.
 
-    The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
-    ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
+    The part of a file is the first word of its name, or a folder that it is in, which names one:
+    ``val-00001.tar``, ``train/data.arrow``. Raises UsageError if a file cannot be read as its
+    kind, or there is one class only.
     """
     _ask_about_sets(path, files)
     entries: list[Entry] = []
@@ -83,10 +86,13 @@ def list_archives(
                 listed(len(entries) + len(in_folders))
             if member.fault:
                 rejected.append(Rejected(file / member.name, member.fault))
-            # Tables and shards state a class for each image; zips have folders, which are read together below.
+            # Tables and shards state a class for each image;
+            # zips have folders, which are read together below.
             elif member.label is not None:
                 entries.append(Entry(file / member.name, member.label, part))
-            elif is_candidate(Path(member.name)) and chosen.includes_names(PurePosixPath(member.name).parts):
+            elif is_candidate(Path(member.name)) and chosen.includes_names(
+                PurePosixPath(member.name).parts
+            ):
                 in_folders.append(member.name)
         # A single file holds the whole set, so its own name is no class.
         label = ""
@@ -94,7 +100,9 @@ def list_archives(
             label = _label_of_archive(file, in_folders)
         if label:
             entries += [Entry(file / name, label, part) for name in in_folders]
-            notes.append("Each zip or tar file holds one class, which its folder or its own name says.")
+            notes.append(
+                "Each zip or tar file holds one class, which its folder or its own name says."
+            )
             continue
         try:
             inside = _read_members(file, in_folders, part, depth)
@@ -105,7 +113,10 @@ def list_archives(
             if len(files) == 1:
                 raise
             unused.append(error)
-            notes.append(f"The images of '{file.name}' are not used: {error.message.removeprefix('--data: ')}.")
+            notes.append(
+                f"The images of '{file.name}' are not used:"
+                f" {error.message.removeprefix('--data: ')}."
+            )
             continue
         entries += inside.entries
         notes += inside.notes
@@ -121,7 +132,9 @@ def _ask_about_sets(path: Path, files: Sequence[Path]) -> None:
     if len(sets) > 1:
         shown = some_of([str(folder.relative_to(path)) for folder in sets])
         readings = readings_of_data(sets, "the images of '{}' are used")
-        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
+        raise AmbiguousInput(
+            f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings
+        )
 
 
 def _refuse_few_classes(
@@ -142,11 +155,16 @@ def _refuse_few_classes(
             why = f"; the first: {rejected[0].reason}"
         raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
     if len(labels) == 1:
-        raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
+        raise UsageError(
+            f"--data: '{path}' has one class only, '{labels.pop()}'",
+            "add images of a second class",
+        )
 
 
 def _describe_unread(file: Path, archive: Archive) -> Iterator[str]:
-    """Yield a sentence about the system folders and the archives inside a file, which are not read."""
+    """Yield a sentence about the system folders and the archives inside a file,
+    which are not read.
+    """
     if not isinstance(archive, FolderArchive):
         return
     folders = archive.system_folders()
@@ -154,7 +172,10 @@ def _describe_unread(file: Path, archive: Archive) -> Iterator[str]:
         yield describe_system_folders(folders)
     inner = archive.inner_archives()
     if inner:
-        yield f"'{file.name}' has archives in it that are not read: {some_of(inner)}. Unpack them if they have images."
+        yield (
+            f"'{file.name}' has archives in it that are not read: {some_of(inner)}. Unpack them if"
+            " they have images."
+        )
 
 
 def _is_record(file: Path) -> bool:
@@ -162,7 +183,9 @@ def _is_record(file: Path) -> bool:
 
 
 def part_in_name(file: Path, root: Path) -> str:
-    """Return the part of a split that the name of a file with images says, or a folder below ``root`` that it is in."""
+    """Return the part of a split that the name of a file with images says,
+    or a folder below ``root`` that it is in.
+    """
     first, *others = _WORD.split(file.stem)
     words = [first]
     last = list(filter(None, others))[-1:]
@@ -176,7 +199,8 @@ def part_in_name(file: Path, root: Path) -> str:
 
 
 def _label_of_archive(file: Path, members: Sequence[str]) -> str:
-    """Return the class of all images inside one of several files; empty if they are in several folders, or in a part.
+    """Return the class of all images inside one of several files;
+    empty if they are in several folders, or in a part.
 
     Teachable Machine writes the images of the class ``cat`` to ``cat-samples.zip``.
     """
@@ -192,14 +216,18 @@ def _label_of_archive(file: Path, members: Sequence[str]) -> str:
 
 
 def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> Listing:
-    """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
+    """Return the images of class folders inside a file, below folders that hold all of them,
+    or of split folders.
+    """
     names = [PurePosixPath(member).parts for member in members]
     # Images in no folder have no class.
     if not any(len(image) > 1 for image in names):
         return Listing(file, [])
     companions = () if depth else companion_folders(names)
     if companions:
-        members = list(filterfalse(lambda member: is_below(PurePosixPath(member).parts, companions), members))
+        members = list(
+            filterfalse(lambda member: is_below(PurePosixPath(member).parts, companions), members)
+        )
         names = [PurePosixPath(member).parts for member in members]
     if depth:
         outer = sole_folders(names)

@@ -9,16 +9,20 @@ from advisor.core import UsageError, plain
 
 CAPTION_WORDS = 3  # From this number of words on, a text describes an image
 SHOWN = 80  # Characters of a text in an error
-LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
+# Images between two reports of a listing: a manifest has about as many rows in 0.2 s.
+LISTED_EVERY = 10_000
 Listed = Callable[[int], None]
 
 
 def refuse_captions(path: Path, labels: Collection[str], images: int) -> None:
-    """Refuse a table or file whose images have a text each: they are described, and not sorted into classes."""
+    """Refuse a table or file whose images have a text each:
+    they are described, and not sorted into classes.
+    """
     texts = sum(len(label.split()) >= CAPTION_WORDS for label in labels)
     # Classes repeat, and descriptions do not.
     if len(labels) == images > 1 and texts >= images / 2:
         raise UsageError(
-            f"--data: '{path}' has another text for each image, such as '{plain(min(labels))[:SHOWN]}'",
+            f"--data: '{path}' has another text for each image, such as"
+            f" '{plain(min(labels))[:SHOWN]}'",
             "captions are no classes: give a table with the columns path and label",
         )

@@ -1,10 +1,13 @@
-"""Apply capture conditions, as phones cause them, to images: for a robustness test and for augmentation.
+"""Apply capture conditions, as phones cause them, to images:
+for a robustness test and for augmentation.
 
-TensorFlow's "Optimizing for mobile" names bad framing, bad light and lens distortion as the main causes of accuracy
-problems on phones. Colour cast, motion blur, JPEG and perspective are added here.
+TensorFlow's "Optimizing for mobile" names bad framing, bad light and lens distortion as the main
+causes of accuracy problems on phones. Colour cast, motion blur, JPEG and perspective are added
+here.
 
-A condition is applied to an image at the size of a model, by ``apply_condition(load(path, size), ...)``. The
-strength is 0 for none, 1 for everyday, 2 for strong but usable. None needs pixels from outside the image.
+A condition is applied to an image at the size of a model, by ``apply_condition(load(path, size),
+...)``. The strength is 0 for none, 1 for everyday, 2 for strong but usable. None needs pixels from
+outside the image.
 """
 
 import zlib
@@ -29,7 +32,8 @@ from advisor.datasets._images import load
 
 CAPTURE_VERSION = 1  # Raised when equal images, conditions, strengths and seeds give other pixels
 
-STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
+# The two strengths of the test: an everyday one, and the strongest with a usable image.
+STRENGTHS = (1.0, 2.0)
 AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
 
 CONDITIONS: tuple[CaptureCondition, ...] = (
@@ -45,14 +49,18 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
 CaptureTest = tuple[CaptureCondition, float]
 
 TESTS = tuple(product(CONDITIONS, STRENGTHS))  # The robustness test
-STAYING = tuple(test for test in TESTS if not test[0].moves)  # That of objects, whose places are known
+# That of objects, whose places are known.
+STAYING = tuple(test for test in TESTS if not test[0].moves)
 
 
-def apply_condition(image: Pixels, condition: CaptureCondition, strength: float, seed: int) -> Pixels:
-    """Return the image, uint8 (S, S, 3) in RGB, under one of ``CONDITIONS``; equal seeds give equal pixels.
+def apply_condition(
+    image: Pixels, condition: CaptureCondition, strength: float, seed: int
+) -> Pixels:
+    """Return the image, uint8 (S, S, 3) in RGB, under one of ``CONDITIONS``;
+    equal seeds give equal pixels.
 
-    The strength is 0 for none; the test takes 1 and 2. Raises ValueError if the array is not a square RGB image, or the
-    strength is negative.
+    The strength is 0 for none; the test takes 1 and 2. Raises ValueError if the array is not a
+    square RGB image, or the strength is negative.
     """
     side = image.shape[:1]
     if image.shape != (*side, *side, 3) or image.dtype != np.uint8:
@@ -66,7 +74,9 @@ def apply_condition(image: Pixels, condition: CaptureCondition, strength: float,
 
 
 def draw_captures(path: Path, size: int, tests: Sequence[CaptureTest] = TESTS) -> Iterator[Pixels]:
-    """Yield an image under each of some of ``TESTS``; equal files of equal name give equal pixels."""
+    """Yield an image under each of some of ``TESTS``; equal files of equal name give equal
+    pixels.
+    """
     image = load(path, size)
     for number, (condition, strength) in enumerate(TESTS):
         if (condition, strength) in tests:
@@ -76,11 +86,14 @@ def draw_captures(path: Path, size: int, tests: Sequence[CaptureTest] = TESTS) -
 def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
     """Return an image under a condition and strength drawn by ``seed``, for augmentation.
 
-    The seed is integers of 0 or more, such as the image's own seed and an epoch; the test uses other seeds.
+    The seed is integers of 0 or more, such as the image's own seed and an epoch;
+    the test uses other seeds.
     """
     draw = np.random.default_rng([*seed, CAPTURE_VERSION])
     condition = CONDITIONS[int(draw.integers(len(CONDITIONS)))]
-    return apply_condition(image, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31)))
+    return apply_condition(
+        image, condition, float(draw.uniform(*AUGMENTING)), int(draw.integers(2**31))
+    )
 
 
 def seed_of(path: Path) -> int:

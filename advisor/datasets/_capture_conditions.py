@@ -24,7 +24,8 @@ class CaptureCondition:
     """One capture condition."""
 
     name: str  # its name in reports
-    change: Callable[[Pixels, float, Generator], Pixels]  # of uint8 (S, S, 3) with strength and generator
+    # Of uint8 (S, S, 3) with strength and generator.
+    change: Callable[[Pixels, float, Generator], Pixels]
     moves: bool = False  # what is in the image gets another place
 
 
@@ -42,8 +43,11 @@ def crop_off_centre(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def dim_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Reduce the light to 0.35^strength and add photon noise (its variance is the number of photons)."""
-    # In linear light, where half as many photons are half the value; the table spares a power for each pixel.
+    """Reduce the light to 0.35^strength
+    and add photon noise (its variance is the number of photons).
+    """
+    # In linear light, where half as many photons are half the value;
+    # the table spares a power for each pixel.
     table = (np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength)
     light = table[photo]
     grain = draw.standard_normal(light.shape, dtype=np.float32)
@@ -82,7 +86,9 @@ def blur_motion(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def compress_as_jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """Compress like messenger apps: JPEG of quality 100 * 0.3^strength (30, 9) with halved colour resolution."""
+    """Compress like messenger apps: JPEG of quality 100 * 0.3^strength (30, 9)
+    with halved colour resolution.
+    """
     if strength <= 0:
         return photo
     file = BytesIO()
@@ -93,7 +99,9 @@ def compress_as_jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Change the perspective: each corner moves inwards by up to 13 % of the side times the strength."""
+    """Change the perspective: each corner moves inwards by up
+    to 13 % of the side times the strength.
+    """
     side = float(len(photo))
     insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side
     # From top left, counter-clockwise.
@@ -103,8 +111,9 @@ def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     for (u, v), (across, down) in zip(corners, insets.tolist(), strict=True):
         x = u - across if u else across
         y = v - down if v else down
-        # Two equations for the eight numbers of Pillow's transform, which maps each target point to its source:
-        # x = (a u + b v + c) / (g u + h v + 1), and y = (d u + e v + f) / (g u + h v + 1).
+        # Two equations for the eight numbers of Pillow's transform, which maps each target point
+        # to its source: x = (a u + b v + c) / (g u + h v + 1), and y = (d u + e v + f) / (g u + h
+        # v + 1).
         rows.append([u, v, 1, 0, 0, 0, -x * u, -x * v])
         rows.append([0, 0, 0, u, v, 1, -y * u, -y * v])
         quad += [x, y]
@@ -113,7 +122,9 @@ def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def bend_lens(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """Apply a wide-angle lens: the radius becomes r + strength / 4 * r^3, with the corners fixed."""
+    """Apply a wide-angle lens: the radius becomes r + strength / 4 * r^3, with the corners
+    fixed.
+    """
     return _transform_photo(photo, "MESH", _lens(len(photo), float(strength) / 4))
 
 
@@ -124,7 +135,8 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
     edges = []
     for place in range(cells + 1):
         edges.append(round(side * place / cells))
-    # From -1 to 1, so that the middle of the image is 0 and its corners have a squared radius of 2.
+    # From -1 to 1, so that the middle of the image is 0
+    # and its corners have a squared radius of 2.
     axis_places = 2 * np.array(edges) / side - 1
     x, y = np.meshgrid(axis_places, axis_places)
     growth = 1 + curve * (x * x + y * y)
@@ -144,7 +156,9 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
 
 def _transform_photo(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
     image = Image.fromarray(photo)
-    return np.asarray(image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR))
+    return np.asarray(
+        image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR)
+    )
 
 
 def _pixels(values: NDArray[np.number]) -> Pixels:

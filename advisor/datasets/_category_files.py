@@ -1,8 +1,8 @@
 """Read names of classes and labels from the files that large public sets have beside their images.
 
-iNaturalist states the class of each image as COCO does, without boxes: a JSON file with the lists ``images``,
-``annotations`` and ``categories``. Open Images names classes by identifiers such as ``/m/01yrx``, and has a table of
-their names beside the tables of labels.
+iNaturalist states the class of each image as COCO does, without boxes: a JSON file with the lists
+``images``, ``annotations`` and ``categories``. Open Images names classes by identifiers such as
+``/m/01yrx``, and has a table of their names beside the tables of labels.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from advisor.store import MAX_BYTES, parse_json, read_labels, read_text
 
 LISTS = ("images", "categories", "annotations")
 REGIONS = ("bbox", "segmentation")
-HINT = "a JSON file has the lists images, annotations and categories, and a category_id for each image"
+HINT = (
+    "a JSON file has the lists images, annotations and categories, and a category_id for each"
+    " image"
+)
 DESCRIPTIONS = "*class-descriptions*.csv"
 MAX_DESCRIPTIONS_BYTES = 2**26
 _CLASS_LISTS = """
-classes.txt class_names.txt classnames.txt class_list.txt labels.txt label_names.txt labelmap.txt label_map.txt
-categories.txt names.txt synset.txt synsets.txt obj.names _classes.txt
+classes.txt class_names.txt classnames.txt class_list.txt labels.txt label_names.txt labelmap.txt
+label_map.txt categories.txt names.txt synset.txt synsets.txt obj.names _classes.txt
 """
 CLASS_LISTS = tuple(_CLASS_LISTS.split())
 SYNSETS = ("words.txt", "LOC_synset_mapping.txt", "synset_words.txt")
@@ -39,7 +42,9 @@ _ANNOTATION = {"image_id": object, "category_id": object}
 
 
 def key_of(written: object) -> str:
-    """Return an identifier as text: some tools write a number as text, or as ``1.0``, in one of the lists."""
+    """Return an identifier as text: some tools write a number as text, or as ``1.0``,
+    in one of the lists.
+    """
     if isinstance(written, float) and written.is_integer():
         return str(int(written))
     if isinstance(written, str):
@@ -48,7 +53,8 @@ def key_of(written: object) -> str:
 
 
 def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the file name and the class of each image of a JSON file; the class is empty if the file has none for it.
+    """Yield the file name and the class of each image of a JSON file;
+    the class is empty if the file has none for it.
 
     Raises UsageError if the file cannot be read, lacks a list, or marks regions of the images.
     """
@@ -70,11 +76,15 @@ def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
-    """Return the lists of a JSON file in the ``form`` of COCO; UsageError with the hint: one is missing."""
+    """Return the lists of a JSON file in the ``form`` of COCO; UsageError with the hint:
+    one is missing.
+    """
     try:
         content = parse_json(read_text(path, MAX_BYTES))
     except ValueError as error:
-        raise UsageError(f"--data: '{path}' cannot be read as {form}: {reason_of(error)}", hint) from None
+        raise UsageError(
+            f"--data: '{path}' cannot be read as {form}: {reason_of(error)}", hint
+        ) from None
     lists = content if isinstance(content, dict) else {}
     for name in LISTS:
         if not isinstance(lists.get(name), list):
@@ -84,13 +94,15 @@ def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
 
 
 def _refuse_regions(path: Path, annotations: Sequence[Any]) -> None:
-    """Refuse a file whose annotations mark places in the images: they tell objects, and no class of an image."""
+    """Refuse a file whose annotations mark places in the images:
+    they tell objects, and no class of an image.
+    """
     for row in annotations:
         if isinstance(row, dict) and any(map(row.get, REGIONS)):
             raise UsageError(
                 f"--data: '{path}' marks objects in the images, and no class of each image",
-                "these are data for object detection; for classes, list the images in a table with the columns path "
-                "and label",
+                "these are data for object detection; for classes, list the images in a table with"
+                " the columns path and label",
             )
 
 
@@ -99,7 +111,8 @@ def _parse_row(kinds: Mapping[str, Any], row: Any) -> dict[str, Any]:
 
 
 def class_descriptions(folder: Path) -> Mapping[str, str]:
-    """Return the names of classes by their identifiers, of the first table of descriptions in a folder; may be empty.
+    """Return the names of classes by their identifiers,
+    of the first table of descriptions in a folder; may be empty.
 
     Each row is an identifier and a name; the first row may name the columns.
     """
@@ -110,10 +123,11 @@ def class_descriptions(folder: Path) -> Mapping[str, str]:
 
 
 def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str, str]]:
-    """Return the name of a file and the names of classes that are synsets of WordNet: ``n01443537`` is a goldfish.
+    """Return the name of a file and the names of classes that are synsets of WordNet:
+    ``n01443537`` is a goldfish.
 
-    A name is the first word of the synset; all of its words, if another class has the same. Nothing if the folder, or
-    the one that it is in, has no such file with all of the classes.
+    A name is the first word of the synset; all of its words, if another class has the same.
+    Nothing if the folder, or the one that it is in, has no such file with all of the classes.
     """
     if not classes or not all(map(_SYNSET.fullmatch, classes)):
         return "", {}
@@ -130,7 +144,8 @@ def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str
         counts = Counter(first_words.values())
         names = {}
         for name, short in first_words.items():
-            # Two synsets may begin with one word, such as a crane that is a bird and one that lifts.
+            # Two synsets may begin with one word,
+            # such as a crane that is a bird and one that lifts.
             names[name] = short if counts[short] == 1 else words[name]
         return file.name, names
     return "", {}
@@ -139,17 +154,21 @@ def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str
 def require_beside(place: Path, table: Path | None = None) -> Path:
     """Return the path of a list of classes; UsageError if it is a link out of its folder.
 
-    It could lead to any text file of this machine, and reports show its lines. It may lead to where the table beside it
-    leads: a cache of downloads has both as links to one folder.
+    It could lead to any text file of this machine, and reports show its lines. It may lead to
+    where the table beside it leads: a cache of downloads has both as links to one folder.
     """
     folders = [place.parent.resolve(), *([table.resolve().parent] if table else [])]
     if place.is_symlink() and place.resolve().parent not in folders:
-        raise UsageError(f"--data: '{place}' is a link out of its folder", "put a copy of the file there")
+        raise UsageError(
+            f"--data: '{place}' is a link out of its folder", "put a copy of the file there"
+        )
     return place
 
 
 def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
-    """Return the name and the classes of the first list of classes beside a table; nothing if there is none."""
+    """Return the name and the classes of the first list of classes beside a table;
+    nothing if there is none.
+    """
     for name in CLASS_LISTS:
         file = table.with_name(name)
         if file != table and file.is_file():
@@ -162,7 +181,9 @@ def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
 
 
 def _without_numbers_behind(names: Sequence[str]) -> Sequence[str]:
-    """Return names without the numbers behind them if these count the lines from 0: ``/a/airfield 0``."""
+    """Return names without the numbers behind them if these count the lines from 0:
+    ``/a/airfield 0``.
+    """
     plain_names = []
     for place, name in enumerate(names):
         words = name.rsplit(maxsplit=1)
@@ -173,9 +194,11 @@ def _without_numbers_behind(names: Sequence[str]) -> Sequence[str]:
 
 
 def first_number(numbers: Collection[int], names: int) -> int | None:
-    """Return the number of the first of so many classes, 0 or 1; None if a number is beyond the last one.
+    """Return the number of the first of so many classes, 0 or 1;
+    None if a number is beyond the last one.
 
-    It is 1 if the number of classes is used as a number, and 0 is not: counted from 0, it would have no name.
+    It is 1 if the number of classes is used as a number, and 0 is not:
+    counted from 0, it would have no name.
     """
     if not names or not numbers:
         return None

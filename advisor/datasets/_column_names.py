@@ -1,14 +1,17 @@
-"""Names that people give to the columns of a table: of the image, and of its class, in several languages."""
+"""Names that people give to the columns of a table:
+of the image, and of its class, in several languages.
+"""
 
 from __future__ import annotations
 
 _IMAGES = """
-path file filename file_name filepath file_path image image_path image_name img img_path img_name imgpath imagename
-fname image_id imageid id_code image_index image_file image_filename img_file id
+path file filename file_name filepath file_path image image_path image_name img img_path img_name
+imgpath imagename fname image_id imageid id_code image_index image_file image_filename img_file id
 """
 _LABELS = """
-label_name class_name classname category_name label_text label class category labelname labels class_label choice
-cls classid class_id label_id category_id diagnosis dx breed species finding_labels target
+label_name class_name classname category_name label_text label class category labelname labels
+class_label choice cls classid class_id label_id category_id diagnosis dx breed species
+finding_labels target
 """
 IMAGES = tuple(_IMAGES.split())
 LABELS = tuple(_LABELS.split())

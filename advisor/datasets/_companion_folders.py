@@ -1,4 +1,6 @@
-"""Tell which folders hold images that belong to other images, such as masks: none of them is a class."""
+"""Tell which folders hold images that belong to other images, such as masks:
+none of them is a class.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,22 @@ Names = tuple[str, ...]
 """An image below a folder: the names of the folders that it is in, then its own."""
 
 _COMPANIONS = """
-annotation annotations annot annots label labels trimap trimaps mask masks segmentation segmentations segmentationclass
-segmentationobject groundtruth gt depth heatmap heatmaps saliency
+annotation annotations annot annots label labels trimap trimaps mask masks segmentation
+segmentations segmentationclass segmentationobject groundtruth gt depth heatmap heatmaps saliency
 """
 COMPANION_WORDS = frozenset(_COMPANIONS.split())
 """Words for folders with images that say something of other images, such as masks."""
 
-LEAST_REPEATED = 0.9  # From this share of images on that have the names of others, their folder belongs to these others
+# From this share of images on that have the names of others, their folder belongs to these others.
+LEAST_REPEATED = 0.9
 
 
 def companion_folders(images: Sequence[Names]) -> set[Names]:
-    """Return the folders whose images belong to other images, such as masks: none of them is a class.
+    """Return the folders whose images belong to other images, such as masks:
+    none of them is a class.
 
-    Such a folder is named so, and is beside one with a neutral name (``images``), or has the names of images elsewhere.
+    Such a folder is named so, and is beside one with a neutral name (``images``),
+    or has the names of images elsewhere.
     """
     siblings: dict[Names, set[str]] = {}
     for names in images:
@@ -35,7 +40,8 @@ def companion_folders(images: Sequence[Names]) -> set[Names]:
         others = inner - named
         if not named or not others:
             continue
-        # Beside classes, `masks` could be a class itself, unless its images are named as those of the others.
+        # Beside classes, `masks` could be a class itself,
+        # unless its images are named as those of the others.
         beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
         for name in named:
             folder = (*place, name)
@@ -52,7 +58,9 @@ def is_companion_name(name: str) -> bool:
 
 
 def _repeats_names(folder: Names, images: Sequence[Names]) -> bool:
-    """Return whether nearly all images of a folder have the name of another image, in a folder of the same name."""
+    """Return whether nearly all images of a folder have the name of another image,
+    in a folder of the same name.
+    """
     inside: list[Names] = []
     elsewhere: set[Names] = set()
     for names in images:

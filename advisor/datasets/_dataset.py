@@ -16,8 +16,10 @@ Name = TypeVar("Name", bound=Hashable)
 SPARED = 1.25
 LEAST = 20
 RUN = 10
-"""A set is read whole unless it has this many times the images that are asked for. Files of a class in each part of the
-user's own split that are drawn at least; and files in a row that are drawn together, at most."""
+"""A set is read whole unless it has this many times the images that are asked for. Files of a
+class in each part of the user's own split that are drawn at least; and files in a row that are
+drawn together, at most.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,13 @@ class LabelledImage:
     path: Path  # its file
     label: int  # index of its class
     sha256: str  # hash of the file's bytes
-    part: str = ""  # its part in the user's own split (``train``, ``validation``, ``holdout``), or empty
-    # a group that the user named, such as one subject or one film; groups are never split. Empty for none.
+    # Its part in the user's own split (``train``, ``validation``, ``holdout``), or empty.
+    part: str = ""
+    # a group that the user named, such as one subject or one film; groups are never split.
+    # Empty for none.
     group: str = ""
-    stamp: tuple[int, int] = (0, 0)  # size in bytes and time of change in ns when the file was read
+    # Size in bytes and time of change in ns when the file was read.
+    stamp: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ class Listing:
     entries: Sequence[Entry]  # the files
     classes: Sequence[str] = ()  # class names that exist even without a file
     rejected: Sequence[Rejected] = ()  # entries without an image or a label
-    notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the reading
+    # A sentence about each thing that a reader may not expect of the reading.
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,10 +74,13 @@ class Dataset:
 
     root: Path  # the folder that was read, or the folder of the manifest
     classes: tuple[str, ...]  # class names, sorted; a label is an index into them
-    images: tuple[LabelledImage, ...]  # the readable images, in the order in which they were listed
+    # The readable images, in the order in which they were listed.
+    images: tuple[LabelledImage, ...]
     rejected: tuple[Rejected, ...]  # the files left out with their reasons
-    fingerprint: str  # SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location
-    spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
+    # SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location.
+    fingerprint: str
+    # Of each class that is written in several ways (case, blanks).
+    spellings: tuple[tuple[str, ...], ...] = ()
     listed: int = 0  # files in the listing, of which some were drawn
     most: int = 0  # most files that were drawn, 0 for all
     notes: tuple[str, ...] = ()  # sentences of the listing
@@ -89,7 +98,9 @@ class Dataset:
 
     @property
     def own_parts(self) -> tuple[str | None, ...]:
-        """The part of each image in the user's own split, or None; empty if there is no such split."""
+        """The part of each image in the user's own split, or None;
+        empty if there is no such split.
+        """
         parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 
@@ -99,10 +110,12 @@ class Dataset:
 
 
 def draw_files(listing: Listing, most: int) -> Listing:
-    """Return about ``most`` files of a listing with more, in proportion to the classes in each part of its own split.
+    """Return about ``most`` files of a listing with more,
+    in proportion to the classes in each part of its own split.
 
-    Files are drawn in short rows, so that pictures of a burst or film, which follow each other in a listing, still show
-    that they belong together; one by one where the user named their group. Equal names are drawn alike anywhere.
+    Files are drawn in short rows, so that pictures of a burst or film, which follow each other in
+    a listing, still show that they belong together; one by one where the user named their group.
+    Equal names are drawn alike anywhere.
     """
     # A few more cost less than what is lost by leaving them out.
     if len(listing.entries) <= SPARED * most:
@@ -131,7 +144,8 @@ def draw_files(listing: Listing, most: int) -> Listing:
 
 
 def _rank(entry: Entry) -> bytes:
-    # The folder and the file, and not the whole path: a copy of the set elsewhere gives the same files.
+    # The folder and the file, and not the whole path:
+    # a copy of the set elsewhere gives the same files.
     name = "/".join((entry.label, *entry.path.parts[-2:]))
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
 
@@ -152,7 +166,9 @@ def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
 
 
 def without_blanks(listing: Listing) -> Listing:
-    """Return a listing with labels without blanks around them, but where a class has several spellings."""
+    """Return a listing with labels without blanks around them,
+    but where a class has several spellings.
+    """
     labels = {entry.label for entry in listing.entries}.union(listing.classes)
     names = {}
     for label in labels:
@@ -162,19 +178,25 @@ def without_blanks(listing: Listing) -> Listing:
     # Two spellings of one class are the user's to merge; a check names them.
     if not names or len(set(map(plain, labels))) < len(labels):
         return listing
-    entries = [replace(entry, label=names.get(entry.label, entry.label)) for entry in listing.entries]
-    return replace(listing, entries=entries, classes=[names.get(name, name) for name in listing.classes])
+    entries = [
+        replace(entry, label=names.get(entry.label, entry.label)) for entry in listing.entries
+    ]
+    return replace(
+        listing, entries=entries, classes=[names.get(name, name) for name in listing.classes]
+    )
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return the index of the model's output for each class of the images: by name, or without labels, in order.
+    """Return the index of the model's output for each class of the images:
+    by name, or without labels, in order.
 
     Raises UsageError if the folders and the outputs are not the same classes.
     """
     if not names:
         if len(folders) != classes:
             raise UsageError(
-                f"--data: {len(folders)} class folders, and the model has {classes} classes (and no labels)",
+                f"--data: {len(folders)} class folders, and the model has {classes} classes (and"
+                " no labels)",
                 "give one folder a class, sorted in the order of the model's outputs",
             )
         return tuple(range(classes))

@@ -1,4 +1,6 @@
-"""Pictures of six kinds of fruit, drawn for a demonstration: they need no download, and are free of others' rights."""
+"""Pictures of six kinds of fruit, drawn for a demonstration:
+they need no download, and are free of others' rights.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from advisor.core import UsageError
 
-DEMO_NOTE = "This is a demonstration: its images are drawn, so no figure says anything about photographs."
+DEMO_NOTE = (
+    "This is a demonstration: its images are drawn, so no figure says anything about photographs."
+)
 """Note of a set of images that was drawn here; reports look for it."""
 
 ABOUT = "ABOUT.txt"
@@ -27,8 +31,8 @@ VERSION = 1
 
 TEXT = f"""advisor, demonstration images, version {VERSION}
 
-The images are drawn by a program (advisor/datasets/_demo.py of ondevice-advisor), and show no real thing. Each folder
-is a class: your own images can lie in the same way.
+The images are drawn by a program (advisor/datasets/_demo.py of ondevice-advisor), and show no
+real thing. Each folder is a class: your own images can lie in the same way.
 
 Licence: CC0-1.0, https://creativecommons.org/publicdomain/zero/1.0/. Do with them what you like.
 """
@@ -58,7 +62,8 @@ class Fruit:
     """The looks of a kind of fruit.
 
     Attributes:
-        outline: the radius by the angle in radians, 1 being the size of the fruit; 0 points to the right, pi / 2 down.
+        outline: the radius by the angle in radians, 1 being the size of the fruit; 0 points to the
+            right, pi / 2 down.
         colours: colours that it can have; each image has a mix of two.
         stretch: width and height.
         bend: how far its middle is pushed down, in sizes.
@@ -102,32 +107,50 @@ def list_fruits() -> Mapping[str, Fruit]:
     Some share colours and outlines, so that a network errs now and then.
     """
     return {
-        "apple": Fruit(_outline_apple, ((186, 32, 38), (160, 178, 62), (212, 164, 70)), (1.0, 0.93), top="leaf"),
-        "banana": Fruit(_round, ((232, 200, 60), (190, 190, 70), (214, 170, 48)), (1.15, 0.3), bend=0.55),
+        "apple": Fruit(
+            _outline_apple,
+            ((186, 32, 38), (160, 178, 62), (212, 164, 70)),
+            (1.0, 0.93),
+            top="leaf",
+        ),
+        "banana": Fruit(
+            _round, ((232, 200, 60), (190, 190, 70), (214, 170, 48)), (1.15, 0.3), bend=0.55
+        ),
         "lemon": Fruit(_outline_lemon, ((236, 214, 62), (206, 206, 74)), (1.05, 0.75)),
         "orange": Fruit(_round, ((232, 134, 30), (226, 106, 34), (224, 164, 58)), (0.95, 0.93)),
-        "pear": Fruit(_narrow_above, ((176, 186, 74), (206, 180, 84), (164, 128, 66)), (0.85, 1.0), top="leaf"),
-        "tomato": Fruit(_round, ((200, 40, 34), (216, 82, 40), (196, 150, 60)), (1.0, 0.85), top="star"),
+        "pear": Fruit(
+            _narrow_above,
+            ((176, 186, 74), (206, 180, 84), (164, 128, 66)),
+            (0.85, 1.0),
+            top="leaf",
+        ),
+        "tomato": Fruit(
+            _round, ((200, 40, 34), (216, 82, 40), (196, 150, 60)), (1.0, 0.85), top="star"
+        ),
     }
 
 
 def draw_demo(folder: Path) -> Path:
-    """Draw the images into a folder that does not exist yet, one sub-folder for each class, and return it.
+    """Draw the images into a folder that does not exist yet, one sub-folder for each class,
+    and return it.
 
-    The same images come out each time. A folder that has them already is left as it is. Raises UsageError: the folder
-    exists and is another one.
+    The same images come out each time. A folder that has them already is left as it is. Raises
+    UsageError: the folder exists and is another one.
     """
     about = folder / ABOUT
     if about.is_file() and about.read_text(encoding="utf-8", errors="replace") == TEXT:
         return folder
     if folder.exists() and not about.is_file():
-        raise UsageError(f"'{folder}' exists and has no demonstration images", "name another folder with --out")
+        raise UsageError(
+            f"'{folder}' exists and has no demonstration images", "name another folder with --out"
+        )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".demo-") as temporary:
             images = Path(temporary) / "images"
             _write_images(images)
-            # A folder that is complete takes the name at once: a search that is interrupted leaves no half of it.
+            # A folder that is complete takes the name at once:
+            # a search that is interrupted leaves no half of it.
             shutil.rmtree(folder, ignore_errors=True)
             images.rename(folder)
     except OSError as error:
@@ -140,20 +163,28 @@ def _write_images(folder: Path) -> None:
     for label in list_fruits():
         (folder / label).mkdir(parents=True)
         for number in range(IMAGES):
-            draw_fruit(label, number).save(folder / label / f"{label}-{number:02}.jpg", quality=QUALITY)
+            draw_fruit(label, number).save(
+                folder / label / f"{label}-{number:02}.jpg", quality=QUALITY
+            )
     (folder / ABOUT).write_text(TEXT, encoding="utf-8")
 
 
 def is_demo(folder: Path) -> bool:
     """Return whether a folder has drawn images of this module."""
     try:
-        return (folder / ABOUT).read_text(encoding="utf-8").startswith(TEXT.split(",")[0] + ", demonstration images")
+        return (
+            (folder / ABOUT)
+            .read_text(encoding="utf-8")
+            .startswith(TEXT.split(",")[0] + ", demonstration images")
+        )
     except (OSError, UnicodeDecodeError):
         return False
 
 
 def draw_fruit(label: str, number: int) -> Image.Image:
-    """Return an image of a fruit on a table, by its class and a number that chooses everything else."""
+    """Return an image of a fruit on a table,
+    by its class and a number that chooses everything else.
+    """
     rng = np.random.default_rng([VERSION, list(list_fruits()).index(label), number])
     scene = _table(rng)
     for _ in range(int(rng.integers(0, 3))):
@@ -221,12 +252,15 @@ def _edge(fruit: Fruit, rng: np.random.Generator) -> np.ndarray:
     width, height = np.array(fruit.stretch) * rng.uniform(0.9, 1.1, 2)
     x = width * radius * np.cos(angle)
     y = height * radius * np.sin(angle)
-    # The middle is pushed down, and the whole up by half of that, so that the fruit stays where it is.
+    # The middle is pushed down, and the whole up by half of that,
+    # so that the fruit stays where it is.
     bent = y + fruit.bend * (1 - (x / width) ** 2) - fruit.bend / 2
     return np.stack([x, bent], axis=1)
 
 
-def _place_outline(points: np.ndarray, size: float, centre: np.ndarray, turn: float) -> list[tuple[float, float]]:
+def _place_outline(
+    points: np.ndarray, size: float, centre: np.ndarray, turn: float
+) -> list[tuple[float, float]]:
     cosine = math.cos(turn)
     sine = math.sin(turn)
     turned = points @ np.array([[cosine, sine], [-sine, cosine]])
@@ -242,8 +276,12 @@ def _put_shadow(scene: Image.Image, mask: Image.Image, rng: np.random.Generator)
 
 
 def _skin(fruit: Fruit, size: float, centre: np.ndarray, rng: np.random.Generator) -> Image.Image:
-    """Return the colour of a fruit everywhere in the image: a mix of two colours, darker away from the light."""
-    first, second = (np.array(fruit.colours[index], float) for index in rng.integers(0, len(fruit.colours), 2))
+    """Return the colour of a fruit everywhere in the image:
+    a mix of two colours, darker away from the light.
+    """
+    first, second = (
+        np.array(fruit.colours[index], float) for index in rng.integers(0, len(fruit.colours), 2)
+    )
     y, x = np.mgrid[0:SIDE, 0:SIDE] * SCALE / size
     across = x - centre[0] / size
     down = y - centre[1] / size
@@ -260,7 +298,12 @@ def _skin(fruit: Fruit, size: float, centre: np.ndarray, rng: np.random.Generato
 
 
 def _put_top(
-    scene: Image.Image, fruit: Fruit, size: float, centre: np.ndarray, turn: float, rng: np.random.Generator
+    scene: Image.Image,
+    fruit: Fruit,
+    size: float,
+    centre: np.ndarray,
+    turn: float,
+    rng: np.random.Generator,
 ) -> None:
     """Draw a stem with a leaf, or the green star of a tomato."""
     draw = ImageDraw.Draw(scene)
@@ -281,7 +324,9 @@ def _put_top(
 
 
 def _photograph_scene(scene: Image.Image, rng: np.random.Generator) -> Image.Image:
-    """Return a scene as a phone takes it: smaller, with blur, a colour cast, more or less light, and noise."""
+    """Return a scene as a phone takes it:
+    smaller, with blur, a colour cast, more or less light, and noise.
+    """
     small = scene.resize((SIDE, SIDE), Image.Resampling.BOX)
     small = small.filter(ImageFilter.GaussianBlur(float(rng.uniform(0, 1.6))))
     light = rng.uniform(0.45, 1.25) * rng.uniform(0.88, 1.12, 3)

@@ -12,7 +12,12 @@ import numpy as np
 from advisor.core import UsageError, listed, plain
 from advisor.datasets._boxes.reading import BoxSurvey
 from advisor.datasets._checks import copies_of_learnt, find_copies, find_leaks, list_linked_groups
-from advisor.datasets._checks.boxes import Counts, boxes_in_parts, name_lacking_classes, require_usable_boxes
+from advisor.datasets._checks.boxes import (
+    Counts,
+    boxes_in_parts,
+    name_lacking_classes,
+    require_usable_boxes,
+)
 from advisor.datasets._checks.findings import phrase_count
 from advisor.datasets._dataset import Dataset
 from advisor.datasets._demo import DEMO_NOTE, is_demo
@@ -40,10 +45,13 @@ OTHERS = "others"
 _CROWD = ("few boxes", "some boxes", "many boxes")
 
 Stratum = tuple[str, ...]
-Stratify = Callable[[Sequence[int]], Dataset]  # From the group of each image to the images with strata as classes
+# From the group of each image to the images with strata as classes.
+Stratify = Callable[[Sequence[int]], Dataset]
 
 MOST_HELD = 10_000
-"""Images that are drawn for the hold-out, at most: they tell an accuracy of 90 % to 0.6 points with 95 %."""
+"""Images that are drawn for the hold-out, at most:
+they tell an accuracy of 90 % to 0.6 points with 95 %.
+"""
 
 MOST_COMPARED = 5_000
 """Images that are drawn for validation, at most.
@@ -55,9 +63,11 @@ NAMED = 5  # Classes named in a sentence, at most
 
 
 def make_stratifier(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
-    """Return a function that takes the group of each image, and returns the images with their strata as classes.
+    """Return a function that takes the group of each image,
+    and returns the images with their strata as classes.
 
-    So each part of a split gets its share of classes and crowded images. ``contents`` are the classes in each image.
+    So each part of a split gets its share of classes and crowded images.
+    ``contents`` are the classes in each image.
     """
 
     def with_strata(groups: Sequence[int]) -> Dataset:
@@ -73,14 +83,18 @@ def make_stratifier(dataset: Dataset, contents: Sequence[Counter[str]]) -> Strat
     return with_strata
 
 
-def list_strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: Sequence[str]) -> tuple[str, ...]:
-    """Return the stratum of each image: the rarest class in it, and whether it has few, some or many boxes.
+def list_strata(
+    contents: Sequence[Counter[str]], groups: Sequence[int], parts: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the stratum of each image:
+    the rarest class in it, and whether it has few, some or many boxes.
 
-    A stratum stays if it has :data:`LEAST` groups, which are never divided, and an image in each part of the user's
-    own split. Others are joined.
+    A stratum stays if it has :data:`LEAST` groups, which are never divided, and an image in each
+    part of the user's own split. Others are joined.
     """
     fine = _list_fine_strata(contents)
-    # Too small with the number of boxes: then the class alone decides, and at last all rare classes together.
+    # Too small with the number of boxes:
+    # then the class alone decides, and at last all rare classes together.
     small_classes = {stratum[0] for stratum in _find_small(fine, groups, parts)}
     coarse = [stratum[:1] if stratum[0] in small_classes else stratum for stratum in fine]
     small = _find_small(coarse, groups, parts)
@@ -104,7 +118,8 @@ def _list_fine_strata(contents: Sequence[Counter[str]]) -> list[Stratum]:
     def choose_stratum(content: Counter[str]) -> Stratum:
         if not content:
             return (NO_BOX,)
-        # A common class gets its share of each part however the images are drawn, a rare one does not.
+        # A common class gets its share of each part however the images are drawn,
+        # a rare one does not.
         rarest = min(content, key=lambda label: (images[label], label))
         crowd = int(np.searchsorted(limits, content.total()))
         return rarest, _CROWD[crowd]
@@ -112,7 +127,9 @@ def _list_fine_strata(contents: Sequence[Counter[str]]) -> list[Stratum]:
     return list(map(choose_stratum, contents))
 
 
-def _find_small(image_strata: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]) -> set[Stratum]:
+def _find_small(
+    image_strata: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]
+) -> set[Stratum]:
     """Return the strata with too few groups, or without an image in a part of the user's split."""
     groups_of = defaultdict(set)
     parts_of = defaultdict(set)
@@ -134,12 +151,18 @@ class Division:
 
     split: Split  # the parts
     grouping: Grouping  # the groups that are kept whole
-    groups: tuple[int, ...]  # number of the group of each image: copies, near duplicates and ``grouping`` together
-    together: tuple[tuple[int, ...], ...]  # indices never separated: copies, near duplicates, groups of the manifest
-    leaks: tuple[tuple[int, ...], ...]  # groups of the manifest that the user's own split puts into several parts
-    rejoined: tuple[str, ...] = ()  # classes that the user's validation part lacks: it was joined to the training part
+    # Number of the group of each image: copies, near duplicates and ``grouping`` together.
+    groups: tuple[int, ...]
+    # Indices never separated: copies, near duplicates, groups of the manifest.
+    together: tuple[tuple[int, ...], ...]
+    # Groups of the manifest that the user's own split puts into several parts.
+    leaks: tuple[tuple[int, ...], ...]
+    # Classes that the user's validation part lacks: it was joined to the training part.
+    rejoined: tuple[str, ...] = ()
     copies: Mapping[str, int] = field(default_factory=dict)
-    """Images of each part of the user's own split that copy images which are learnt from: they are in no part."""
+    """Images of each part of the user's own split that copy images which are learnt from:
+    they are in no part.
+    """
     alike: int = 0  # images of which the set has near copies
 
     def list_notes(self, dataset: Dataset) -> tuple[str, ...]:
@@ -152,13 +175,15 @@ class Division:
         read = len(dataset.images) + len(dataset.rejected)
         if read < dataset.listed:
             notes.append(
-                f"{read:,} of {dataset.listed:,} images are read, in proportion to the classes: as many as the time "
-                "limit leaves time for. A longer one reads more."
+                f"{read:,} of {dataset.listed:,} images are read, in proportion to the classes: as"
+                " many as the time limit leaves time for. A longer one reads more."
             )
         if dataset.rejected:
             first = dataset.rejected[0]
             which = phrase_count(len(dataset.rejected), "listed image is", "listed images are")
-            notes.append(f"{which} not used; the first: '{plain(first.path.name)}': {first.reason}.")
+            notes.append(
+                f"{which} not used; the first: '{plain(first.path.name)}': {first.reason}."
+            )
         sizes = {part: len(getattr(self.split, part)) for part in PARTS}
         copied = copies_sentence(self.copies, sizes)
         if copied:
@@ -168,8 +193,9 @@ class Division:
             notes.append(f"{which} near copies in the set: copies stay in one part of the split.")
         if self.rejoined:
             notes.append(
-                f"The validation part of your split lacks {len(self.rejoined)} of {len(dataset.classes)} classes "
-                f"({_join_names(self.rejoined)}): it was joined to the training part, and another one was drawn."
+                f"The validation part of your split lacks {len(self.rejoined)} of"
+                f" {len(dataset.classes)} classes ({_join_names(self.rejoined)}): it was joined to"
+                " the training part, and another one was drawn."
             )
         counts = _count_classes(self.split, dataset)[VALIDATION]
         missing = []
@@ -178,7 +204,9 @@ class Division:
                 missing.append(name)
         if missing:
             which = phrase_count(len(missing), "class has", "classes have")
-            notes.append(f"{which} no image for validation, and no recall there ({_join_names(missing)}).")
+            notes.append(
+                f"{which} no image for validation, and no recall there ({_join_names(missing)})."
+            )
         return tuple(notes)
 
     def make_overview(self, dataset: Dataset) -> Overview:
@@ -205,7 +233,9 @@ class Overview:
     boxes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
-    def of_split(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
+    def of_split(
+        cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]
+    ) -> Overview:
         """Return the overview of a split."""
         by_name = {}
         for part, counts in _count_classes(parts, dataset).items():
@@ -217,11 +247,14 @@ class Overview:
         """The overview as sentences."""
         train, validation, holdout = (f"{sum(self.parts[part].values()):,}" for part in PARTS)
         lines = [
-            f"Split: {train} images for training, {validation} to compare candidates (validation), {holdout} held out."
+            f"Split: {train} images for training, {validation} to compare candidates (validation),"
+            f" {holdout} held out."
         ]
         if self.boxes:
             train, validation, holdout = (f"{sum(self.boxes[part].values()):,}" for part in PARTS)
-            lines.append(f"Boxes: {train} for training, {validation} in validation, {holdout} held out.")
+            lines.append(
+                f"Boxes: {train} for training, {validation} in validation, {holdout} held out."
+            )
         count = self.grouping.count
         if count:
             largest = phrase_count(self.grouping.largest, "image")
@@ -231,7 +264,9 @@ class Overview:
         return (*lines, *self.notes)
 
     def to_json(self) -> dict[str, object]:
-        """Return a JSON object with the groups, the images or boxes of each class in each part, and the sentences."""
+        """Return a JSON object with the groups, the images or boxes of each class in each part,
+        and the sentences.
+        """
         per_class = self.boxes or self.parts
         missing = {}
         for part, counts in per_class.items():
@@ -247,26 +282,34 @@ class Overview:
 
 
 def number_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[int, ...]:
-    """Return the number of the group of each image: similar images, and those of one group of the user's, share one."""
+    """Return the number of the group of each image:
+    similar images, and those of one group of the user's, share one.
+    """
     return group_numbers(dataset, list_linked_groups(dataset, pairs))
 
 
 def divide_survey(
-    read: Survey, seed: int, alike: tuple[Pair, ...] | None = None, stratify: Stratify | None = None
+    read: Survey,
+    seed: int,
+    alike: tuple[Pair, ...] | None = None,
+    stratify: Stratify | None = None,
 ) -> Division:
-    """Return the division of a data set; the user's own split is kept, and equal seeds and bytes give equal splits.
+    """Return the division of a data set;
+    the user's own split is kept, and equal seeds and bytes give equal splits.
 
-    Of a large set, fewer images are held out and compared, and more are learnt from: see :data:`MOST_HELD`.
-    If the user's own validation part lacks a class, it is joined to the training part, and another one is drawn.
-    ``stratify`` takes the number of the group of each image, and returns the images with the classes of which each part
-    gets its share; None for their own classes. Raises UsageError as :func:`.split.draw_split` and :func:`find_groups`.
+    Of a large set, fewer images are held out and compared, and more are learnt from: see
+    :data:`MOST_HELD`. If the user's own validation part lacks a class, it is joined to the
+    training part, and another one is drawn. ``stratify`` takes the number of the group of each
+    image, and returns the images with the classes of which each part gets its share; None for
+    their own classes. Raises UsageError as :func:`.split.draw_split` and :func:`find_groups`.
     """
     dataset = read.dataset
     pairs = near_duplicates(read.thumbnails) if alike is None else alike
     together = list_linked_groups(dataset, pairs)
     grouping = find_groups(read)
     groups = group_numbers(dataset, [*together, *grouping.members])
-    # Images with boxes have no class of their own: their stratum stands for it while parts are drawn.
+    # Images with boxes have no class of their own:
+    # their stratum stands for it while parts are drawn.
     shared = stratify(groups) if stratify else dataset
     same = find_copies(dataset, pairs)
     given, rejoined = _complete(shared, same)
@@ -290,11 +333,14 @@ def divide_survey(
     )
 
 
-def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int]]) -> tuple[Split, Mapping[str, int]]:
-    """Return the user's own split without the images that would judge what has learnt from copies of them.
+def _without_copies(
+    dataset: Dataset, parts: Split, alike: Sequence[Sequence[int]]
+) -> tuple[Split, Mapping[str, int]]:
+    """Return the user's own split without the images
+    that would judge what has learnt from copies of them.
 
-    Of a split that was drawn, all copies are in one part. The second value is their number in each part. Raises
-    UsageError if a class, or validation, has no other image.
+    Of a split that was drawn, all copies are in one part. The second value is their number in each
+    part. Raises UsageError if a class, or validation, has no other image.
     """
     # In a split that was drawn, copies are in one part already.
     if not parts.given:
@@ -316,7 +362,8 @@ def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int
         where = "hold-out" if missing else VALIDATION
         what = f" of {listed(missing, NAMED)}" if missing else ""
         raise UsageError(
-            f"--data: all images{what} in the {where} of your split are copies of images that are learnt from",
+            f"--data: all images{what} in the {where} of your split are copies of images that are"
+            " learnt from",
             "put other images there, or remove the split: one is drawn then",
         )
     judged = replace(parts, validation=validation, holdout=holdout)
@@ -328,18 +375,33 @@ def divide_boxes(
 ) -> tuple[Division, Counts, tuple[str, ...]]:
     """Check and divide a set; return its division, the boxes in each part, and notes for a reader.
 
-    Raises UsageError if the set cannot be used or divided, a part has no box, or the training part lacks a class.
+    Raises UsageError if the set cannot be used or divided, a part has no box,
+    or the training part lacks a class.
     """
     require_usable_boxes(read)
-    division = divide_survey(read.images, seed, alike, make_stratifier(read.images.dataset, read.contents))
+    division = divide_survey(
+        read.images, seed, alike, make_stratifier(read.images.dataset, read.contents)
+    )
     boxes = boxes_in_parts(read, division.split)
     photos = phrase_count(read.turned, "photo is", "photos are")
-    turned = [f"{photos} stored rotated, and so were the boxes: they were turned."] if read.turned else []
-    return division, boxes, (*division.list_notes(read.images.dataset), *name_lacking_classes(boxes), *turned)
+    turned = (
+        [f"{photos} stored rotated, and so were the boxes: they were turned."]
+        if read.turned
+        else []
+    )
+    return (
+        division,
+        boxes,
+        (*division.list_notes(read.images.dataset), *name_lacking_classes(boxes), *turned),
+    )
 
 
-def _complete(dataset: Dataset, alike: Sequence[Sequence[int]]) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
-    """Return the user's own parts, and the classes that their validation part lacks; copies of others do not count."""
+def _complete(
+    dataset: Dataset, alike: Sequence[Sequence[int]]
+) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
+    """Return the user's own parts, and the classes that their validation part lacks;
+    copies of others do not count.
+    """
     given = dataset.own_parts
     if HOLDOUT not in given or VALIDATION not in given:  # of two parts, the second is the hold-out
         return given, ()
@@ -374,7 +436,9 @@ def _on_groups(division: Division, dataset: Dataset) -> str:
         if VALIDATION in given:
             return f"{come}: your own split is kept."
         return f"{come}: validation has whole groups."
-    part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(division.split.holdout, HOLDOUT)
+    part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(
+        division.split.holdout, HOLDOUT
+    )
     # A group with images of several classes may be divided for one of them alone.
     parts_of: dict[tuple[int, int], set[str]] = defaultdict(set)
     for index, number in enumerate(grouping.of):
@@ -385,7 +449,10 @@ def _on_groups(division: Division, dataset: Dataset) -> str:
     if not divided:
         return f"{come}: whole groups are held out."
     which = phrase_count(divided, "class", "classes")
-    return f"{come}: whole groups are held out. In {which} with too few groups, one is divided between two parts."
+    return (
+        f"{come}: whole groups are held out. In {which} with too few groups, one is divided"
+        " between two parts."
+    )
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -1,4 +1,6 @@
-"""Find near duplicates among images, by a perceptual hash, and crops, by the features of a network."""
+"""Find near duplicates among images, by a perceptual hash, and crops,
+by the features of a network.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +19,24 @@ from advisor.datasets._images import load
 
 THUMBNAIL = 32
 BITS = 64
-MAX_DISTANCE = 14  # Largest number of differing bits, of 64; unrelated images differ in 32 on average
+# Largest number of differing bits, of 64; unrelated images differ in 32 on average.
+MAX_DISTANCE = 14
 MIN_CORRELATION = 0.97  # Least correlation of the grey thumbnails of near duplicates
-MIN_CROPPED = 0.98  # The same where one is cropped, mirrored or turned: these are more ways to be alike by chance
+# The same where one is cropped, mirrored or turned: these are more ways to be alike by chance.
+MIN_CROPPED = 0.98
 CROPPED_FROM = 0.8  # Correlation from which on crops are tried
 CROPS = (31, 30)  # Sides of the crops in pixels of a thumbnail: 3 and 6 % less
 PLACES = 5  # Places of a crop from the left, and from the top, evenly between the edges
-SYMMETRIES = ((0, False), (1, False), (2, False), (3, False), (0, True), (1, True), (2, True), (3, True))
+SYMMETRIES = (
+    (0, False),
+    (1, False),
+    (2, False),
+    (3, False),
+    (0, True),
+    (1, True),
+    (2, True),
+    (3, True),
+)
 """Quarter turns, and whether the image is mirrored first; the first one leaves it as it is."""
 
 _LOW = 9  # Lowest frequencies in each direction; the hash takes 64 of them
@@ -41,13 +54,15 @@ _CHANGES = (0, *_BITS, *(first ^ second for first, second in combinations(_BITS,
 # Of crops, which are found by features and confirmed on the pixels:
 SIDE = 48  # Side in pixels of the grey images that are matched
 SMALLEST = 0.8  # Least share of a side that a crop keeps
-MIN_COSINE = 0.7  # Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0
+# Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0.
+MIN_COSINE = 0.7
 MIN_MATCH = 0.98  # Least correlation of a crop with a part of the other image
 NEIGHBOURS = 2  # Candidates for each image
 LARGE = 20_000
 COMPACT = 256
-"""Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
-within 0.1."""
+"""Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions:
+a fifth of the time, cosines within 0.1.
+"""
 
 _FIXED = 2.0**-22  # Pillow's smallest weight of a pixel
 
@@ -63,11 +78,14 @@ class Pair:
     first: int
     second: int
     similarity: float
-    turned: bool = False  # one is mirrored or turned, so that it may be of another class: an arrow to the left
+    # One is mirrored or turned, so that it may be of another class: an arrow to the left.
+    turned: bool = False
 
 
 def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return the 64-bit hash of each grey thumbnail: uint8 (N, THUMBNAIL, THUMBNAIL) to uint64 (N,)."""
+    """Return the 64-bit hash of each grey thumbnail:
+    uint8 (N, THUMBNAIL, THUMBNAIL) to uint64 (N,).
+    """
     from scipy.fft import dctn
 
     frequencies = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")
@@ -80,13 +98,15 @@ def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
-    """Return every pair of similar images, equal ones included, sorted by index, from grey thumbnails.
+    """Return every pair of similar images, equal ones included, sorted by index,
+    from grey thumbnails.
 
-    A perceptual hash compares the low frequencies of a small grey version with their median (pHash; Zauner,
-    "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010). Resizing, recompression, crops of a few
-    percent and mild changes of brightness keep it. Each image is compared with the eight symmetries of the others. A
-    match is confirmed on the small grey versions. Of equal images, the first one stands for all: each other one is
-    paired with it, and with the first of those that are similar.
+    A perceptual hash compares the low frequencies of a small grey version with their median
+    (pHash; Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010).
+    Resizing, recompression, crops of a few percent and mild changes of brightness keep it. Each
+    image is compared with the eight symmetries of the others. A match is confirmed on the small
+    grey versions. Of equal images, the first one stands for all: each other one is paired with it,
+    and with the first of those that are similar.
     """
     digests = (sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails)
     groups_of_copies = list(members_of(digests).values())
@@ -117,7 +137,9 @@ def _ends(pair: Pair) -> tuple[int, int]:
 
 
 def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
-    """Return every pair of similar images, sorted; of a pair that is alike in several ways, the best."""
+    """Return every pair of similar images, sorted;
+    of a pair that is alike in several ways, the best.
+    """
     hashes = _hashes(thumbnails)
     best: dict[tuple[int, int], Pair] = {}
     for symmetry in SYMMETRIES:
@@ -140,8 +162,12 @@ def _hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     return np.concatenate([np.zeros(0, np.uint64), *parts])
 
 
-def transform_thumbnails(thumbnails: NDArray[np.uint8], symmetry: tuple[int, bool]) -> NDArray[np.uint8]:
-    """Return thumbnails, uint8 (N, side, side), mirrored or turned by one of :data:`SYMMETRIES`."""
+def transform_thumbnails(
+    thumbnails: NDArray[np.uint8], symmetry: tuple[int, bool]
+) -> NDArray[np.uint8]:
+    """Return thumbnails, uint8 (N, side, side), mirrored or turned by one of
+    :data:`SYMMETRIES`.
+    """
     turns, mirrored = symmetry
     images = thumbnails
     if mirrored:
@@ -149,8 +175,11 @@ def transform_thumbnails(thumbnails: NDArray[np.uint8], symmetry: tuple[int, boo
     return np.ascontiguousarray(np.rot90(images, turns, axes=(1, 2)))
 
 
-def compute_likeness(first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool = False) -> float:
-    """Return the correlation of two thumbnails of near duplicates, where one may be cropped; 0 for other images.
+def compute_likeness(
+    first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool = False
+) -> float:
+    """Return the correlation of two thumbnails of near duplicates, where one may be cropped;
+    0 for other images.
 
     ``turned``: one was mirrored or turned before.
     """
@@ -163,7 +192,9 @@ def compute_likeness(first: NDArray[np.uint8], second: NDArray[np.uint8], turned
 
 
 def _best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
-    """Return the best correlation of slightly smaller parts of a thumbnail with another one, which is not flat."""
+    """Return the best correlation of slightly smaller parts of a thumbnail with another one,
+    which is not flat.
+    """
     values = other.reshape(-1).astype(np.float32)
     values -= values.mean()
     return float((_crops(whole.tobytes()) @ values).max() / np.linalg.norm(values))
@@ -171,9 +202,11 @@ def _best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
 
 @lru_cache(maxsize=_CROPPED)
 def _crops(content: bytes) -> NDArray[np.float32]:
-    """Return slightly smaller parts of a thumbnail, enlarged to its size, as vectors of mean 0 and length 1, (C, N).
+    """Return slightly smaller parts of a thumbnail, enlarged to its size,
+    as vectors of mean 0 and length 1, (C, N).
 
-    They are enlarged as Pillow does, to the last bit, in a quarter of its time: 50 images at once in place of one.
+    They are enlarged as Pillow does, to the last bit, in a quarter of its time:
+    50 images at once in place of one.
     """
     pixels = np.frombuffer(content, np.uint8).reshape(THUMBNAIL, THUMBNAIL).astype(np.float64)
     crops = []
@@ -189,7 +222,8 @@ def _crops(content: bytes) -> NDArray[np.float32]:
 
 @cache
 def _map_enlarging() -> tuple[NDArray[np.float64], ...]:
-    """Return for each size of crops the weights of the pixels in a line for its enlarged parts, (PLACES, N, N).
+    """Return for each size of crops the weights of the pixels in a line for its enlarged parts,
+    (PLACES, N, N).
 
     They are whole numbers of :data:`_FIXED`: Pillow's bilinear filter counts so (``Resample.c``).
     """
@@ -208,7 +242,9 @@ def _round_pixels(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
-    """Yield the places of close hashes in two arrays of equal length (first < second), by comparing all in blocks."""
+    """Yield the places of close hashes in two arrays of equal length (first < second),
+    by comparing all in blocks.
+    """
     for row in range(0, len(hashes), _BLOCK):
         for column in range(row, len(hashes), _BLOCK):
             differing = hashes[row : row + _BLOCK, None] ^ others[None, column : column + _BLOCK]
@@ -221,9 +257,10 @@ def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterato
 def close_pairs(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> set[tuple[int, int]]:
     """Return the places of close hashes in two arrays (first < second), as :func:`all_close` does.
 
-    Of :data:`PIECES` pieces of two such hashes, one differs in two bits at most: three bits in each would be 15. So a
-    hash is compared with those alone that have nearly the same piece. Source: M. Norouzi, A. Punjani, D. Fleet, "Fast
-    Search in Hamming Space with Multi-Index Hashing", CVPR 2012.
+    Of :data:`PIECES` pieces of two such hashes, one differs in two bits at most: three bits in
+    each would be 15. So a hash is compared with those alone that have nearly the same piece.
+    Source: M. Norouzi, A. Punjani, D. Fleet, "Fast Search in Hamming Space with Multi-Index
+    Hashing", CVPR 2012.
     """
     pairs = set[tuple[int, int]]()
     for number in range(PIECES):
@@ -248,7 +285,10 @@ def _places_of_pieces(hashes: NDArray[np.uint64], number: int) -> dict[int, NDAr
 
 
 def _compare_places(
-    hashes: NDArray[np.uint64], others: NDArray[np.uint64], places: NDArray[np.intp], near: NDArray[np.intp]
+    hashes: NDArray[np.uint64],
+    others: NDArray[np.uint64],
+    places: NDArray[np.intp],
+    near: NDArray[np.intp],
 ) -> set[tuple[int, int]]:
     pairs = set[tuple[int, int]]()
     for start in range(0, len(places), _BLOCK):
@@ -287,11 +327,13 @@ def group_pairs(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...
 
 
 def find_cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
-    """Return the sorted pairs of images in which one is a crop of the other, or nearly equal to it.
+    """Return the sorted pairs of images in which one is a crop of the other,
+    or nearly equal to it.
 
-    Candidates have similar features (N, F), of any classifier's backbone, which change little with a crop. They are
-    opened again, and each is confirmed on the pixels by normalised cross-correlation with every part of the other image
-    that is not much smaller (Lewis, "Fast Normalized Cross-Correlation", 1995).
+    Candidates have similar features (N, F), of any classifier's backbone, which change little with
+    a crop. They are opened again, and each is confirmed on the pixels by normalised
+    cross-correlation with every part of the other image that is not much smaller (Lewis, "Fast
+    Normalized Cross-Correlation", 1995).
     """
     grey = lru_cache(maxsize=_KEPT)(_grey)
     pairs = []
@@ -306,7 +348,9 @@ def find_cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) ->
 
 
 def find_candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Return the sorted pairs (first < second) in which one image is among the nearest of the other, by blocks."""
+    """Return the sorted pairs (first < second) in which one image is among the nearest
+    of the other, by blocks.
+    """
     if len(features) < 2:
         return []
     centred = _compact(features)
@@ -328,7 +372,9 @@ def find_candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
 
 
 def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a copy of the features, or a random projection of a large set (Johnson and Lindenstrauss)."""
+    """Return a copy of the features,
+    or a random projection of a large set (Johnson and Lindenstrauss).
+    """
     if len(features) <= LARGE or features.shape[1] <= COMPACT:
         return features.copy()
     directions = np.random.default_rng(0).standard_normal((features.shape[1], COMPACT), np.float32)
@@ -336,7 +382,9 @@ def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def match_crop(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
-    """Return how well one of two grey images (SIDE, SIDE) matches a part of the other, from 0 to 1."""
+    """Return how well one of two grey images (SIDE, SIDE) matches a part of the other,
+    from 0 to 1.
+    """
     return max(_best_place(first, second), _best_place(second, first))
 
 
@@ -351,12 +399,16 @@ def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
 
 
 def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: int) -> float:
-    template = np.asarray(Image.fromarray(part).resize((side, side), Image.Resampling.BILINEAR), np.float32).ravel()
+    template = np.asarray(
+        Image.fromarray(part).resize((side, side), Image.Resampling.BILINEAR), np.float32
+    ).ravel()
     template = template - template.mean()
     strength = float(np.linalg.norm(template))
     if strength < side:  # a deviation of less than one level: nothing to match
         return 0.0
-    windows = np.lib.stride_tricks.sliding_window_view(whole, (side, side)).reshape(-1, side * side)
+    windows = np.lib.stride_tricks.sliding_window_view(whole, (side, side)).reshape(
+        -1, side * side
+    )
     squares = np.einsum("ij,ij->i", windows, windows)
     # The sum of squares around the mean of each window, without a copy of all windows.
     spread = np.sqrt(squares - windows.sum(axis=1) ** 2 / side**2)

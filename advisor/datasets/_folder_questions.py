@@ -24,7 +24,10 @@ def ask_stray_folder(root: Path, names: Collection[str], reason: str) -> UsageEr
     first = min(names)
     verb = "is" if len(names) == 1 else "are"
     readings = (
-        Reading({"data": str(root / name_without(names))}, f"{quote_names(sorted(names))} {verb} not used"),
+        Reading(
+            {"data": str(root / name_without(names))},
+            f"{quote_names(sorted(names))} {verb} not used",
+        ),
         Reading({"data": str(root / UPPER)}, "each folder is a class"),
     )
     message = f"--data: is '{first}' a class of '{root}'? {reason[0].upper()}{reason[1:]}"
@@ -35,16 +38,25 @@ def ask_repeated_folders(root: Path, names: Collection[str]) -> UsageError:
     """Return the question whether a folder is the same set again, or a class."""
     first = min(names)
     readings = (
-        Reading({"data": str(root / name_without(names))}, f"{quote_names(sorted(names))} and its images are not used"),
-        Reading({"data": str(root / first)}, f"the images in '{first}' are used, and nothing else"),
+        Reading(
+            {"data": str(root / name_without(names))},
+            f"{quote_names(sorted(names))} and its images are not used",
+        ),
+        Reading(
+            {"data": str(root / first)}, f"the images in '{first}' are used, and nothing else"
+        ),
         Reading({"data": str(root / UPPER)}, "each folder is a class"),
     )
-    message = f"--data: '{first}' of '{root}' has the same folders as those beside it, and other images"
+    message = (
+        f"--data: '{first}' of '{root}' has the same folders as those beside it, and other images"
+    )
     return AmbiguousInput(message, readings)
 
 
 def ask_pieces(root: Path, images: Sequence[Names], reason: str) -> UsageError:
-    """Return the question whether folders are classes, or pieces of a set, and why they seem to be: ``reason``."""
+    """Return the question whether folders are classes, or pieces of a set,
+    and why they seem to be: ``reason``.
+    """
     upper = {names[0] for names in images}
     readings = [Reading({"data": str(root / UPPER)}, f"the model tells {some_of(upper)} apart")]
     lower = set()
@@ -62,7 +74,9 @@ def ask_pieces(root: Path, images: Sequence[Names], reason: str) -> UsageError:
 
 
 def refuse_disjoint(root: Path, tops: Sequence[str], labels: Sequence[str]) -> None:
-    """Refuse parts without a class in common, such as ``train/0_cat`` and ``test/cat``: nothing could be judged."""
+    """Refuse parts without a class in common, such as ``train/0_cat`` and ``test/cat``:
+    nothing could be judged.
+    """
     classes: dict[str, set[str]] = {}
     for top, label in zip(tops, labels, strict=True):
         classes.setdefault(top, set()).add(label)
@@ -72,8 +86,8 @@ def refuse_disjoint(root: Path, tops: Sequence[str], labels: Sequence[str]) -> N
     are_disjoint = all(known.isdisjoint(map(plain, classes[top])) for top in others)
     if others and are_disjoint:
         raise UsageError(
-            f"--data: the parts of '{root}' have no class in common: '{first}' has {some_of(classes[first])}, and "
-            f"'{others[0]}' has {some_of(classes[others[0]])}",
+            f"--data: the parts of '{root}' have no class in common: '{first}' has"
+            f" {some_of(classes[first])}, and '{others[0]}' has {some_of(classes[others[0]])}",
             f"name the folders of a class alike, or give one part: --data {root / first}",
         )
 
@@ -81,32 +95,49 @@ def refuse_disjoint(root: Path, tops: Sequence[str], labels: Sequence[str]) -> N
 def ask_two_levels(root: Path, upper: Collection[str], lower: Collection[str]) -> UsageError:
     """Return the question which of two levels of folders are the classes."""
     readings = (
-        Reading({"data": str(root / DEEPEST)}, f"the model tells the deeper folders {some_of(lower)} apart"),
-        Reading({"data": str(root / UPPER)}, f"the model tells the upper folders {some_of(upper)} apart"),
+        Reading(
+            {"data": str(root / DEEPEST)},
+            f"the model tells the deeper folders {some_of(lower)} apart",
+        ),
+        Reading(
+            {"data": str(root / UPPER)},
+            f"the model tells the upper folders {some_of(upper)} apart",
+        ),
     )
     return AmbiguousInput(
-        f"--data: are the classes of '{root}' {some_of(upper)}, or the {len(lower)} deeper folders {some_of(lower)}?",
+        f"--data: are the classes of '{root}' {some_of(upper)}, or the {len(lower)} deeper folders"
+        f" {some_of(lower)}?",
         readings,
         "list the images in a manifest",
     )
 
 
 def ask_mixed_folders(root: Path, parts: Sequence[str], others: Sequence[str]) -> UsageError:
-    """Return the question whether folders beside parts of a split are left out, or all of them are classes."""
+    """Return the question whether folders beside parts of a split are left out,
+    or all of them are classes.
+    """
     trained = min(parts, key=lambda name: part_of(name) != TRAIN)
     which = "the part" if len(parts) == 1 else "the parts"
     together = sorted((*parts, *others))
     readings = [
-        Reading({"data": str(root / trained)}, f"the classes are the folders in '{trained}'; nothing else is used"),
+        Reading(
+            {"data": str(root / trained)},
+            f"the classes are the folders in '{trained}'; nothing else is used",
+        ),
         Reading({"data": str(root / UPPER)}, f"the model tells {some_of(together)} apart"),
     ]
     if len(parts) > 1:
         chosen = root / f"{{{','.join(sorted(parts))}}}"
         readings.insert(
-            0, Reading({"data": str(chosen)}, f"{quote_names(sorted(parts))} are the split; nothing else is used")
+            0,
+            Reading(
+                {"data": str(chosen)},
+                f"{quote_names(sorted(parts))} are the split; nothing else is used",
+            ),
         )
     return AmbiguousInput(
-        f"--data: '{root}' has {which} {quote_names(sorted(parts))} of a split beside {quote_names(others)}",
+        f"--data: '{root}' has {which} {quote_names(sorted(parts))} of a split beside"
+        f" {quote_names(others)}",
         readings,
         f"move {quote_names(others)} away",
     )
@@ -125,5 +156,7 @@ def some_of(names: Collection[str]) -> str:
 
 
 def name_without(names: Collection[str]) -> str:
-    """Return the last name of a path that leaves folders out, as shells write it: ``!(backup|tmp)``."""
+    """Return the last name of a path that leaves folders out, as shells write it:
+    ``!(backup|tmp)``.
+    """
     return f"!({'|'.join(sorted(names))})"

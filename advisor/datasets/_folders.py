@@ -40,17 +40,20 @@ from advisor.datasets._stray_folders import (
     stray_folders,
 )
 
-NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
-MANY_PARTS = 0.5  # From this share of folders that are named as parts on, a part with class folders is no class
+# Above this share of images in deeper folders it is not clear which folders are the classes.
+NESTED = 0.5
+# From this share of folders that are named as parts on, a part with class folders is no class.
+MANY_PARTS = 0.5
 
 HINT = (
-    "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
-    "val/ and test/, a CSV or Parquet manifest with the columns path and label, or files that hold images (.zip, .tar, "
-    ".parquet, .arrow, .tfrecord)"
+    "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such"
+    " folders inside train/, val/ and test/, a CSV or Parquet manifest with the columns path and"
+    " label, or files that hold images (.zip, .tar, .parquet, .arrow, .tfrecord)"
 )
 
 ONE_CLASS_HINT = (
-    "add a second class's folder, or say how the names of the images have the classes: --data 'DIR/{class}_#.jpg'"
+    "add a second class's folder, or say how the names of the images have the classes: --data"
+    " 'DIR/{class}_#.jpg'"
 )
 
 SYSTEM_FOLDERS = frozenset(
@@ -70,7 +73,9 @@ SYSTEM_FOLDERS = frozenset(
         "__pycache__",
     ]
 )
-"""Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people, in lower case."""
+"""Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people,
+in lower case.
+"""
 
 WITHOUT_LABELS = frozenset({"unlabeled", "unlabelled"}) | NEUTRAL_WORDS
 """Words of a folder of images without classes."""
@@ -121,10 +126,12 @@ def read_folders(
         root: the folder or archive, for messages.
         images: the images below it.
         folders: all folders below it, so that a class may have no image.
-        depth: :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty.
+        depth: :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes,
+            else empty.
 
     Raises:
-        UsageError: no folder is a class, there is only one class, or it is not clear which folders are the classes.
+        UsageError: no folder is a class, there is only one class, or it is not clear which folders
+            are the classes.
     """
     outer = () if depth else sole_folders(images)
     if outer:
@@ -144,17 +151,24 @@ def read_folders(
         inside = find_unsorted_folders([names for names in images if len(names) > 2])
         if inside:
             others = root / name_without(inside)
-            said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
+            said = (
+                f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves"
+                " them out."
+            )
             reading = replace(reading, notes=(*reading.notes, said))
     if len(reading.classes) == 1:
-        raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", ONE_CLASS_HINT)
+        raise UsageError(
+            f"--data: '{root}' has one class only, '{reading.classes[0]}'", ONE_CLASS_HINT
+        )
     note = []
     if outer:
         note = [f"The classes are the folders of '{'/'.join(outer)}'."]
     return FolderReading(reading.images, reading.classes, (*note, *reading.notes))
 
 
-def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading:
+def _read_once(
+    root: Path, images: Sequence[Names], folders: Collection[Names], depth: str
+) -> FolderReading:
     """Return the reading of folders without those that hold the same images again.
 
     Raises AmbiguousInput where a folder has the same folders as those beside it, and other images.
@@ -168,8 +182,12 @@ def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], 
     if alike:
         raise ask_repeated_folders(root, alike)
     if not equal:
-        return _read_split(root, images, folders, depth) or _read_classes(root, images, folders, depth)
-    reading = _read_others(images, folders, equal, lambda rest, inner: read_folders(root, rest, inner, depth))
+        return _read_split(root, images, folders, depth) or _read_classes(
+            root, images, folders, depth
+        )
+    reading = _read_others(
+        images, folders, equal, lambda rest, inner: read_folders(root, rest, inner, depth)
+    )
     note = f"The images of {some_of(equal)} are not used: they repeat those beside."
     return replace(reading, notes=(*reading.notes, note))
 
@@ -188,13 +206,17 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
     for name in strays:
         notes.append(f"The folder '{name}' is empty, and is not read as a class.")
     for name in doubtful_folders(reading.classes):
-        notes.append(f"'{name}' is read as a class; --data '{root / name_without([name])}' leaves it out.")
+        notes.append(
+            f"'{name}' is read as a class; --data '{root / name_without([name])}' leaves it out."
+        )
     classes = [name for name in reading.classes if name not in strays]
     return replace(reading, classes=classes, notes=(*reading.notes, *notes))
 
 
 def sole_folders(images: Sequence[Names]) -> Names:
-    """Return the folders that hold all images and all folders of images, from the outer one to the inner one."""
+    """Return the folders that hold all images and all folders of images,
+    from the outer one to the inner one.
+    """
     depth = 0
     while images and all(len(names) > depth + 2 for names in images):
         if len({names[depth] for names in images}) > 1:
@@ -203,8 +225,12 @@ def sole_folders(images: Sequence[Names]) -> Names:
     return images[0][:depth] if images else ()
 
 
-def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading | None:
-    """Return the reading of ``train/cat/1.jpg``, ``test/...``; None if the folders are no parts of a split."""
+def _read_split(
+    root: Path, images: Sequence[Names], folders: Collection[Names], depth: str
+) -> FolderReading | None:
+    """Return the reading of ``train/cat/1.jpg``, ``test/...``;
+    None if the folders are no parts of a split.
+    """
     tops = sorted({names[0] for names in images if len(names) > 1})
     pairs = classes_with_parts(tops)
     if pairs:
@@ -237,16 +263,28 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
             raise ask_mixed_folders(root, with_classes, others)
         return None
     if not with_classes:
-        raise UsageError(f"--data: the parts {quote_names(sorted(parts))} of '{root}' hold no class folders", HINT)
+        raise UsageError(
+            f"--data: the parts {quote_names(sorted(parts))} of '{root}' hold no class folders",
+            HINT,
+        )
     return _place_parts(root, images, folders, parts, doubled, depth)
 
 
 def _without_unlabelled(
-    root: Path, images: Sequence[Names], folders: Collection[Names], unlabelled: Collection[str], depth: str
+    root: Path,
+    images: Sequence[Names],
+    folders: Collection[Names],
+    unlabelled: Collection[str],
+    depth: str,
 ) -> FolderReading:
-    """Return the reading of class folders beside some of images without classes, and a note on these."""
+    """Return the reading of class folders beside some of images without classes,
+    and a note on these.
+    """
     reading = _read_others(
-        images, folders, unlabelled, lambda labelled, inner: _read_classes(root, labelled, inner, depth)
+        images,
+        folders,
+        unlabelled,
+        lambda labelled, inner: _read_classes(root, labelled, inner, depth),
     )
     unused = Counter(names[0] for names in images if names[0] in unlabelled)
     return replace(reading, notes=(*reading.notes, *_describe_unused(unused)))
@@ -268,7 +306,8 @@ def _read_others(
 
 
 def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
-    """Return the folder that holds all class folders of each part, as ``animals`` in ``train/animals/cat``; or nothing.
+    """Return the folder that holds all class folders of each part,
+    as ``animals`` in ``train/animals/cat``; or nothing.
 
     A part that has no folders does not count.
     """
@@ -291,9 +330,11 @@ def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
 
 
 def _inside_part(top: str, images: Sequence[Names], common: str) -> tuple[int, Sequence[Names]]:
-    """Return how many folders of a part hold all of it, as in ``train/train/cat``, and its images below them.
+    """Return how many folders of a part hold all of it, as in ``train/train/cat``,
+    and its images below them.
 
-    Such a folder repeats the name of the part, is neutral, such as ``images``, or is the ``common`` one of all parts.
+    Such a folder repeats the name of the part, is neutral, such as ``images``,
+    or is the ``common`` one of all parts.
     """
     depth = 0
     while images and all(len(names) > depth + 1 for names in images):
@@ -315,7 +356,9 @@ def _place_parts(
     doubled: Mapping[str, int],
     depth: str,
 ) -> FolderReading:
-    """Return the images of class folders in the parts of a split, and a note on those that are in none."""
+    """Return the images of class folders in the parts of a split,
+    and a note on those that are in none.
+    """
     indices: list[int] = []
     inner: list[Names] = []
     unused: Counter[str] = Counter()
@@ -344,8 +387,12 @@ def _place_parts(
     return FolderReading(placed, classes, _describe_unused(unused))
 
 
-def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading:
-    """Return the reading of ``cat/1.jpg``, where deeper folders say nothing, or the part: ``cat/train/1.jpg``."""
+def _read_classes(
+    root: Path, images: Sequence[Names], folders: Collection[Names], depth: str
+) -> FolderReading:
+    """Return the reading of ``cat/1.jpg``, where deeper folders say nothing, or the part:
+    ``cat/train/1.jpg``.
+    """
     indices = [index for index, names in enumerate(images) if len(names) > 1]
     inner = [images[index] for index in indices]
     parts = {} if depth else _parts_below_classes(inner)
@@ -373,12 +420,17 @@ def _describe_unused(counts: Mapping[str, int]) -> list[str]:
     notes = []
     for folder, count in sorted(counts.items()):
         verb, pronoun = ("is", "it is") if count == 1 else ("are", "they are")
-        notes.append(f"{plural(count, 'image')} of '{folder}' {verb} not used: {pronoun} in no class folder.")
+        notes.append(
+            f"{plural(count, 'image')} of '{folder}' {verb} not used: {pronoun} in no class"
+            " folder."
+        )
     return notes
 
 
 def _parts_below_classes(images: Sequence[Names]) -> Mapping[str, str]:
-    """Return the parts by the names of folders in classes, if each image is in one and there are two parts."""
+    """Return the parts by the names of folders in classes,
+    if each image is in one and there are two parts.
+    """
     if not images or any(len(names) < 3 for names in images):
         return {}
     inner = {names[1] for names in images}
@@ -403,7 +455,9 @@ def _label_images(
 
 
 def _refuse_nested(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/Fruit/Apple/1.jpg``, unless the names of deeper folders, such as ``images``, recur in several."""
+    """Refuse ``DIR/Fruit/Apple/1.jpg``, unless the names of deeper folders, such as ``images``,
+    recur in several.
+    """
     upper = {names[0] for names in images}
     nested = []
     for names in images:
@@ -420,9 +474,11 @@ def _refuse_nested(root: Path, images: Sequence[Names]) -> None:
 
 
 def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/day/cat/1.jpg`` where all upper folders have the same two or more folders: one of both is no class.
+    """Refuse ``DIR/day/cat/1.jpg`` where all upper folders have the same two or more folders:
+    one of both is no class.
 
-    Deeper folders with a word and a number (``visit 1``) or neutral words (``images``) are no classes.
+    Deeper folders with a word and a number (``visit 1``)
+    or neutral words (``images``) are no classes.
     """
     lower: dict[str, set[str]] = {}
     for names in images:
@@ -439,7 +495,9 @@ def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
 
 
 def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``: a neutral folder with a split is no class."""
+    """Refuse ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``:
+    a neutral folder with a split is no class.
+    """
     inner: dict[str, set[str]] = {}
     for names in images:
         below = ""
@@ -452,10 +510,14 @@ def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
         is_neutral = set(words_of(name)) <= NEUTRAL_WORDS
         if is_neutral and parts_of_siblings(inner[name]).keys() == inner[name]:
             readings = (
-                Reading({"data": str(root / name)}, f"the split in '{name}' is used, and nothing else"),
+                Reading(
+                    {"data": str(root / name)}, f"the split in '{name}' is used, and nothing else"
+                ),
                 Reading({"data": str(root / UPPER)}, f"the model tells {some_of(inner)} apart"),
             )
-            raise AmbiguousInput(f"--data: is '{name}' a class of '{root}'? It has the parts of a split", readings)
+            raise AmbiguousInput(
+                f"--data: is '{name}' a class of '{root}'? It has the parts of a split", readings
+            )
 
 
 def _may_be_class(name: str) -> bool:
@@ -465,10 +527,11 @@ def _may_be_class(name: str) -> bool:
 
 
 def _refuse_homonyms(images: Sequence[Names]) -> None:
-    """Refuse deepest folders of one name in several places: ``Fruit/Other`` and ``Packages/Other`` are two classes.
+    """Refuse deepest folders of one name in several places:
+    ``Fruit/Other`` and ``Packages/Other`` are two classes.
 
-    Where all upper folders have the same deeper ones, as ``day/cat`` and ``night/cat``, these are one class. So they
-    are in pieces of a set, as ``fold1/cat`` and ``fold2/cat``.
+    Where all upper folders have the same deeper ones, as ``day/cat`` and ``night/cat``, these are
+    one class. So they are in pieces of a set, as ``fold1/cat`` and ``fold2/cat``.
     """
     places: dict[str, set[str]] = {}
     lower: dict[str, set[str]] = {}
@@ -481,16 +544,20 @@ def _refuse_homonyms(images: Sequence[Names]) -> None:
     homonyms = sorted(name for name, folders in places.items() if len(folders) > 1)
     if homonyms:
         raise UsageError(
-            f"--data: the class '{homonyms[0]}' would be several folders: {some_of(places[homonyms[0]])}",
+            f"--data: the class '{homonyms[0]}' would be several folders:"
+            f" {some_of(places[homonyms[0]])}",
             "rename them, or list the images in a manifest",
         )
 
 
-def _are_mixed(parts: Mapping[str, str], with_classes: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether folders that are named as parts of a split stand beside other folders by mistake.
+def _are_mixed(
+    parts: Mapping[str, str], with_classes: Sequence[str], others: Sequence[str]
+) -> bool:
+    """Return whether folders that are named as parts
+    of a split stand beside other folders by mistake.
 
-    A model would learn to tell the parts. One folder that is named as a part among many others is a class, such as
-    ``train`` among vehicles.
+    A model would learn to tell the parts. One folder that is named as a part among many others is
+    a class, such as ``train`` among vehicles.
     """
     share = len(parts) / (len(parts) + len(others))
     several = len({parts[top] for top in with_classes}) > 1

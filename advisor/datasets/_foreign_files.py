@@ -39,7 +39,10 @@ SPREADSHEET = ("a spreadsheet", AS_CSV)
 VIDEO = ("a film", FRAMES)
 TENSORS = ("a file of PyTorch", AS_FILES)
 SHARDS = ("a file of records that is not read", "write it as class folders, WebDataset or Parquet")
-MATLAB = ("a MATLAB file", "write what scipy.io.loadmat reads as a table with the columns path and label")
+MATLAB = (
+    "a MATLAB file",
+    "write what scipy.io.loadmat reads as a table with the columns path and label",
+)
 DATABASE = ("a database", "export a table as CSV with the columns path and label")
 VOLUME = ("a medical volume", "write its slices as PNG images")
 BYTES = ("a file of raw bytes", AS_FILES)
@@ -94,7 +97,9 @@ NAMES_THAT_TELL_NOTHING = frozenset({"thumbs.db", "desktop.db"})
 
 
 def find_foreign_kind(file: Path) -> ForeignKind | None:
-    """Return the kind of a file that holds images or labels and is not read; None for another file."""
+    """Return the kind of a file that holds images or labels and is not read;
+    None for another file.
+    """
     name = file.name.casefold()
     if name in NAMES_THAT_TELL_NOTHING:
         return None
@@ -124,7 +129,9 @@ def _head(file: Path) -> bytes:
 
 
 def find_foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
-    """Return the first file below a folder that holds images or labels and is not read; None if there is none."""
+    """Return the first file below a folder that holds images or labels and is not read;
+    None if there is none.
+    """
     for file in islice(_files_below(folder), MOST_FILES):
         kind = find_foreign_kind(file)
         if kind is not None:
@@ -133,7 +140,9 @@ def find_foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder at any depth, in the order of their names, without those of operating systems."""
+    """Yield the files of a folder at any depth, in the order of their names,
+    without those of operating systems.
+    """
     for place, inner, names in walk_folder(folder):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):
@@ -147,7 +156,9 @@ def is_annotation_name(name: str) -> bool:
 
 
 def find_box_file(path: Path) -> Path | None:
-    """Return a file in a folder, or in one of its folders, that looks like one of boxes; None if there is none."""
+    """Return a file in a folder, or in one of its folders, that looks like one of boxes;
+    None if there is none.
+    """
     with os.scandir(path) as entries:
         visible = [entry for entry in entries if not is_system_name(entry.name)]
         inner = sorted(entry.path for entry in visible if entry.is_dir())

@@ -1,9 +1,10 @@
 """Find out which images were taken on one occasion: a visit, a film, a burst.
 
-Photos of one shop visit or one film share light and background. If each class was photographed on few occasions, light
-and background tell the class, and a random split gives an accuracy that no new photo reaches. In a set of single photos
-they do not: then such groups are no occasions, and nothing is gained by keeping them together. A few classes of very
-different colours are told apart anyhow. There the test has no power, and groups count if they are clear.
+Photos of one shop visit or one film share light and background. If each class was photographed on
+few occasions, light and background tell the class, and a random split gives an accuracy that no
+new photo reaches. In a set of single photos they do not: then such groups are no occasions, and
+nothing is gained by keeping them together. A few classes of very different colours are told apart
+anyhow. There the test has no power, and groups count if they are clear.
 """
 
 import hashlib
@@ -22,32 +23,47 @@ from advisor.datasets._split import UNGROUPED
 from advisor.datasets._survey import Shot, Survey
 
 DIAMETER = 1.2
-"""Largest distance inside a group, relative to the median distance of two images of the class. Chosen on the training
-part of a set whose other visits are known: a head then reaches on held-out groups what it reaches on another visit."""
+"""Largest distance inside a group, relative to the median distance of two images of the class.
+Chosen on the training part of a set whose other visits are known: a head then reaches on held-out
+groups what it reaches on another visit.
+"""
 
-TOGETHER = 2000  # Images of a class that are compared; larger classes are grouped in runs of their listing
+# Images of a class that are compared; larger classes are grouped in runs of their listing.
+TOGETHER = 2000
 TESTED = 3000  # Images in the test, at most: whole classes, drawn by the hash of their names
-ODDS = 2.0  # Groups count if the odds of a right answer fall at least by this factor without the image's own group
+# Groups count if the odds of a right answer fall at least
+# by this factor without the image's own group.
+ODDS = 2.0
 SIGNIFICANT = 3.0  # Standard errors by which right answers must fall
-TOLD = 0.9  # Share of right answers without the image's own group above which that test has little left to lose
+# Share of right answers without the image's own group above which
+# that test has little left to lose.
+TOLD = 0.9
 
 CLEAR = 0.06
-"""Mean silhouette of groups, above that of structureless images, from which they count where the test has no power.
-Measured with 20 images a class or more: 3-10 classes of GroceryStoreDataset's ``train`` part have 0.03-0.18, two of
-three draws above 0.08; 3-6 classes of TrashNet have -0.08 to 0.08, three of four draws below 0.035."""
+"""Mean silhouette of groups, above that of structureless images, from which they count where the
+test has no power. Measured with 20 images a class or more: 3-10 classes of GroceryStoreDataset's
+``train`` part have 0.03-0.18, two of three draws above 0.08; 3-6 classes of TrashNet have -0.08 to
+0.08, three of four draws below 0.035.
+"""
 
 REFERENCES = 3  # Sets of structureless images for that
-REGULAR = 0.5  # Least share of neighbours at one distance in number with which every so many-th frame of a film is kept
+# Least share of neighbours at one distance in number with which every
+# so many-th frame of a film is kept.
+REGULAR = 0.5
 MEASURED = 500  # Images of one class that it compares, at most
 
 Floats = NDArray[np.float32]
 
 PAUSE_S = 600.0  # A longer pause between two photos of a camera starts another group
 TIMED = 0.8  # Least share of images with a time
-LEAST_MEAN = 2.0  # Inferred groups have at least this many images in the mean; otherwise the images are single ones
+# Inferred groups have at least this many images in the mean; otherwise the images are single ones.
+LEAST_MEAN = 2.0
 NUMBERED = 0.8  # Least share of images with a number in their names
-ALIKE = 0.8  # File names are sequences if neighbours differ by less than this share of what two images differ by
-JUMP = 3.0  # A new group starts where neighbours differ by this many times the median of their class
+# File names are sequences if neighbours differ by less than this share
+# of what two images differ by.
+ALIKE = 0.8
+# A new group starts where neighbours differ by this many times the median of their class.
+JUMP = 3.0
 GAP = 10  # A new group starts where more images are missing
 
 _NUMBER = re.compile(r"\d+(?=\D*$)")
@@ -56,8 +72,8 @@ _NUMBER = re.compile(r"\d+(?=\D*$)")
 def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[int, ...]:
     """Return the number of the group of each image; all images of a group resemble each other.
 
-    Complete linkage of the distances of small RGB versions, uint8 (N, S, S, 3). Images of different cells, such as
-    classes, are in different groups.
+    Complete linkage of the distances of small RGB versions, uint8 (N, S, S, 3). Images of
+    different cells, such as classes, are in different groups.
     """
     flat = colours.reshape(len(colours), -1)
     groups = np.zeros(len(colours), int)
@@ -72,16 +88,22 @@ def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[
 
 
 def groups_tell_classes(
-    colours: NDArray[np.uint8], histograms: NDArray[np.uint8], labels: Sequence[int], groups: Sequence[int]
+    colours: NDArray[np.uint8],
+    histograms: NDArray[np.uint8],
+    labels: Sequence[int],
+    groups: Sequence[int],
 ) -> bool:
-    """Return whether the colours of an image tell its class by its own group, more than groups in general do.
+    """Return whether the colours of an image tell its class by its own group,
+    more than groups in general do.
 
-    Each image gets the class of the image with the nearest colours: once of all others, and once without its own group.
-    The second time, the group of the nearest image of every other class is left out, too: so single photos, whose
-    groups are accidental, lose nothing. Where the second answers are right, too, return whether the groups are clear.
+    Each image gets the class of the image with the nearest colours: once of all others, and once
+    without its own group. The second time, the group of the nearest image of every other class is
+    left out, too: so single photos, whose groups are accidental, lose nothing. Where the second
+    answers are right, too, return whether the groups are clear.
 
-    ``colours`` are the small RGB versions which made the groups, and ``histograms`` the roots of the shares of each
-    colour, uint8 (N, B); their distance is Hellinger's. Each group lies in one class.
+    ``colours`` are the small RGB versions which made the groups, and ``histograms`` the roots of
+    the shares of each colour, uint8 (N, B); their distance is Hellinger's. Each group lies in one
+    class.
     """
     chosen = _choose_images(labels)
     pairs = {(labels[index], groups[index]) for index in chosen}
@@ -96,14 +118,20 @@ def groups_tell_classes(
     with_own, without_own = _answers(histograms, labels, groups, chosen, tested)
     if _lose_answers(with_own, without_own):
         return True
-    return float(without_own.mean()) > TOLD and _excess(colours, histograms, labels, groups, tested) >= CLEAR
+    return (
+        float(without_own.mean()) > TOLD
+        and _excess(colours, histograms, labels, groups, tested) >= CLEAR
+    )
 
 
-def measure_silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the silhouette (N,) of each image, -1 to 1: how much nearer its own cluster is than the next; 0 if alone.
+def measure_silhouettes(
+    distances: NDArray[np.float64], clusters: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the silhouette (N,) of each image, -1 to 1:
+    how much nearer its own cluster is than the next; 0 if alone.
 
-    Clusters are numbered from 0. Source: P. J. Rousseeuw, "Silhouettes", Journal of Computational and Applied
-    Mathematics 20 (1987).
+    Clusters are numbered from 0. Source: P. J.
+    Rousseeuw, "Silhouettes", Journal of Computational and Applied Mathematics 20 (1987).
     """
     sizes = np.bincount(clusters)
     if len(sizes) < 2:
@@ -126,7 +154,9 @@ def _clusters(flat: Floats) -> NDArray[np.int64]:
     if len(flat) < 2:
         return np.zeros(len(flat), np.int64)
     distances = pdist(flat)
-    numbers = fcluster(linkage(distances, "complete"), DIAMETER * float(np.median(distances)), "distance")
+    numbers = fcluster(
+        linkage(distances, "complete"), DIAMETER * float(np.median(distances)), "distance"
+    )
     return np.asarray(numbers, np.int64) - 1
 
 
@@ -173,8 +203,12 @@ def _answers(
     return with_own, _nearest_class(to_group, class_of_group, truth) == truth
 
 
-def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the nearest class of each row, without the nearest group of each class but the own."""
+def _nearest_class(
+    to_group: Floats, class_of_group: NDArray[np.int64], truth: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the nearest class of each row, without the nearest group of each class but the
+    own.
+    """
     classes = np.unique(class_of_group)
     best = np.full((len(to_group), len(classes)), np.inf, np.float32)
     for column, label in enumerate(classes):
@@ -205,9 +239,10 @@ def _excess(
 ) -> float:
     """Return by how much the mean silhouette of the groups exceeds that of structureless images.
 
-    Those have the covariance of the class's images and a normal distribution, and are grouped alike. The silhouettes
-    are of histograms, which did not make the groups. Source of the comparison: R. Tibshirani, G. Walther, T. Hastie,
-    "Estimating the number of clusters in a data set via the gap statistic", JRSS B 63 (2001).
+    Those have the covariance of the class's images and a normal distribution, and are grouped
+    alike. The silhouettes are of histograms, which did not make the groups. Source of the
+    comparison: R. Tibshirani, G. Walther, T. Hastie, "Estimating the number of clusters in a data
+    set via the gap statistic", JRSS B 63 (2001).
     """
     random = np.random.default_rng(0)
     flat = colours.reshape(len(colours), -1)
@@ -249,33 +284,43 @@ def _lose_answers(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
 
 
 def _odds(right: NDArray[np.bool_]) -> float:
-    """Return the odds of a right answer; half an answer is added to both sides, so that none is 0."""
+    """Return the odds of a right answer; half an answer is added to both sides, so that none is
+    0.
+    """
     return float((right.sum() + 0.5) / ((~right).sum() + 0.5))
 
 
 def find_groups(read: Survey) -> Grouping:
     """Return the groups of a data set, by the first source that has groups.
 
-    The sources are the manifest, time and camera, numbers in file names, and appearance. Groups that are inferred lie
-    inside one part of the user's own split. Raises UsageError if the manifest has one group that holds every image.
+    The sources are the manifest, time and camera, numbers in file names, and appearance. Groups
+    that are inferred lie inside one part of the user's own split. Raises UsageError if the
+    manifest has one group that holds every image.
     """
     dataset = read.dataset
     if any(image.group for image in dataset.images):
         names = [image.group or (index,) for index, image in enumerate(dataset.images)]
         if len(set(names)) == 1 and len(names) > 1:
             raise UsageError(
-                f"--data: all {len(names)} images are in one group, '{names[0]}': none could be held out",
-                "name at least three groups (visits, subjects, films), or remove the column 'group'",
+                f"--data: all {len(names)} images are in one group, '{names[0]}': none could be"
+                " held out",
+                "name at least three groups (visits, subjects, films), or remove the column"
+                " 'group'",
             )
         return Grouping(_number_names(names), Source.MANIFEST)
     parts = [image.part for image in dataset.images]
-    inferred = {Source.CAMERA: by_camera(read.shots), Source.SEQUENCE: by_sequence(dataset, read.colours)}
+    inferred = {
+        Source.CAMERA: by_camera(read.shots),
+        Source.SEQUENCE: by_sequence(dataset, read.colours),
+    }
     # The first source with groups is used alone (decision 0050).
     for source, numbers in inferred.items():
         if _plausible(numbers):
             return Grouping(_number_names(list(zip(numbers, parts, strict=True))), source)
     alike = look_alikes(read.colours, list(zip(dataset.labels, parts, strict=True)))
-    if _plausible(alike) and groups_tell_classes(read.colours, read.histograms, dataset.labels, alike):
+    if _plausible(alike) and groups_tell_classes(
+        read.colours, read.histograms, dataset.labels, alike
+    ):
         return Grouping(alike, Source.APPEARANCE)
     return UNGROUPED
 
@@ -292,7 +337,9 @@ def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
     number = -1
     last_camera: str | None = None
     last_s = 0.0
-    for camera, taken_s, index in sorted((shots[index].camera, shots[index].taken_s or 0.0, index) for index in timed):
+    for camera, taken_s, index in sorted(
+        (shots[index].camera, shots[index].taken_s or 0.0, index) for index in timed
+    ):
         if camera != last_camera or taken_s - last_s > PAUSE_S:
             number += 1
         groups[index] = number
@@ -302,11 +349,12 @@ def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
 
 
 def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]:
-    """Return the group of each image by the numbers in file names, empty if neighbours do not look alike.
+    """Return the group of each image by the numbers in file names,
+    empty if neighbours do not look alike.
 
-    Neighbours have the same folder, class and name but for the last number. A gap in the numbers or a jump in
-    appearance starts another group. Of a film, every so many-th frame may be kept. Names that were numbered in random
-    order say nothing.
+    Neighbours have the same folder, class and name but for the last number. A gap in the numbers
+    or a jump in appearance starts another group. Of a film, every so many-th frame may be kept.
+    Names that were numbered in random order say nothing.
     """
     flat = colours.reshape(len(colours), -1).astype(np.float32)
     series: dict[tuple[str, int, str, str], list[tuple[int, int]]] = defaultdict(list)
@@ -323,8 +371,8 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
     for rows in ordered:
         indices = [index for _, index in rows]
         steps.append(np.linalg.norm(np.diff(flat[indices], axis=0), axis=1))
-    # Frames of a film whose camera stands still are alike whatever lies between them. Those of other films differ, and
-    # tell so where there are no classes that differ too.
+    # Frames of a film whose camera stands still are alike whatever lies between them. Those of
+    # other films differ, and tell so where there are no classes that differ too.
     others = []
     if len(dataset.classes) == 1:
         others = [index for _, index in chain.from_iterable(ordered)]
@@ -349,7 +397,9 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
 
 
 def _usual_step(written: Sequence[int]) -> int:
-    """Return the distance between the numbers of neighbours that most of them have; 1 if they have no such distance."""
+    """Return the distance between the numbers of neighbours that most of them have;
+    1 if they have no such distance.
+    """
     steps = Counter(int(step) for step in np.diff(written) if step > 0)
     step, count = max(steps.items(), key=lambda pair: pair[1], default=(1, 0))
     if count >= REGULAR * (len(written) - 1):
@@ -373,7 +423,8 @@ def _are_near(
     steps: Sequence[NDArray[np.floating]],
     others: Sequence[int] = (),
 ) -> bool:
-    """Return whether neighbours in the sequences resemble each other more than images of one sequence at random.
+    """Return whether neighbours in the sequences resemble each other more
+    than images of one sequence at random.
 
     With ``others``, more than these images and those of the sequence.
     """

@@ -23,7 +23,8 @@ class Grouping(Written):
     """Groups of images, each taken on one occasion.
 
     Attributes:
-        of: number of the group of each image of the dataset; empty if the images do not come in groups.
+        of: number of the group of each image of the dataset; empty if the images do not come in
+            groups.
         source: how the groups were found.
     """
 

@@ -1,4 +1,6 @@
-"""Tell by their names which files are images, and read the class of one from its name, such as ``cat.12.jpg``."""
+"""Tell by their names which files are images, and read the class of one from its name,
+such as ``cat.12.jpg``.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,12 @@ FOREIGN_SUFFIXES = RAW_SUFFIXES | frozenset(_FOREIGN.split())  # Of images that 
 LABEL_IN_NAME = "{class}"  # Where the class stands in a pattern of names
 IMAGES_PER_CLASS = 2  # Fewest images of each class, in the mean, of names that seem to have one
 
-_NUMBER_BEHIND = re.compile(r"(?P<label>\D.*?)(?P<separator>[-_. ]*)(?:\(?\d+\)?)(?P<suffix>\.\w+)")
+_NUMBER_BEHIND = re.compile(
+    r"(?P<label>\D.*?)(?P<separator>[-_. ]*)(?:\(?\d+\)?)(?P<suffix>\.\w+)"
+)
 _NUMBER_BEFORE = re.compile(
-    r"(?P<start>(?:[^\W\d]+[-_ ])?)\d+(?P<separator>[-_. ]+)(?P<label>[^\W\d][^\d.]*)(?P<suffix>\.\w+)"
+    r"(?P<start>(?:[^\W\d]+[-_ ])?)\d+(?P<separator>[-_."
+    r" ]+)(?P<label>[^\W\d][^\d.]*)(?P<suffix>\.\w+)"
 )
 
 
@@ -31,15 +36,22 @@ def is_image_name(name: str) -> bool:
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return the expression of a pattern: ``{class}`` is the group ``label``, ``#`` a number, and ``*`` any text."""
+    """Return the expression of a pattern:
+    ``{class}`` is the group ``label``, ``#`` a number, and ``*`` any text.
+    """
     expression = re.escape(pattern)
-    for written, meaning in ((re.escape(LABEL_IN_NAME), "(?P<label>.+?)"), (re.escape("#"), r"\d+"), (r"\*", ".*")):
+    for written, meaning in (
+        (re.escape(LABEL_IN_NAME), "(?P<label>.+?)"),
+        (re.escape("#"), r"\d+"),
+        (r"\*", ".*"),
+    ):
         expression = expression.replace(written, meaning)
     return re.compile(expression, re.IGNORECASE)
 
 
 def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], str, list[str]]:
-    """Return the folder, the pattern and the classes that the names of images seem to have; an empty pattern for none.
+    """Return the folder, the pattern and the classes that the names of images seem to have;
+    an empty pattern for none.
 
     The folder is the one with most images of that kind.
 
@@ -64,7 +76,9 @@ def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...]
 
 
 def _pattern_of(match: re.Match[str]) -> str:
-    """Return the pattern of a name: with what stands before its number, or with the number behind its class."""
+    """Return the pattern of a name: with what stands before its number,
+    or with the number behind its class.
+    """
     separator = match["separator"]
     suffix = match["suffix"]
     if "start" in match.groupdict():

@@ -16,13 +16,18 @@ from advisor.datasets._table_rows import PROBED
 from advisor.store import walk_folder
 
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,'’\s]\d{3})+")  # A number with marks between thousands
-_WHOLE_FRACTION = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
+# End of a whole number that is written as a fraction.
+_WHOLE_FRACTION = re.compile(r"(?<=\d)\.0+$")
 NUMBERED = "#"  # Before the number that a name is, among other names
 _EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before the name of an image
 
 
-def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequence[Path], tuple[str, ...]]:
-    """Return the images of a table, and a sentence if they are not where it says, but below ``root`` by their names."""
+def find_by_name(
+    table: Path, paths: Sequence[Path], root: Path
+) -> tuple[Sequence[Path], tuple[str, ...]]:
+    """Return the images of a table, and a sentence if they are not where it says,
+    but below ``root`` by their names.
+    """
     if any(map(is_there, paths[:PROBED])):
         return paths, ()
     places = places_of_images(root)
@@ -34,11 +39,15 @@ def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequen
     if not folders:
         return paths, ()
     moved = [place or path for place, path in zip(places_of_paths, paths, strict=True)]
-    return moved, (f"The images of '{table.name}' are found by their names in {some_of(folders)}.",)
+    return moved, (
+        f"The images of '{table.name}' are found by their names in {some_of(folders)}.",
+    )
 
 
 def _names_of(path: Path) -> Iterator[str]:
-    """Yield the names by which an image of a table may be found, the surest first; see :func:`places_of_images`."""
+    """Yield the names by which an image of a table may be found, the surest first;
+    see :func:`places_of_images`.
+    """
     # Label Studio writes the address of its own server, with the path behind ``?d=``.
     name = path.name.rpartition("?d=")[2]
     if "%" in name:
@@ -54,7 +63,9 @@ def _names_of(path: Path) -> Iterator[str]:
 
 
 def _number_in(name: str) -> str:
-    """Return the number that a name is, without the zeros before it and the marks in it; empty if it is none."""
+    """Return the number that a name is, without the zeros before it and the marks in it;
+    empty if it is none.
+    """
     if name.isdecimal():
         digits = name
     elif _THOUSANDS.fullmatch(name):
@@ -67,9 +78,11 @@ def _number_in(name: str) -> str:
 
 
 def places_of_images(root: Path) -> dict[str, Path | None]:
-    """Return the images below a folder by name, by name without extension, and by the names of folder and file.
+    """Return the images below a folder by name, by name without extension,
+    and by the names of folder and file.
 
-    An image whose name is a number has that of :func:`_number_in`, too: spreadsheets drop zeros, and mark thousands.
+    An image whose name is a number has that of :func:`_number_in`, too:
+    spreadsheets drop zeros, and mark thousands.
 
     None where several images have a name: nothing says which is meant.
     """
@@ -94,8 +107,8 @@ def is_there(path: Path) -> bool:
 def locate_image(folder: Path, name: str) -> Path:
     """Return the file that a table or an annotation names, relative to a folder.
 
-    Windows separates names by backslashes. A name with accents may be composed in the table (NFC) and not on the disk
-    (NFD), or the other way.
+    Windows separates names by backslashes. A name with accents may be composed in the table (NFC)
+    and not on the disk (NFD), or the other way.
     """
     if "\\" in name and not ("/" in name and is_there(folder / name)):
         name = name.replace("\\", "/")

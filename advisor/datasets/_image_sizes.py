@@ -5,7 +5,14 @@ from pathlib import Path
 
 from advisor.core import StageError, UsageError
 from advisor.datasets._boxes.reading import Frame
-from advisor.datasets._images import READ_ERRORS, describe_read_error, load, open_image, read_bytes, read_orientation
+from advisor.datasets._images import (
+    READ_ERRORS,
+    describe_read_error,
+    load,
+    open_image,
+    read_bytes,
+    read_orientation,
+)
 
 CHECKED_SIDE = 64
 """Pixels of a side at which a photograph is decoded to see whether it is whole."""
@@ -18,11 +25,14 @@ def read_upright_size(path: Path) -> tuple[int, int]:
 
 
 def measure_photograph(path: Path) -> tuple[int, int]:
-    """Return width and height of an upright photograph in pixels; UsageError if it cannot be decoded."""
+    """Return width and height of an upright photograph in pixels;
+    UsageError if it cannot be decoded.
+    """
     try:
         with open_image(BytesIO(read_bytes(path)[0]), reduced=True) as image:
             size = Frame(image.size, read_orientation(image)).upright
-            # After the size was read: a draft changes the size that Pillow states, and decodes a large JPEG faster.
+            # After the size was read: a draft changes the size that Pillow states,
+            # and decodes a large JPEG faster.
             image.draft(None, (CHECKED_SIDE, CHECKED_SIDE))
             try:
                 image.load()
@@ -30,17 +40,21 @@ def measure_photograph(path: Path) -> tuple[int, int]:
                 _require_all_pixels(path, error)
             return size
     except FileNotFoundError:
-        raise UsageError(f"there is no photograph '{path}'", "give the path of a JPEG or PNG file") from None
+        raise UsageError(
+            f"there is no photograph '{path}'", "give the path of a JPEG or PNG file"
+        ) from None
     except READ_ERRORS as error:
         raise UsageError(
-            f"the photograph cannot be used: {describe_read_error(error)}", "give a JPEG or PNG file"
+            f"the photograph cannot be used: {describe_read_error(error)}",
+            "give a JPEG or PNG file",
         ) from None
 
 
 def _require_all_pixels(path: Path, error: OSError) -> None:
     """Raise the error of decoding a photograph, unless it lacks its end marker alone."""
     try:
-        # The reader of a search completes a JPEG that lacks its end marker alone, so such a photograph has an answer.
+        # The reader of a search completes a JPEG that lacks its end marker alone,
+        # so such a photograph has an answer.
         load(path, CHECKED_SIDE)
     except StageError:
         raise error from None

@@ -1,7 +1,7 @@
 """Turn images into model input, in the same way for features, calibration and scoring.
 
-The whole image is resized to the model's square without keeping its aspect ratio. It is not cropped, as the subject may
-be at the border.
+The whole image is resized to the model's square without keeping its aspect ratio. It is not
+cropped, as the subject may be at the border.
 """
 
 import hashlib
@@ -34,7 +34,8 @@ from advisor.isolation import usable_cores
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_FILE_BYTES = MAX_IMAGE_BYTES
 MAX_PIXELS = 80_000_000
-MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
+# Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels.
+MAX_JPEG_PIXELS = 250_000_000
 MIN_SIDE = 8
 TRUNCATED = "image file is truncated"
 BROKEN = "broken data stream"  # Pillow says so, and we where libjpeg only warns
@@ -53,31 +54,55 @@ UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8
 HEAD_BYTES = 512
 ZEROS = 64  # Bytes of zeros in compressed pixels that are looked at
 CONTENTS: tuple[tuple[tuple[bytes, ...], str], ...] = (
-    ((b"version https://git-lfs",), "it is a pointer of Git LFS, and not the image; run 'git lfs pull'"),
-    ((b"<!doctype html", b"<html", b"<head", b"<?xml", b"<error"), "it is a web page, and no image; download it again"),
+    (
+        (b"version https://git-lfs",),
+        "it is a pointer of Git LFS, and not the image; run 'git lfs pull'",
+    ),
+    (
+        (b"<!doctype html", b"<html", b"<head", b"<?xml", b"<error"),
+        "it is a web page, and no image; download it again",
+    ),
     ((b"<svg",), "it is SVG, which has no pixels; convert it to JPEG or PNG"),
     ((b'{"', b"{\n", b"[{"), "it is JSON, and no image; download it again"),
     ((b"%pdf",), "it is PDF; write its pages as images"),
     ((b"8bps",), "it is a file of Photoshop; convert it to JPEG or PNG"),
     ((b"\0\0\0\x0cjp  ", b"\xff\x4f\xff\x51"), "it is JPEG 2000; convert it to JPEG or PNG"),
     ((b"\xff\x0a", b"\0\0\0\x0cjxl "), "it is JPEG XL; convert it to JPEG or PNG"),
-    ((b"ii*\0", b"mm\0*", b"ii+\0", b"mm\0+"), "it is TIFF with values or channels that are not read; save it as PNG"),
+    (
+        (b"ii*\0", b"mm\0*", b"ii+\0", b"mm\0+"),
+        "it is TIFF with values or channels that are not read; save it as PNG",
+    ),
 )
-"""First bytes, in small letters, of files that have the extension of an image, and what is said of them."""
+"""First bytes, in small letters, of files that have the extension of an image,
+and what is said of them.
+"""
 
 READ_ERRORS = (
-    *(OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError),
+    *(
+        OSError,
+        SyntaxError,
+        ValueError,
+        EOFError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        MemoryError,
+    ),
     # Pillow takes damaged entries of a TIFF as they are, and computes with texts.
     *(TypeError, AttributeError, struct.error),
 )
 
 _SMALLEST_DRAFT = 8  # Pixels of a JPEG for each one at its smallest scale
-_DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
-KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
+# A JPEG is decoded at a reduced scale that is at least this many times the input.
+_DRAFT_FACTOR = 2
+# Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side.
+KEPT_BYTES = 120_000_000
 
 
 def is_candidate(path: Path) -> bool:
-    """Return whether the extension is that of an image, or a file without an extension begins like one."""
+    """Return whether the extension is that of an image,
+    or a file without an extension begins like one.
+    """
     suffix = path.suffix.lower()
     if suffix:
         return suffix in SUFFIXES or suffix in FOREIGN_SUFFIXES
@@ -94,16 +119,19 @@ def is_candidate(path: Path) -> bool:
 def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     """Return an image's bytes with the stamp of its file, or of the file that it is in.
 
-    Raises ValueError if the file has another format, is above the size limit, is empty, or has a name that is no text,
-    and OSError.
+    Raises ValueError if the file has another format, is above the size limit, is empty,
+    or has a name that is no text, and OSError.
     """
     if utf8(str(path)) != str(path):  # no document of a run could name it
         raise ContentError("its path has a name that is not UTF-8: rename it")
     if path.suffix.lower() in FOREIGN_SUFFIXES:
         raise ContentError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
     if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in list_formats():
-        raise ContentError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
-    # Images in a table or an archive have no file of their own: the stamp of the one around them is theirs.
+        raise ContentError(
+            f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}"
+        )
+    # Images in a table or an archive have no file of their own:
+    # the stamp of the one around them is theirs.
     inside = address_of(path)
     if inside is not None:
         try:
@@ -125,7 +153,9 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
 
 @cache
 def list_formats() -> tuple[str, ...]:
-    """Return the formats that are read, as Pillow names them: what iPhones write, too, if its reader is installed."""
+    """Return the formats that are read, as Pillow names them:
+    what iPhones write, too, if its reader is installed.
+    """
     known = (*FORMATS, "AVIF") if features.check("avif") else FORMATS
     if find_spec("pi_heif") is None:
         return known
@@ -138,10 +168,11 @@ def list_formats() -> tuple[str, ...]:
 def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     """Open an image and read its header; pixels are decoded later.
 
-    ``reduced``: a JPEG will be decoded at a reduced scale, so it may have ``MAX_JPEG_PIXELS`` pixels.
+    ``reduced``: a JPEG will be decoded at a reduced scale,
+    so it may have ``MAX_JPEG_PIXELS`` pixels.
 
-    Raises ValueError if the image has more than ``MAX_PIXELS`` pixels or a side below ``MIN_SIDE``, and OSError if the
-    file is not an image in one of :func:`list_formats`.
+    Raises ValueError if the image has more than ``MAX_PIXELS`` pixels or a side below
+    ``MIN_SIDE``, and OSError if the file is not an image in one of :func:`list_formats`.
     """
     if isinstance(source, Path) and address_of(source) is not None:
         source = BytesIO(read_bytes(source)[0])
@@ -158,13 +189,17 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
             raise
         raise ContentError(what) from None
     except Image.DecompressionBombError as error:
-        raise ContentError(f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)") from error
+        raise ContentError(
+            f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)"
+        ) from error
     width, height = image.size
     # A progressive JPEG is held in memory at its full size.
     reducible = reduced and image.format == "JPEG" and not image.info.get("progressive")
     limit = MAX_JPEG_PIXELS if reducible else MAX_PIXELS
     if width * height > limit:
-        raise ContentError(f"{width}x{height} pixels are above the limit of {limit / 1e6:.0f} megapixels")
+        raise ContentError(
+            f"{width}x{height} pixels are above the limit of {limit / 1e6:.0f} megapixels"
+        )
     if min(width, height) < MIN_SIDE:
         raise ContentError(f"{width}x{height} pixels are too few (at least {MIN_SIDE} a side)")
     return image
@@ -178,7 +213,9 @@ def _head_of(source: Path | BytesIO) -> bytes:
 
 
 def name_content(head: bytes) -> str:
-    """Return what a file with the extension of an image is, and what to do, by its first bytes; empty if unknown."""
+    """Return what a file with the extension of an image is, and what to do, by its first bytes;
+    empty if unknown.
+    """
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if not head.strip(b"\0"):
         return "it has zeros alone; download it again"
@@ -189,7 +226,9 @@ def name_content(head: bytes) -> str:
 
 
 def read_orientation(image: Image.Image) -> int:
-    """Return how an image must be turned to be upright, from its EXIF data: 1 (not at all) to 8."""
+    """Return how an image must be turned to be upright, from its EXIF data: 1 (not at all) to
+    8.
+    """
     try:
         turn = image.getexif().get(_ORIENTATION_TAG, 1)
     except READ_ERRORS:
@@ -199,7 +238,8 @@ def read_orientation(image: Image.Image) -> int:
 
 @contextmanager
 def ignore_warnings() -> Iterator[None]:
-    """Suppress Pillow's warnings about metadata and large images; the limits of this module apply instead.
+    """Suppress Pillow's warnings about metadata and large images;
+    the limits of this module apply instead.
 
     Enter it in the thread that starts the workers, as the filter applies to the whole process.
     """
@@ -209,7 +249,9 @@ def ignore_warnings() -> Iterator[None]:
 
 
 def describe_read_error(error: Exception) -> str:
-    """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
+    """Return why an image cannot be used,
+    from the error on reading it (one of :data:`READ_ERRORS`).
+    """
     if isinstance(error, UnidentifiedImageError):
         return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, PPM, AVIF or HEIC image"
     if isinstance(error, OSError) and error.strerror:
@@ -225,7 +267,8 @@ def describe_read_error(error: Exception) -> str:
 def require_unchanged(paths: Sequence[Path], stamps: Sequence[Stamp]) -> None:
     """Check that files still have the stamp of :func:`read_bytes`: a search may take long.
 
-    Raises StageError if some changed or are missing. Results from them must not be cached under the old hashes.
+    Raises StageError if some changed or are missing.
+    Results from them must not be cached under the old hashes.
     """
     changed = []
     for path, stamp in zip(paths, stamps, strict=True):
@@ -262,24 +305,32 @@ class InputSpec:
 
     @property
     def key(self) -> dict[str, object]:
-        """Return the part of a cache key. Its form is fixed so that older cache entries stay valid."""
+        """Return the part of a cache key.
+        Its form is fixed so that older cache entries stay valid.
+        """
         return {"size": self.size, "preprocessing": {"mean": self.mean, "std": self.std}}
 
     def read(self, path: Path | str) -> NDArray[np.float32]:
         """Return an image as model input, float32 (size, size, 3); errors as of :func:`load`."""
         return self.normalise(load(path, self.size))
 
-    def normalise(self, pixels: NDArray[np.uint8], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return ``(pixels - mean) / std`` per channel: uint8 (..., 3) RGB to float32 of the same shape.
+    def normalise(
+        self, pixels: NDArray[np.uint8], out: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """Return ``(pixels - mean) / std`` per channel:
+        uint8 (..., 3) RGB to float32 of the same shape.
 
-        Reusing ``out``, a C-contiguous array of that shape, for many images avoids most of the cost.
+        Reusing ``out``, a C-contiguous array of that shape,
+        for many images avoids most of the cost.
         """
         result = np.empty(pixels.shape, np.float32) if out is None else out
         # Whole rows at once, as three values at a time are slow.
         columns = pixels.shape[-2] if pixels.ndim > 1 else 1
         lines = (*pixels.shape[:-2], 3 * columns)
         inside = result.reshape(lines)
-        mean, std = (np.tile(np.asarray(values, np.float32), columns) for values in (self.mean, self.std))
+        mean, std = (
+            np.tile(np.asarray(values, np.float32), columns) for values in (self.mean, self.std)
+        )
         np.subtract(pixels.reshape(lines), mean, out=inside, dtype=np.float32)
         np.divide(inside, std, out=inside)
         return result
@@ -289,13 +340,14 @@ class InputSpec:
 def decode_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Image, bool]]:
     """Open and decode an image, a large JPEG at a reduced scale of at least ``side`` pixels.
 
-    A JPEG that lacks its end marker is completed if all of its pixels are there. Yields the image, and whether it was
-    completed; raises one of :data:`READ_ERRORS`.
+    A JPEG that lacks its end marker is completed if all of its pixels are there. Yields the image,
+    and whether it was completed; raises one of :data:`READ_ERRORS`.
     """
     with open_image(source, reduced=True) as image:
         is_cut = cuts_bits(image)
         _refuse_colours(image)
-        # Decoding at a reduced scale skips most of the work, and its memory does not grow with the photograph.
+        # Decoding at a reduced scale skips most of the work,
+        # and its memory does not grow with the photograph.
         image.draft(None, (side, side))
         try:
             image.load()
@@ -316,14 +368,18 @@ def decode_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Imag
 
 
 def cuts_bits(image: Image.Image) -> bool:
-    """Return whether Pillow will keep the upper 8 bits of colours of 16: its tiles say so until they are decoded."""
+    """Return whether Pillow will keep the upper 8 bits of colours of 16:
+    its tiles say so until they are decoded.
+    """
     if image.mode[0] in WIDE_MODES:
         return False
     return any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
 
 
 def has_frames(image: Image.Image) -> bool:
-    """Return whether an image has several pages or frames; other views of a photograph, as phones store, are none."""
+    """Return whether an image has several pages or frames;
+    other views of a photograph, as phones store, are none.
+    """
     try:
         return image.format in FORMATS_WITH_FRAMES and bool(getattr(image, "is_animated", False))
     except READ_ERRORS:
@@ -331,12 +387,16 @@ def has_frames(image: Image.Image) -> bool:
 
 
 def _refuse_colours(image: Image.Image) -> None:
-    """Refuse colours that Pillow cannot turn into RGB, and values above 8 bits that count from white to black."""
+    """Refuse colours that Pillow cannot turn into RGB,
+    and values above 8 bits that count from white to black.
+    """
     if image.mode in ("LAB", "HSV"):
         raise ContentError(f"its colours are {image.mode}; save it in RGB")
     is_wide_tiff = image.format == "TIFF" and image.mode[0] in WIDE_MODES
     if is_wide_tiff and image.getexif().get(_PHOTOMETRIC_TAG) == 0:
-        raise ContentError("its values count from white to black, in more than 8 bits; save it as PNG")
+        raise ContentError(
+            "its values count from white to black, in more than 8 bits; save it as PNG"
+        )
 
 
 def _refuse_dark(image: Image.Image) -> None:
@@ -348,8 +408,8 @@ def _refuse_dark(image: Image.Image) -> None:
 def complete_jpeg(data: bytes) -> bytes:
     """Return a JPEG with an end marker; OSError "image file is truncated" if pixels are missing.
 
-    A decoder takes what follows the last pixel for nothing. So two different tails give equal images if and only if no
-    pixel is missing.
+    A decoder takes what follows the last pixel for nothing. So two different tails give equal
+    images if and only if no pixel is missing.
     """
     whole = data.removesuffix(END_MARKER).removesuffix(END_MARKER[:1])
     images = []
@@ -369,17 +429,22 @@ def complete_jpeg(data: bytes) -> bytes:
 
 
 def refuse_broken_jpeg(data: bytes, is_flat_below: bool) -> None:
-    """Refuse a JPEG whose pixels are broken or missing, though a decoder returned an image; OSError says which.
+    """Refuse a JPEG whose pixels are broken or missing, though a decoder returned an image;
+    OSError says which.
 
-    ``is_flat_below``: its lowest rows have one colour, as those of a decoder have that found no more pixels.
+    ``is_flat_below``: its lowest rows have one colour,
+    as those of a decoder have that found no more pixels.
     """
     stream = read_stream(data)
     if stream.is_broken:
         raise OSError(BROKEN)
     if is_flat_below:
         complete_jpeg(data)
-    # A card or a download leaves zeros. An image that is flat may have them too, but its last bytes count.
-    has_zeros = not stream.is_progressive and data.find(bytes(ZEROS), stream.begin, stream.end) >= 0
+    # A card or a download leaves zeros.
+    # An image that is flat may have them too, but its last bytes count.
+    has_zeros = (
+        not stream.is_progressive and data.find(bytes(ZEROS), stream.begin, stream.end) >= 0
+    )
     if has_zeros and not _end_counts(data[: stream.end]):
         raise OSError(BROKEN)
 
@@ -395,10 +460,12 @@ def _end_counts(whole: bytes) -> bool:
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
-    """Decode an image, turn it upright and resize it with Pillow's bilinear filter: uint8 (size, size, 3), RGB.
+    """Decode an image, turn it upright and resize it with Pillow's bilinear filter:
+    uint8 (size, size, 3), RGB.
 
-    Grey, palette, CMYK, 16-bit and float images become RGB. Transparent pixels become white. The first frame of an
-    animation is used. Raises StageError if the file is missing or cannot be decoded.
+    Grey, palette, CMYK, 16-bit and float images become RGB. Transparent pixels become white. The
+    first frame of an animation is used. Raises StageError if the file is missing or cannot be
+    decoded.
     """
     try:
         with decode_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
@@ -406,13 +473,14 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
             return np.asarray(turn_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
-            f"the image '{path}' cannot be read: {describe_read_error(error)}", "did the folder change during the run?"
+            f"the image '{path}' cannot be read: {describe_read_error(error)}",
+            "did the folder change during the run?",
         ) from error
 
 
 def decode_images(images: Sequence[Path], size: int) -> Sequence[NDArray[np.uint8]]:
-    """Return the decoded images. Few of them are kept for the next file, as forms of one side come in a row; each of
-    many is decoded when it is asked for.
+    """Return the decoded images. Few of them are kept for the next file, as forms of one side come
+    in a row; each of many is decoded when it is asked for.
     """
     if len(images) * size * size * 3 > KEPT_BYTES:
         return LazyImages(images, size)
@@ -436,7 +504,9 @@ class LazyImages(Sequence[NDArray[np.uint8]]):
 
 
 @lru_cache(maxsize=1)
-def _keep_decoded(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]) -> list[NDArray[np.uint8]]:
+def _keep_decoded(
+    images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]
+) -> list[NDArray[np.uint8]]:
     with ThreadPoolExecutor(usable_cores(for_job=True)) as pool:
         return list(pool.map(lambda path: load(path, size), images))
 
@@ -444,8 +514,8 @@ def _keep_decoded(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | No
 def value_range(image: Image.Image) -> float:
     """Return the largest value that the pixels of a decoded image can have: 255 for 8 bits.
 
-    Of wider grey values it is the smallest usual range that holds them: floats of 0 to 1, 0 to 255 or 0 to 65,535, and
-    integers of 8, 12 or 16 bits. Cameras and scanners store 12 bits in 16.
+    Of wider grey values it is the smallest usual range that holds them: floats of 0 to 1, 0 to 255
+    or 0 to 65,535, and integers of 8, 12 or 16 bits. Cameras and scanners store 12 bits in 16.
 
     Raises:
         ValueError: values below zero, above 65,535, or not finite.
@@ -458,12 +528,15 @@ def value_range(image: Image.Image) -> float:
     ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
     is_finite = math.isfinite(low) and math.isfinite(high)
     if not is_finite or low < 0 or high > ranges[-1]:
-        raise ContentError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")
+        raise ContentError(
+            f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255"
+        )
     return next(largest for largest in ranges if high <= largest)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Return a decoded image in RGB with 8 bits: wide values are scaled, transparent pixels become white.
+    """Return a decoded image in RGB with 8 bits:
+    wide values are scaled, transparent pixels become white.
 
     Raises ValueError as :func:`value_range`.
     """
@@ -477,7 +550,8 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def turn_upright(small: Image.Image, original: Image.Image) -> Image.Image:
-    """Return a small square version of an image, turned upright as the EXIF data of the original says.
+    """Return a small square version of an image,
+    turned upright as the EXIF data of the original says.
 
     Turning after the resize gives the same result for a square, and is cheaper.
     """

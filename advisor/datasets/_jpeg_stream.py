@@ -1,7 +1,9 @@
-"""Tell whether the compressed pixels of a JPEG are broken, where libjpeg decodes on and only warns.
+"""Tell whether the compressed pixels of a JPEG are broken,
+where libjpeg decodes on and only warns.
 
-A decoder fills the rest of such an image with grey or with wrong colours. What follows the compressed pixels tells it:
-only some markers may, and those that count the rows come in turn (ITU-T T.81, annex B).
+A decoder fills the rest of such an image with grey or with wrong colours. What follows the
+compressed pixels tells it: only some markers may, and those that count the rows come in turn
+(ITU-T T.81, annex B).
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ _RESTART_INTERVAL = 0xDD
 _FIRST_RESTART = 0xD0
 _RESTARTS = 8
 _BETWEEN_SCANS = frozenset({0xC4, _SCAN, 0xDB, 0xDC, _RESTART_INTERVAL, 0xFE, *range(0xE0, 0xF0)})
-_ALONE = frozenset({0x01, 0xD8, *range(_FIRST_RESTART, _FIRST_RESTART + _RESTARTS)})  # Markers without a length
+# Markers without a length.
+_ALONE = frozenset({0x01, 0xD8, *range(_FIRST_RESTART, _FIRST_RESTART + _RESTARTS)})
 _IN_PIXELS = re.compile(rb"\xff[^\x00\xff]")  # FF 00 is a byte of the pixels
 _PROGRESSIVE = 0xC2
 _FRAMES = frozenset({0xC0, 0xC1, _PROGRESSIVE})
@@ -45,7 +48,8 @@ def read_stream(data: bytes) -> JpegStream:
             stream_end = len(data) if marker is None else begin - 2
             return JpegStream(first, stream_end, False, is_progressive)
         is_behind_scan = first < len(data)
-        # Behind each segment is the next marker. Where none is, two bytes of the pixels only looked like a marker.
+        # Behind each segment is the next marker.
+        # Where none is, two bytes of the pixels only looked like a marker.
         if is_behind_scan and marker != _SCAN and data[end : end + 1] != b"\xff":
             return JpegStream(first, begin, True, is_progressive)
         place = end
@@ -63,7 +67,8 @@ def read_stream(data: bytes) -> JpegStream:
             for restart, _ in restarts:
                 if restart is not None:
                     numbers.append(restart - _FIRST_RESTART)
-            # They count rows of blocks from 0 to 7 and again from 0, so a gap tells that blocks are missing.
+            # They count rows of blocks from 0 to 7 and again from 0,
+            # so a gap tells that blocks are missing.
             in_turn = numbers == [number % _RESTARTS for number in range(len(numbers))]
             # A scan of a progressive image has other blocks than those that its frame counts.
             is_countable = bool(interval and blocks) and not is_progressive
@@ -91,11 +96,14 @@ def _segment(data: bytes, place: int) -> tuple[int | None, int, int]:
 
 
 def _markers_in_pixels(data: bytes, place: int) -> Iterator[tuple[int | None, int]]:
-    """Yield the restart markers in compressed pixels with their places, and the marker behind, None for none."""
+    """Yield the restart markers in compressed pixels with their places, and the marker behind,
+    None for none.
+    """
     for match in _IN_PIXELS.finditer(data, place):
         marker = match[0][1]
         begin = match.start()
-        # Several FF are one. To look for them in the expression takes 20 times as long, as it stops at each FF 00.
+        # Several FF are one. To look for them in the expression takes 20 times as long,
+        # as it stops at each FF 00.
         while begin > place and data[begin - 1] == 0xFF:
             begin -= 1
         yield marker, begin
@@ -105,7 +113,9 @@ def _markers_in_pixels(data: bytes, place: int) -> Iterator[tuple[int | None, in
 
 
 def _count_blocks(frame: bytes) -> int:
-    """Return how many blocks of all components (MCU) a baseline image has, of its frame header; 0 if it is unknown."""
+    """Return how many blocks of all components (MCU) a baseline image has, of its frame header;
+    0 if it is unknown.
+    """
     if len(frame) < 6 or len(frame) < 6 + 3 * frame[5]:
         return 0
     height = int.from_bytes(frame[1:3])

@@ -1,4 +1,6 @@
-"""Read the class of each image from JSON files as annotation tools and programs of people write them."""
+"""Read the class of each image from JSON files as annotation tools
+and programs of people write them.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,25 @@ from advisor.store import parse_json
 Row = dict[str, str]
 CHOICES = "choices"  # Type of a class of an image in Label Studio
 LABELBOX_NAMES = ("external_id", "global_key", "row_data")
-"""Keys of the name of an image in a Labelbox export; the last is its address, which stands for a name at worst."""
+"""Keys of the name of an image in a Labelbox export;
+the last is its address, which stands for a name at worst.
+"""
 
 
 def rows_in_json(content: Any) -> list[Row] | None:
-    """Return the rows of a table that a JSON value stands for, one for each image and class; None if it is none.
+    """Return the rows of a table that a JSON value stands for, one for each image and class;
+    None if it is none.
 
-    Known are a list of objects, ``{"a.jpg": "cat"}``, ``{"cat": ["a.jpg"]}``, and the files of Label Studio, FiftyOne
-    (``classes`` and ``labels``) and Edge Impulse (``info.labels``).
+    Known are a list of objects, ``{"a.jpg": "cat"}``, ``{"cat": ["a.jpg"]}``, and the files of
+    Label Studio, FiftyOne (``classes`` and ``labels``) and Edge Impulse (``info.labels``).
     """
     if isinstance(content, list):
         return _rows_in_list(content)
     if not isinstance(content, dict) or not content:
         return None
     if len(content) == 1:
-        # One key that holds everything, such as ``images``. The names of images are those of one class instead.
+        # One key that holds everything, such as ``images``.
+        # The names of images are those of one class instead.
         inner = next(iter(content.values()))
         is_wrapper = isinstance(inner, list | dict) and not all(map(_is_image, inner))
         rows = rows_in_json(inner) if is_wrapper else None
@@ -36,7 +42,8 @@ def rows_in_json(content: Any) -> list[Row] | None:
     images = content.get("_via_img_metadata", content)
     if isinstance(images, dict) and all(map(_is_via_image, images.values())):
         return list(map(_via_row, images.values()))
-    # A table may have a column ``files`` or ``labels``, which are keys of tools, so columns come first.
+    # A table may have a column ``files`` or ``labels``, which are keys of tools,
+    # so columns come first.
     for rows_of_form in (_rows_of_columns, _rows_of_tool, _rows_of_names):
         rows = rows_of_form(content)
         if rows is not None:
@@ -45,7 +52,9 @@ def rows_in_json(content: Any) -> list[Row] | None:
 
 
 def _rows_in_list(values: Sequence[Any]) -> list[Row] | None:
-    """Return the rows of pairs of an image and a class, of tasks of Label Studio, or of objects that are rows."""
+    """Return the rows of pairs of an image and a class, of tasks of Label Studio,
+    or of objects that are rows.
+    """
     if values and all(map(_is_pair, values)):
         return [{PATH: name, **_label_of(label)} for name, label in values]
     objects = [value for value in values if isinstance(value, dict)]
@@ -72,7 +81,9 @@ def _rows_of_tool(content: Mapping[str, Any]) -> list[Row] | None:
 
 
 def _rows_of_columns(content: Mapping[str, Any]) -> list[Row] | None:
-    """Return the rows of an object with a key for each column, as pandas writes it; None if it is none."""
+    """Return the rows of an object with a key for each column, as pandas writes it;
+    None if it is none.
+    """
     if _are_lists_of_columns(content):
         columns = [list(map(text_of_value, values)) for values in content.values()]
         return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
@@ -85,7 +96,9 @@ def _rows_of_columns(content: Mapping[str, Any]) -> list[Row] | None:
 
 
 def _rows_of_names(content: Mapping[str, Any]) -> list[Row] | None:
-    """Return the rows of an object with the class of each image, or the images of each class; None if it is none."""
+    """Return the rows of an object with the class of each image, or the images of each class;
+    None if it is none.
+    """
     if all(map(is_image_name, content)):
         return [{PATH: name, **_label_of(value)} for name, value in content.items()]
     rows = []
@@ -97,7 +110,9 @@ def _rows_of_names(content: Mapping[str, Any]) -> list[Row] | None:
 
 
 def flat_values(values: Mapping[str, Any]) -> Row:
-    """Return the values of an object as text; those of an object in it have both names, with a point between."""
+    """Return the values of an object as text;
+    those of an object in it have both names, with a point between.
+    """
     row: Row = {}
     for name, value in values.items():
         if isinstance(value, dict):
@@ -120,7 +135,9 @@ def text_of_value(value: object) -> str:
 
 
 def labels_in_cell(cell: str) -> list[str]:
-    """Return the labels of a cell that holds a list, such as ``['cat']`` or ``{"choices": ["cat"]}``; else none."""
+    """Return the labels of a cell that holds a list, such as ``['cat']`` or ``{"choices":
+    ["cat"]}``; else none.
+    """
     text = cell.strip()
     if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}"):
         return []
@@ -153,7 +170,9 @@ def _are_lists_of_columns(content: Mapping[str, Any]) -> bool:
 
 
 def _are_numbered_columns(content: Mapping[str, Any]) -> bool:
-    """Return whether an object has the cells of several columns by the numbers of the rows, as pandas writes them."""
+    """Return whether an object has the cells of several columns by the numbers of the rows,
+    as pandas writes them.
+    """
     columns = []
     for column in content.values():
         if isinstance(column, dict):
@@ -177,7 +196,9 @@ def _label_of(value: object) -> Row:
 
 
 def _label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield a row for each class that an annotation of a task chose; several annotations may not agree."""
+    """Yield a row for each class that an annotation of a task chose;
+    several annotations may not agree.
+    """
     data = {}
     if isinstance(task["data"], dict):
         data = task["data"]
@@ -200,7 +221,9 @@ def _label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def row_of_line(line: Mapping[str, Any]) -> Row:
-    """Return the row that an object in a line stands for: of a Labelbox export, the answer to its first question."""
+    """Return the row that an object in a line stands for:
+    of a Labelbox export, the answer to its first question.
+    """
     row = line.get("data_row")
     projects = line.get("projects")
     if not isinstance(row, dict) or not isinstance(projects, dict):
@@ -265,5 +288,7 @@ def _edge_impulse_row(file: Mapping[str, Any]) -> Row:
 def _read_numbered_rows(labels: Mapping[str, Any], classes: object) -> Iterator[Row]:
     names = classes if isinstance(classes, list) else []
     for path, value in labels.items():
-        is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
+        is_number = (
+            isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
+        )
         yield {PATH: path, LABEL: text_of_value(names[value] if is_number else value)}

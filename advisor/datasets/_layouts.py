@@ -1,4 +1,6 @@
-"""Read the layouts of labelled images: class folders, split folders, and manifests (tables, also of boxes)."""
+"""Read the layouts of labelled images:
+class folders, split folders, and manifests (tables, also of boxes).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from advisor.core import AmbiguousInput, Reading, UsageError, nearest, plain, plural, without_password
+from advisor.core import (
+    AmbiguousInput,
+    Reading,
+    UsageError,
+    nearest,
+    plain,
+    plural,
+    without_password,
+)
 from advisor.datasets._archives import ALL_FOLDERS, archives_in, list_archives
 from advisor.datasets._captions import Listed
 from advisor.datasets._category_files import class_names_beside, first_number, synset_names
@@ -48,15 +58,19 @@ _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one
 
 
 def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS) -> Listing:
-    """List a folder of class folders, or of parts of a split with class folders; images may be in deeper folders.
+    """List a folder of class folders, or of parts of a split with class folders;
+    images may be in deeper folders.
 
-    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. Raises
-    UsageError if there are no images, only one class, or it is not clear which folders are the classes.
+    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes,
+    else empty. Raises UsageError if there are no images, only one class, or it is not clear which
+    folders are the classes.
     """
     scan = scan_folder(path)
     if chosen != ALL_FOLDERS:
         images = list(filter(chosen.includes_names, scan.images))
-        scan = replace(scan, images=images, folders=list(filter(chosen.includes_names, scan.folders)))
+        scan = replace(
+            scan, images=images, folders=list(filter(chosen.includes_names, scan.folders))
+        )
     tables: Sequence[Path] = []
     # If the user says which folders are the classes, nothing about masks and tables is guessed.
     if not depth:
@@ -85,7 +99,9 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
 def _list_without_folders(
     path: Path, scan: FolderScan, tables: Sequence[Path], depth: str, chosen: ChosenFolders
 ) -> Listing:
-    """List a folder without folders of images by its archives or tables; UsageError if it has none."""
+    """List a folder without folders of images by its archives or tables;
+    UsageError if it has none.
+    """
     archives = archives_in(path)
     if archives:
         return list_archives(path, archives, depth=depth, chosen=chosen)
@@ -98,7 +114,9 @@ def _list_without_folders(
 def _list_read_folders(
     path: Path, scan: FolderScan, reading: FolderReading, listed_parts: Sequence[Listing]
 ) -> Listing:
-    """List the images by the folders that are their classes, and those of the parts that lists name."""
+    """List the images by the folders that are their classes,
+    and those of the parts that lists name.
+    """
     _refuse_undecodable(reading.classes)
     entries = []
     for image in reading.images:
@@ -113,17 +131,26 @@ def _list_read_folders(
 
 
 def name_synsets(listing: Listing, folder: Path) -> Listing:
-    """Return a listing with the names of its classes, if they are synsets of WordNet and a file says their names."""
+    """Return a listing with the names of its classes,
+    if they are synsets of WordNet and a file says their names.
+    """
     file, names = synset_names(folder, listing.classes)
     if not names:
         return listing
     entries = [replace(entry, label=names[entry.label]) for entry in listing.entries]
     notes = (*listing.notes, f"The names of the classes are those of '{file}'.")
-    return replace(listing, entries=entries, classes=sorted(names[label] for label in listing.classes), notes=notes)
+    return replace(
+        listing,
+        entries=entries,
+        classes=sorted(names[label] for label in listing.classes),
+        notes=notes,
+    )
 
 
 def name_numbers(listing: Listing, folder: Path) -> Listing:
-    """Return a listing with the names of its classes, if they are numbers and a list beside them has as many names."""
+    """Return a listing with the names of its classes,
+    if they are numbers and a list beside them has as many names.
+    """
     if not listing.classes or not all(map(str.isdecimal, listing.classes)):
         return listing
     file, names = class_names_beside(folder / "classes")
@@ -133,7 +160,10 @@ def name_numbers(listing: Listing, folder: Path) -> Listing:
         return listing
     named = {label: names[number - first] for label, number in numbers.items()}
     entries = [replace(entry, label=named[entry.label]) for entry in listing.entries]
-    notes = (*listing.notes, f"The names of the classes are those of '{file}', counted from {first}.")
+    notes = (
+        *listing.notes,
+        f"The names of the classes are those of '{file}', counted from {first}.",
+    )
     return replace(listing, entries=entries, classes=sorted(named.values()), notes=notes)
 
 
@@ -152,7 +182,9 @@ def _refuse_folder(path: Path, scan: FolderScan) -> UsageError:
     foreign = None if scan.images else find_foreign_file(path)
     if foreign is not None:
         file, (what, way_out) = foreign
-        return UsageError(f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out)
+        return UsageError(
+            f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out
+        )
     what = "has images but no class folders" if scan.images else "holds no images"
     manifest = _find_manifest(path)
     hint = HINT if manifest is None else f"give its manifest: --data {manifest}"
@@ -160,7 +192,9 @@ def _refuse_folder(path: Path, scan: FolderScan) -> UsageError:
 
 
 def _find_manifest(folder: Path) -> Path | None:
-    """Return the first table of a folder that can be read as a manifest with labels; None if there is none."""
+    """Return the first table of a folder that can be read as a manifest with labels;
+    None if there is none.
+    """
     for entry in sorted(folder.iterdir()):
         is_table = entry.suffix.lower() in SUFFIXES and entry.is_file()
         if is_table and part_of(entry.stem) != UNLABELLED and not fault_of(entry):
@@ -168,8 +202,11 @@ def _find_manifest(folder: Path) -> Path | None:
     return None
 
 
-def _explain_missing_classes(error: UsageError, path: Path, scan: FolderScan, fault: str = "") -> UsageError:
-    """Return the error of images without classes with what helps: the first of these that is found.
+def _explain_missing_classes(
+    error: UsageError, path: Path, scan: FolderScan, fault: str = ""
+) -> UsageError:
+    """Return the error of images without classes with what helps:
+    the first of these that is found.
 
     - The names of the images seem to have the classes: the error asks whether they do.
     - A table beside the images does not count, for the reason ``fault`` if that is known.
@@ -180,24 +217,30 @@ def _explain_missing_classes(error: UsageError, path: Path, scan: FolderScan, fa
     folder, pattern, labels = pattern_of_names(scan.images)
     if pattern:
         place = path.joinpath(*folder, pattern)
-        reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
+        reading = Reading(
+            {"data": str(place)}, f"the names of the images say the classes {some_of(labels)}"
+        )
         return AmbiguousInput(error.message, [reading])
     tables = list(filter(_may_name_images, sorted(path.iterdir())))
     # Tables of a test part often have no labels, so their faults say the least.
     tables.sort(key=lambda table: part_of(table.stem) in (UNLABELLED, HOLDOUT))
     fault = fault or next(filter(None, map(fault_of, tables)), "")
     if fault:
-        return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
+        return UsageError(
+            error.message, f"{error.hint}; the table beside the images does not count: {fault}"
+        )
     foreign = find_foreign_file(path)
     if foreign is not None:
         file, (what, way_out) = foreign
-        return UsageError(error.message, f"'{file.relative_to(path)}' is {what}, which is not read: {way_out}")
+        return UsageError(
+            error.message, f"'{file.relative_to(path)}' is {what}, which is not read: {way_out}"
+        )
     marks = find_box_file(path.joinpath(*sole_folders(scan.images)))
     if marks:
         return UsageError(
             error.message,
-            f"'{marks.relative_to(path)}' seems to have boxes: search, plan and data check read them with "
-            "--task object-detection",
+            f"'{marks.relative_to(path)}' seems to have boxes: search, plan and data check read"
+            " them with --task object-detection",
         )
     return error
 
@@ -214,16 +257,22 @@ def _refuse_undecodable(labels: Collection[str]) -> None:
         try:
             label.encode()
         except UnicodeEncodeError:
-            message = f"--data: the class folder {os.fsencode(label)!r} has a name that is not valid UTF-8"
+            message = (
+                f"--data: the class folder {os.fsencode(label)!r} has a name that is not valid"
+                " UTF-8"
+            )
             raise UsageError(message, "rename it") from None
 
 
-def list_files(path: Path, listed: Listed = lambda _count: None, known: Collection[str] = ()) -> Listing:
-    """List the labelled files of a manifest or a folder, whatever its layout, with labels that a model can have.
+def list_files(
+    path: Path, listed: Listed = lambda _count: None, known: Collection[str] = ()
+) -> Listing:
+    """List the labelled files of a manifest or a folder, whatever its layout,
+    with labels that a model can have.
 
-    See :func:`_list_by_layout`. Files that are added to a set with the ``known`` classes may have one class only.
-    Raises UsageError for a label with a control character, or of more than :data:`LONGEST_LABEL` characters, wherever
-    it comes from.
+    See :func:`_list_by_layout`. Files that are added to a set with the ``known`` classes may have
+    one class only. Raises UsageError for a label with a control character, or of more than
+    :data:`LONGEST_LABEL` characters, wherever it comes from.
     """
     listing = _list_single_class(path, known) if known else None
     listing = without_blanks(listing or _list_by_layout(path, listed))
@@ -236,7 +285,9 @@ def list_files(path: Path, listed: Listed = lambda _count: None, known: Collecti
 
 
 def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
-    """Return the error of labels that no model can have, and how they read in other encodings than UTF-8."""
+    """Return the error of labels that no model can have,
+    and how they read in other encodings than UTF-8.
+    """
     shown = plain(labels[0][:SHOWN])
     bytes_of_labels = []
     for label in labels:
@@ -245,8 +296,8 @@ def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
     guesses = guess_encodings(bytes_of_labels)
     if not guesses:
         return UsageError(
-            f"--data: '{path}' has the label '{shown}', with a control character, bytes that are not UTF-8, or more "
-            f"than {LONGEST_LABEL} characters",
+            f"--data: '{path}' has the label '{shown}', with a control character, bytes that are"
+            f" not UTF-8, or more than {LONGEST_LABEL} characters",
             "write another name of the class",
         )
     readings = []
@@ -257,13 +308,16 @@ def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
     if path.suffix.lower() == ".zip":
         rename = f"unpack it: unzip -O {guesses[0][0].tool} {shlex.quote(str(path))} -d FOLDER"
     return UsageError(
-        f"--data: '{path}' has the label '{shown}', whose bytes are not UTF-8. Such labels read {'; '.join(readings)}",
+        f"--data: '{path}' has the label '{shown}', whose bytes are not UTF-8. Such labels read"
+        f" {'; '.join(readings)}",
         f"{rename}; the names of classes must be UTF-8",
     )
 
 
 def _list_single_class(path: Path, known: Collection[str]) -> Listing | None:
-    """List a table, or a folder with one folder of images, that may have a single class; None for all others."""
+    """List a table, or a folder with one folder of images, that may have a single class;
+    None for all others.
+    """
     if path.is_file() and path.suffix.lower() in GUESSED_SUFFIXES:
         return list_manifest(path, more_labels=known)
     if not path.is_dir():
@@ -274,7 +328,11 @@ def _list_single_class(path: Path, known: Collection[str]) -> Listing | None:
         if len(names) == 2:
             labels.add(names[0])
     # A folder called train or test holds a part of a set, and is no class.
-    if len(labels) != 1 or any(len(names) != 2 for names in images) or any(map(part_of, labels - set(known))):
+    if (
+        len(labels) != 1
+        or any(len(names) != 2 for names in images)
+        or any(map(part_of, labels - set(known)))
+    ):
         return None
     (label,) = labels
     return Listing(path, [Entry(path.joinpath(*names), label) for names in images], [label])
@@ -283,11 +341,12 @@ def _list_single_class(path: Path, known: Collection[str]) -> Listing | None:
 def _list_by_layout(path: Path, listed: Listed) -> Listing:
     """List the labelled files of a manifest or a folder.
 
-    ``listed`` is called now and then with the number of images listed so far, of a manifest or of files with images.
+    ``listed`` is called now and then with the number of images listed so far,
+    of a manifest or of files with images.
 
-    ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder below it that directly holds images is
-    one, and ``DIR/{class}_#.jpg`` that the names of the images say it. ``DIR/{train,test}`` leaves other folders out,
-    and ``DIR/!(backup|tmp)`` these.
+    ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder below it that
+    directly holds images is one, and ``DIR/{class}_#.jpg`` that the names of the images say it.
+    ``DIR/{train,test}`` leaves other folders out, and ``DIR/!(backup|tmp)`` these.
 
     Raises UsageError if the path does not exist, no layout fits, or the data cannot be read.
     """
@@ -305,7 +364,8 @@ def _list_by_layout(path: Path, listed: Listed) -> Listing:
             address = without_password(str(path).replace(":/", "://", 1))
             raise UsageError(
                 f"--data: '{address}' is in a store that is not read here",
-                "s3:// and gs:// are read by search, plan, compress and data check; else copy the files here",
+                "s3:// and gs:// are read by search, plan, compress and data check; else copy the"
+                " files here",
             )
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
@@ -325,9 +385,11 @@ def _list_by_layout(path: Path, listed: Listed) -> Listing:
 
 
 def list_named_images(pattern: Path) -> Listing:
-    """List the images of a folder whose names have the class, by a pattern such as ``DIR/{class}_#.jpg``.
+    """List the images of a folder whose names have the class,
+    by a pattern such as ``DIR/{class}_#.jpg``.
 
-    ``#`` is a number, and ``*`` any text. Raises UsageError if no name fits, or all have one class.
+    ``#`` is a number, and ``*`` any text.
+    Raises UsageError if no name fits, or all have one class.
     """
     folder = pattern.parent
     if not folder.is_dir():
@@ -344,11 +406,17 @@ def list_named_images(pattern: Path) -> Listing:
     labels = {entry.label for entry in entries}
     if len(labels) < 2:
         what = f"gives one class only, '{labels.pop()}'" if labels else "fits the name of no image"
-        raise UsageError(f"--data: the pattern '{pattern.name}' {what}", "write for example 'photos/{class}_#.jpg'")
+        raise UsageError(
+            f"--data: the pattern '{pattern.name}' {what}",
+            "write for example 'photos/{class}_#.jpg'",
+        )
     if not others:
         return Listing(folder, entries)
     verb = "is" if others == 1 else "are"
-    note = f"{plural(others, 'image does', 'images do')} not fit '{pattern.name}', and {verb} not used."
+    note = (
+        f"{plural(others, 'image does', 'images do')} not fit '{pattern.name}', and {verb} not"
+        " used."
+    )
     return Listing(folder, entries, notes=(note,))
 
 

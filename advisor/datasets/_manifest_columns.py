@@ -8,11 +8,22 @@ from dataclasses import dataclass
 VERTEX_PART = "dataitemresourcelabels.aiplatform.googleapis.com/ml_use"
 
 SPLIT: dict[str, tuple[str, ...]] = {
-    "split": ("split", "part", "subset", "data_split", "split_name", "usage", "ml_use", VERTEX_PART),
+    "split": (
+        "split",
+        "part",
+        "subset",
+        "data_split",
+        "split_name",
+        "usage",
+        "ml_use",
+        VERTEX_PART,
+    ),
     "group": ("group",),
     **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
 }
-"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
+"""Columns that each kind of table may have.
+``is_train`` and the like are 1 or true for the images of a part.
+"""
 
 
 @dataclass(frozen=True)
@@ -25,9 +36,15 @@ class ManifestColumns:
 
 
 def columns_of_table(
-    images: tuple[str, ...], labels: tuple[str, ...], hint: str, edges: Mapping[str, str], **more: tuple[str, ...]
+    images: tuple[str, ...],
+    labels: tuple[str, ...],
+    hint: str,
+    edges: Mapping[str, str],
+    **more: tuple[str, ...],
 ) -> ManifestColumns:
-    """Return the columns of a table of boxes, with the accepted names of those for the edges, blanks between them."""
+    """Return the columns of a table of boxes, with the accepted names of those for the edges,
+    blanks between them.
+    """
     names = {"path": images, "label": labels, "group_of": ("isgroupof",), **more, **SPLIT}
     names |= {name: tuple(several.split()) for name, several in edges.items()}
     return ManifestColumns(names, ("path", "label", *edges), hint)

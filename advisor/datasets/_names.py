@@ -1,10 +1,14 @@
-"""Compare the names of classes as people write them: with blanks, invisible characters, in another case."""
+"""Compare the names of classes as people write them:
+with blanks, invisible characters, in another case.
+"""
 
 import unicodedata
 
 
 def strip_invisible(text: str) -> str:
-    """Return a text without blanks and invisible characters around it, such as marks of a direction."""
+    """Return a text without blanks and invisible characters around it,
+    such as marks of a direction.
+    """
     if text.isascii():
         return text.strip()
     start = 0
@@ -21,5 +25,7 @@ def _is_invisible(character: str) -> bool:
 
 
 def plain(name: str) -> str:
-    """Return the name of a class without case and superfluous blanks, and with composed accents."""
+    """Return the name of a class without case and superfluous blanks, and with composed
+    accents.
+    """
     return unicodedata.normalize("NFC", " ".join(strip_invisible(name).split())).casefold()

@@ -32,17 +32,19 @@ PARTS = {
 
 OTHER_LANGUAGES = {
     TRAIN: (
-        "entrenamiento entreno entrainement entraînement apprentissage treino treinamento addestramento "
-        "allenamento trainings trn tr обучение тренировка обучающая trening uczenie eğitim egitim träning trénink "
-        "latih pelatihan 训练 訓練 训练集 訓練集 学習 学習用 훈련 학습"
+        "entrenamiento entreno entrainement entraînement apprentissage treino treinamento"
+        " addestramento allenamento trainings trn tr обучение тренировка обучающая trening uczenie"
+        " eğitim egitim träning trénink latih pelatihan 训练 訓練 训练集 訓練集 学習 学習用"
+        " 훈련 학습"
     ),
     VALIDATION: (
-        "validacion validación validacao validação validazione validierung validierungs vld валидация walidacja "
-        "doğrulama dogrulama validering validasi 验证 驗證 验证集 驗證集 検証 検証用 검증"
+        "validacion validación validacao validação validazione validierung validierungs vld"
+        " валидация walidacja doğrulama dogrulama validering validasi 验证 驗證 验证集 驗證集 検証"
+        " 検証用 검증"
     ),
     HOLDOUT: (
-        "prueba pruebas teste testes tests essai tst te тест тестовая тестирование testowy testowe uji sınama "
-        "测试 測試 测试集 測試集 テスト テスト用 評価 시험 테스트"
+        "prueba pruebas teste testes tests essai tst te тест тестовая тестирование testowy testowe"
+        " uji sınama 测试 測試 测试集 測試集 テスト テスト用 評価 시험 테스트"
     ),
 }
 """Words for the parts in other languages, and short forms of them."""
@@ -58,14 +60,16 @@ EVALUATION_WORDS = frozenset({"eval", "evaluation"})
 """Words for the validation part where another folder is the test part."""
 
 _NEUTRAL = """
-set sets data daten datensatz bilder dataset datasets ds public private image images img imgs jpg jpeg jpegs jpegimages
-png photo photos picture pictures pics folder folders dir split part subset sample samples instances annotations final
-full raw all labeled labelled the my new
+set sets data daten datensatz bilder dataset datasets ds public private image images img imgs jpg
+jpeg jpegs jpegimages png photo photos picture pictures pics folder folders dir split part subset
+sample samples instances annotations final full raw all labeled labelled the my new
 """
 NEUTRAL_WORDS = frozenset(_NEUTRAL.split())
 """Words beside that of a part which say nothing of a class."""
 
-_TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
+_TABLE_WORDS = (
+    "human machine imagelabels label labels annotation meta metadata list classification"
+)
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())
 """Further ones in the name of a table."""
 
@@ -75,7 +79,10 @@ _FOREIGN = {word: part for part, words in OTHER_LANGUAGES.items() for word in wo
 # The longest words first, because an expression takes the first alternative that fits.
 _PART_WORDS = sorted(PARTS.keys() | UNLABELLED_WORDS | _FOREIGN.keys(), key=len, reverse=True)
 _PART_STEM = "|".join(map(re.escape, _PART_WORDS))
-_AFTER_PART = "sets?|data|daten|datensatz|bilder|datasets?|images?|imgs?|img|photos?|pictures?|pics|folder|dir|split"
+_AFTER_PART = (
+    "sets?|data|daten|datensatz|bilder|datasets?|images?|imgs?|img|photos?|pictures?|pics|folder"
+    "|dir|split"
+)
 _JOINED = re.compile(rf"({_PART_STEM})({_AFTER_PART})")
 
 _PART_WORD = re.compile(rf"(?<![^\W\d_])({_PART_STEM})(?![^\W\d_])", re.IGNORECASE)
@@ -83,9 +90,11 @@ SEPARATORS = " _-."
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name in lower case, without digits: ``TrainSet_2`` has ``train`` and ``set``.
+    """Return the words of a name in lower case, without digits:
+    ``TrainSet_2`` has ``train`` and ``set``.
 
-    A word of a part that is written together with a neutral word, such as ``testdata``, counts as two.
+    A word of a part that is written together with a neutral word, such as ``testdata``,
+    counts as two.
     """
     name = unicodedata.normalize("NFC", name)
     plain = name.casefold()
@@ -105,8 +114,9 @@ def words_of(name: str) -> tuple[str, ...]:
 def part_of(name: str, shared_words: frozenset[str] = frozenset()) -> str:
     """Return the part of a split that a name means, empty for none.
 
-    It is one of the values of :data:`PARTS`, or :data:`UNLABELLED`. The other words of the name must be neutral or
-    among ``shared_words``, so ``training_set`` is a part and ``test tube`` is none. ``train_val`` is the training part.
+    It is one of the values of :data:`PARTS`, or :data:`UNLABELLED`. The other words of the name
+    must be neutral or among ``shared_words``, so ``training_set`` is a part and ``test tube`` is
+    none. ``train_val`` is the training part.
     """
     words = words_of(name)
     rest = [word for word in words if not _part_of_word(word)]
@@ -118,8 +128,8 @@ def part_of(name: str, shared_words: frozenset[str] = frozenset()) -> str:
 def parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
     """Return the part that each of several folders means; folders that mean none are left out.
 
-    Words that all names of parts share say nothing, so ``seg_train``, ``seg_test`` and ``seg_pred`` are parts. ``eval``
-    is the validation part beside a test part if nothing else is.
+    Words that all names of parts share say nothing, so ``seg_train``, ``seg_test`` and
+    ``seg_pred`` are parts. ``eval`` is the validation part beside a test part if nothing else is.
     """
     candidates = []
     for name in names:
@@ -136,10 +146,11 @@ def parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
 
 
 def classes_with_parts(names: Collection[str]) -> Mapping[str, tuple[str, str]]:
-    """Return class and part of folders that name both, such as ``train_cats`` and ``test_cats``; empty if not all do.
+    """Return class and part of folders that name both, such as ``train_cats`` and ``test_cats``;
+    empty if not all do.
 
-    Each class must be in two parts or more, and there must be two classes: ``test tube`` beside ``train station`` are
-    classes.
+    Each class must be in two parts or more, and there must be two classes:
+    ``test tube`` beside ``train station`` are classes.
     """
     pairs: dict[str, tuple[str, str]] = {}
     parts_of_class: dict[str, set[str]] = {}

@@ -1,4 +1,6 @@
-"""Crops of everyday photographs that are installed with a package, for what needs images where the user gives none."""
+"""Crops of everyday photographs that are installed with a package,
+for what needs images where the user gives none.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
-"""The everyday colour photographs inside scikit-image's wheel; its other images are downloaded on first use.
+"""The everyday colour photographs inside scikit-image's wheel;
+its other images are downloaded on first use.
 
-Its images from a telescope, a microscope and an eye clinic are not used. Calibrated with them, int8 EfficientNet-Lite0
-agrees with float on 77 % of everyday crops, without them on 89 %; int8 MobileNetV2 on 80 % and 88 %."""
+Its images from a telescope, a microscope and an eye clinic are not used. Calibrated with them,
+int8 EfficientNet-Lite0 agrees with float on 77 % of everyday crops, without them on 89 %; int8
+MobileNetV2 on 80 % and 88 %.
+"""
 
 CROPS_A_PHOTOGRAPH = 17
 
 
 def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.uint8]]]:
-    """Return functions that make random crops of the photographs in scikit-image, uint8 (size, size, 3)."""
+    """Return functions that make random crops of the photographs in scikit-image,
+    uint8 (size, size, 3).
+    """
     from PIL import Image
 
-    def resize_crop(photograph: Image.Image, box: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+    def resize_crop(
+        photograph: Image.Image, box: tuple[float, float, float, float]
+    ) -> NDArray[np.uint8]:
         return np.asarray(photograph.resize((size, size), Image.Resampling.BILINEAR, box=box))
 
     draw = random.Random(seed)

@@ -6,7 +6,9 @@ from pathlib import Path
 from advisor.core import AdvisorError, ContentError, Reading, first_line
 
 _TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
-"""Modules of Python whose errors name a place or a part of a file in words that people understand."""
+"""Modules of Python whose errors name a place or a part of a file in words that people
+understand.
+"""
 
 
 def readings_of_data(paths: Iterable[Path], meaning: str) -> list[Reading]:
@@ -18,7 +20,9 @@ def readings_of_data(paths: Iterable[Path], meaning: str) -> list[Reading]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a file cannot be read, in our words: other packages write for those who program with them."""
+    """Return why a file cannot be read, in our words:
+    other packages write for those who program with them.
+    """
     if isinstance(error, AdvisorError):
         return error.message
     if isinstance(error, OSError) and error.strerror:

@@ -1,6 +1,8 @@
-"""Read untrusted files a few at a time in child processes with limits, so that none of them ends this process.
+"""Read untrusted files a few at a time in child processes with limits,
+so that none of them ends this process.
 
-Decoders of images are native libraries: a damaged file can crash them, and a small one can claim much memory.
+Decoders of images are native libraries:
+a damaged file can crash them, and a small one can claim much memory.
 """
 
 from __future__ import annotations
@@ -36,10 +38,11 @@ class ReaderFailure:
 
 
 def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
-    """Yield the result of ``module:function`` for each item in order, from children, at most :data:`IN_FLIGHT` ahead.
+    """Yield the result of ``module:function`` for each item in order, from children,
+    at most :data:`IN_FLIGHT` ahead.
 
-    Where a child crashed or exceeded a limit, the result is a :class:`ReaderFailure`. A process that is a child reads
-    itself: it has limits of its own.
+    Where a child crashed or exceeded a limit, the result is a :class:`ReaderFailure`. A process
+    that is a child reads itself: it has limits of its own.
     """
     read = call_each if os.environ.get(IN_CHILD) else _read_in_child
     cores = usable_cores()
@@ -69,7 +72,9 @@ def call_each(function: str, items: Sequence[Any]) -> list[Any]:
 
 
 def call_in_folder(folder: str, function: str, items: Sequence[Any]) -> list[Any]:
-    """Call in a child, with paths that count from the folder of its parent, which may have changed since it began."""
+    """Call in a child, with paths that count from the folder of its parent,
+    which may have changed since it began.
+    """
     os.chdir(folder)
     return call_each(function, items)
 

@@ -26,7 +26,8 @@ class FolderScan:
 
     images: Sequence[Names]  # files that look like images, sorted
     folders: Sequence[Names]  # folders
-    system_folders: Collection[str] = ()  # names of folders of an operating system that were left out
+    # Names of folders of an operating system that were left out.
+    system_folders: Collection[str] = ()
     companions: Collection[str] = ()  # folders of masks and the like that were left out
     placeholders: int = 0  # files that iCloud keeps elsewhere
     raw: int = 0  # raw files of cameras that were left out, as the same photograph is beside them
@@ -45,7 +46,9 @@ class FolderScan:
             notes.append(f"{files} not used: an image of the same name is beside.")
         if self.companions:
             shown = some_of(self.companions)
-            notes.append(f"The images of {shown} are not used: they belong to other images, as masks do.")
+            notes.append(
+                f"The images of {shown} are not used: they belong to other images, as masks do."
+            )
         return tuple(notes)
 
     def without_companions(self) -> FolderScan:
@@ -65,17 +68,23 @@ class FolderScan:
                 left_out.add(names)
             if not is_below(names, left_out):
                 folders.append(names)
-        return replace(self, images=images, folders=folders, companions=list(map("/".join, companions)))
+        return replace(
+            self, images=images, folders=folders, companions=list(map("/".join, companions))
+        )
 
 
 def scan_folder(root: Path) -> FolderScan:
-    """Return the files below a folder that look like images, and the folders, without hidden and system ones.
+    """Return the files below a folder that look like images, and the folders,
+    without hidden and system ones.
 
-    Links are followed, but for those to a folder that they are in. Raises UsageError if a folder cannot be read.
+    Links are followed, but for those to a folder that they are in.
+    Raises UsageError if a folder cannot be read.
     """
 
     def refuse_folder(error: OSError) -> None:
-        raise UsageError(f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions")
+        raise UsageError(
+            f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions"
+        )
 
     images: list[Names] = []
     folders: list[Names] = []
@@ -103,12 +112,16 @@ def scan_folder(root: Path) -> FolderScan:
 
 
 def _is_placeholder(name: str) -> bool:
-    """Return whether a file stands for an image that is in iCloud alone, as ``.IMG_1.heic.icloud`` does."""
+    """Return whether a file stands for an image that is in iCloud alone,
+    as ``.IMG_1.heic.icloud`` does.
+    """
     return name.endswith(ICLOUD) and is_image_name(name.removesuffix(ICLOUD))
 
 
 def _without_raw(names: Sequence[str]) -> list[str]:
-    """Return names of images in a folder without raw files of cameras that have an image of the same name beside."""
+    """Return names of images in a folder without raw files of cameras
+    that have an image of the same name beside.
+    """
     raw = set()
     for name in names:
         if Path(name).suffix.lower() in RAW_SUFFIXES:
@@ -127,7 +140,9 @@ def _without_raw(names: Sequence[str]) -> list[str]:
 
 
 def _holds_images(folder: Path) -> bool:
-    """Return whether a folder directly holds a file that looks like an image, or is a system folder by its name."""
+    """Return whether a folder directly holds a file that looks like an image,
+    or is a system folder by its name.
+    """
     if not folder.name.startswith("."):
         return True
     try:
@@ -148,18 +163,24 @@ def folders_in(root: Path) -> list[Path]:
                 entries.append(entry)
         folders = sorted(entry for entry in entries if entry.is_dir())
     except OSError as error:
-        raise UsageError(f"--data: '{root}' cannot be read: {error.strerror}", "check its permissions") from error
+        raise UsageError(
+            f"--data: '{root}' cannot be read: {error.strerror}", "check its permissions"
+        ) from error
     for folder in folders:
         try:
             folder.name.encode()
         except UnicodeEncodeError:
-            message = f"--data: the class folder {os.fsencode(folder.name)!r} has a name that is not valid UTF-8"
+            message = (
+                f"--data: the class folder {os.fsencode(folder.name)!r} has a name that is not"
+                " valid UTF-8"
+            )
             raise UsageError(message, "rename it") from None
     return folders
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones.
+    """Return the files anywhere below ``folder`` that look like images, sorted,
+    without hidden ones.
 
     Links are followed, but for those to a folder that they are in.
     """
@@ -167,12 +188,15 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def try_images(folder: Path, side: int) -> dict[Path, str]:
-    """Return the images below a folder, sorted, each with the reason why it cannot be used; empty if it can.
+    """Return the images below a folder, sorted, each with the reason why it cannot be used;
+    empty if it can.
 
     Each is decoded as a square with ``side`` pixels a side.
     """
     with ignore_warnings():
-        return {file: _find_reason(file, side) for file in files_below(folder) if is_candidate(file)}
+        return {
+            file: _find_reason(file, side) for file in files_below(folder) if is_candidate(file)
+        }
 
 
 def _find_reason(file: Path, side: int) -> str:

@@ -1,4 +1,6 @@
-"""Split a data set into three parts, stratified; it depends only on the images' bytes and the seed."""
+"""Split a data set into three parts, stratified;
+it depends only on the images' bytes and the seed.
+"""
 
 import hashlib
 import re
@@ -22,7 +24,8 @@ VALIDATION_SHARE = 0.2  # Share of what is not in the hold-out
 TRAIN = "train"
 VALIDATION = "validation"
 HOLDOUT = "holdout"
-PARTS = (TRAIN, VALIDATION, HOLDOUT)  # Names of the parts, from the one for training to the one that is used last
+# Names of the parts, from the one for training to the one that is used last.
+PARTS = (TRAIN, VALIDATION, HOLDOUT)
 
 UNGROUPED: Grouping = Grouping()
 
@@ -38,9 +41,10 @@ def draw_groups(
 ) -> set[int]:
     """Return about ``share`` of the images of each class, in whole groups, taken in their order.
 
-    A group is taken if that brings its classes closer to ``share`` and leaves ``keep`` groups of each. A class of which
-    no group was taken gives its smallest one. No class gives its last group. With ``divide``, a class that can
-    spare no group gives the last units of its largest group, in the order of file names, and keeps ``keep`` of them.
+    A group is taken if that brings its classes closer to ``share`` and leaves ``keep`` groups of
+    each. A class of which no group was taken gives its smallest one. No class gives its last
+    group. With ``divide``, a class that can spare no group gives the last units of its largest
+    group, in the order of file names, and keeps ``keep`` of them.
     """
     labels = dataset.labels
     counts = []
@@ -49,7 +53,8 @@ def draw_groups(
         counts.append(Counter(labels[index] for index in members))
     totals = sum(counts, Counter[int]())
     wanted = {label: share * total for label, total in totals.items()}
-    # The groups that have a class, however many of its images: iterating over a counter gives each class once.
+    # The groups that have a class, however many of its images:
+    # iterating over a counter gives each class once.
     spare = Counter(chain.from_iterable(counts))
     held: Counter[int] = Counter()
     taken: list[int] = []
@@ -67,7 +72,8 @@ def draw_groups(
         for label, more in count.items():
             lacking = wanted[label] - held[label]
             gain += abs(lacking) - abs(lacking - more)
-        # A group may have images of several classes, so it is taken where it brings all of them nearer to their shares.
+        # A group may have images of several classes,
+        # so it is taken where it brings all of them nearer to their shares.
         if can_spare(count, keep) and gain > 0:
             take_group(number)
     for label in sorted(wanted):
@@ -95,7 +101,9 @@ def draw_groups(
 def _take_last_units(
     dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share: float, keep: int
 ) -> list[int]:
-    """Return the last units of a class's largest group, up to ``share`` of its images: at least one unit."""
+    """Return the last units of a class's largest group, up to ``share`` of its images:
+    at least one unit.
+    """
     labels = dataset.labels
 
     def has_label(unit: Group) -> bool:
@@ -125,7 +133,8 @@ class Split:
     """Indices into ``Dataset.images``, each sorted."""
 
     train: tuple[int, ...]  # for training while candidates are compared
-    validation: tuple[int, ...]  # for comparing candidates; the model that ships is trained on these too
+    # For comparing candidates; the model that ships is trained on these too.
+    validation: tuple[int, ...]
     holdout: tuple[int, ...]  # for the final accuracy of the finalists; never trained on
     seed: int  # the seed of the split
     given: tuple[str, ...] = ()  # names of the parts in the user's own split
@@ -136,7 +145,9 @@ class Split:
         return tuple(sorted((*self.train, *self.validation)))
 
     def to_json(self, dataset: Dataset, grouping: Grouping = UNGROUPED) -> dict[str, object]:
-        """Return the split as a JSON object with the hash, class, relative path and group of every image."""
+        """Return the split as a JSON object with the hash, class,
+        relative path and group of every image.
+        """
         rows_by_part = {}
         for name in PARTS:
             indices: tuple[int, ...] = getattr(self, name)
@@ -160,23 +171,32 @@ def draw_split(
     validation: float = VALIDATION_SHARE,
     grouping: Grouping = UNGROUPED,
 ) -> Split:
-    """Return a split: ``holdout`` of each class, ``validation`` of the rest, and the remainder for training.
+    """Return a split: ``holdout`` of each class, ``validation`` of the rest,
+    and the remainder for training.
 
-    Equal seeds and equal bytes give equal splits. Byte-identical images and groups of ``together`` stay on one side,
-    even across classes. A class of two different images has none in the validation part. Where the images come in
-    groups, whole groups are drawn, see :func:`draw_groups`. Inferred groups are divided if a class has no other. The
-    user's own split, ``given``, is used unchanged, including leaks. A part that it does not name is drawn from its
+    Equal seeds and equal bytes give equal splits. Byte-identical images and groups of ``together``
+    stay on one side, even across classes. A class of two different images has none in the
+    validation part. Where the images come in groups, whole groups are drawn, see
+    :func:`draw_groups`. Inferred groups are divided if a class has no other. The user's own split,
+    ``given``, is used unchanged, including leaks. A part that it does not name is drawn from its
     training part. If it names only two parts, the second is the hold-out.
 
-    Raises UsageError if a class has no image in the training part or the hold-out, or nothing is left for validation.
+    Raises UsageError if a class has no image in the training part or the hold-out,
+    or nothing is left for validation.
     """
     for name, share in ((HOLDOUT, holdout), (VALIDATION, validation)):
         if not 0 < share < 1:
             raise UsageError(f"{name}: {share} is not between 0 and 1", "write for example 0.2")
     by_class = _groups_by_class(dataset, seed, together)
     given_parts = _own_parts(dataset, given, by_class)
-    drawn = _Draw(dataset, by_class, _visits(dataset, seed, together, grouping), grouping.source is not Source.MANIFEST)
-    # The hold-out first: its figure is the one that users rely on, so it gets the groups that fit its share best.
+    drawn = _Draw(
+        dataset,
+        by_class,
+        _visits(dataset, seed, together, grouping),
+        grouping.source is not Source.MANIFEST,
+    )
+    # The hold-out first: its figure is the one that users rely on,
+    # so it gets the groups that fit its share best.
     aside = drawn.draw_part(HOLDOUT, given_parts, holdout, {})
     held = dict.fromkeys(aside, HOLDOUT)
     compared = drawn.draw_part(VALIDATION, given_parts, validation, held)
@@ -192,7 +212,8 @@ def draw_split(
 
 
 def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
-    """Return how many images judge nothing because copies of them are learnt from; empty if there are none.
+    """Return how many images judge nothing because copies of them are learnt from;
+    empty if there are none.
 
     ``copied`` are their numbers by part, and ``left`` those of the others.
     """
@@ -205,12 +226,19 @@ def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
     if not shares:
         return ""
     if sum(copied.get(part, 0) for part in names) == 1:
-        return f"{shares[0]} copies one that is learnt from. It judges nothing: the figures are without it."
-    return f"{' and '.join(shares)} copy images that are learnt from. They judge nothing: the figures are without them."
+        return (
+            f"{shares[0]} copies one that is learnt from. It judges nothing: the figures are"
+            " without it."
+        )
+    return (
+        f"{' and '.join(shares)} copy images that are learnt from. They judge nothing: the figures"
+        " are without them."
+    )
 
 
 def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> tuple[int, ...]:
-    """Return the number of the group of each image, from 0 in the order of the images; copies share a group.
+    """Return the number of the group of each image, from 0 in the order of the images;
+    copies share a group.
 
     Groups of ``together`` that share an image become one.
     """
@@ -224,7 +252,8 @@ def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> t
 def split_halves(
     dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two halves of some of the images, class by class, in whole groups; the first may be empty.
+    """Return two halves of some of the images, class by class, in whole groups;
+    the first may be empty.
 
     A class with one group has it in the second half.
     """
@@ -233,22 +262,33 @@ def split_halves(
     return tuple(sorted(first)), tuple(sorted(among - first))
 
 
-def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence[Sequence[Group]]) -> dict[int, str]:
-    """Return the part of each image that has one; the others of its group get the last of the group's parts."""
+def _own_parts(
+    dataset: Dataset, given: Sequence[str | None], by_class: Sequence[Sequence[Group]]
+) -> dict[int, str]:
+    """Return the part of each image that has one;
+    the others of its group get the last of the group's parts.
+    """
     part_of = {index: part for index, part in enumerate(given) if part is not None}
     for index, part in part_of.items():
         if part not in PARTS:
             path = dataset.images[index].path
-            raise UsageError(f"'{path}': '{part}' is not a part of a split", f"one of: {', '.join(PARTS)}")
+            raise UsageError(
+                f"'{path}': '{part}' is not a part of a split", f"one of: {', '.join(PARTS)}"
+            )
     # The one part beside training was not learnt from, so it judges the model that ships.
     if HOLDOUT not in part_of.values():
-        part_of = {index: HOLDOUT if part == VALIDATION else part for index, part in part_of.items()}
+        part_of = {
+            index: HOLDOUT if part == VALIDATION else part for index, part in part_of.items()
+        }
     for groups in by_class:
         for group in groups:
-            # A copy follows the copy that has a part: drawn apart, it would be learnt from and judge.
+            # A copy follows the copy that has a part:
+            # drawn apart, it would be learnt from and judge.
             named = [part_of[index] for index in group if index in part_of]
             if named:
-                part_of |= {index: max(named, key=PARTS.index) for index in group if index not in part_of}
+                part_of |= {
+                    index: max(named, key=PARTS.index) for index in group if index not in part_of
+                }
     return part_of
 
 
@@ -258,15 +298,21 @@ class _Draw:
 
     dataset: Dataset  # the images
     by_class: Sequence[Sequence[Group]]  # units of each class that are never separated
-    visits: Sequence[Sequence[Group]]  # groups of such units, across classes; empty if the images do not come in groups
+    # Groups of such units, across classes; empty if the images do not come in groups.
+    visits: Sequence[Sequence[Group]]
     divide: bool  # a group is divided if its class has no other
 
-    def draw_part(self, name: str, given_parts: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
-        """Draw a part from images without one, and from the training part if the user's split does not name it."""
+    def draw_part(
+        self, name: str, given_parts: Mapping[int, str], share: float, held: Mapping[int, str]
+    ) -> set[int]:
+        """Draw a part from images without one,
+        and from the training part if the user's split does not name it.
+        """
         free = {None} if name in given_parts.values() else {None, TRAIN}
 
         def is_free(unit: Group) -> bool:
-            # One image with another part is enough: the units that it belongs to are never separated.
+            # One image with another part is enough:
+            # the units that it belongs to are never separated.
             return all((held.get(index) or given_parts.get(index)) in free for index in unit)
 
         if not self.visits:
@@ -276,7 +322,8 @@ class _Draw:
             units = list(filter(is_free, visit))
             if units:
                 groups.append(units)
-        # The first draw leaves two groups of each class: one for the second draw, and one to learn from.
+        # The first draw leaves two groups of each class:
+        # one for the second draw, and one to learn from.
         return draw_groups(self.dataset, groups, share, divide=self.divide, keep=1 if held else 2)
 
 
@@ -291,7 +338,8 @@ def _require_images(dataset: Dataset, result: Split, grouping: Grouping) -> None
             raise _missing(", ".join(missing), name, bool(result.given), grouping.source)
     if not result.validation:
         raise UsageError(
-            "--data: no image is left for validation: no class has three different images", "add different images"
+            "--data: no image is left for validation: no class has three different images",
+            "add different images",
         )
 
 
@@ -303,12 +351,14 @@ def _missing(classes: str, part: str, given: bool, source: Source) -> UsageError
         )
     if source is Source.MANIFEST:
         return UsageError(
-            f"--data: no image of {classes} is left for the {part}: all of the class are in one group",
-            "name more groups, or leave the column group empty for this class: its images are then drawn one by one",
+            f"--data: no image of {classes} is left for the {part}: all of the class are in one"
+            " group",
+            "name more groups, or leave the column group empty for this class: its images are then"
+            " drawn one by one",
         )
     return UsageError(
-        f"--data: no image of {classes} is left for the {part}, as its images are copies of one another or of "
-        "another class's",
+        f"--data: no image of {classes} is left for the {part}, as its images are copies of one"
+        " another or of another class's",
         "remove the copies and add different images of the class",
     )
 
@@ -320,8 +370,12 @@ def _row(dataset: Dataset, index: int, grouping: Grouping) -> dict[str, object]:
     return {"sha256": image.sha256, "class": dataset.classes[image.label], "path": path, **group}
 
 
-def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grouping: Grouping) -> list[list[Group]]:
-    """Return groups of units in an order drawn from the seed and the images' hashes; empty without groups."""
+def _visits(
+    dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grouping: Grouping
+) -> list[list[Group]]:
+    """Return groups of units in an order drawn from the seed and the images' hashes;
+    empty without groups.
+    """
     if not grouping.of:
         return []
     visit_of = group_numbers(dataset, [*together, *grouping.members])
@@ -338,7 +392,9 @@ def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
     return hashlib.sha256(f"{seed}:{first}".encode()).digest()
 
 
-def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
+def _groups_by_class(
+    dataset: Dataset, seed: int, together: Sequence[Sequence[int]]
+) -> list[list[Group]]:
     """Return the groups of each class in an order drawn from the seed and the images' hashes."""
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
     drawn = {_rank(dataset, seed, [group]): group for group in _unite_groups(dataset, together)}
@@ -349,8 +405,12 @@ def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[in
     return by_class
 
 
-def _set_aside(by_class: Sequence[Sequence[Group]], share: float, is_free: Callable[[Group], bool]) -> set[int]:
-    """Return about ``share`` of the images of each class, in whole groups that ``is_free`` accepts."""
+def _set_aside(
+    by_class: Sequence[Sequence[Group]], share: float, is_free: Callable[[Group], bool]
+) -> set[int]:
+    """Return about ``share`` of the images of each class,
+    in whole groups that ``is_free`` accepts.
+    """
     indices: set[int] = set()
     for groups_of_class in by_class:
         groups = list(filter(is_free, groups_of_class))
@@ -372,7 +432,8 @@ def _unite_groups(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[G
     for group in copies:
         group_of.update(dict.fromkeys(group, group))
     for linked in together:
-        # Lists of one group are one object, so its identity tells whether two images are linked already.
+        # Lists of one group are one object,
+        # so its identity tells whether two images are linked already.
         joined = {id(group_of[index]): group_of[index] for index in linked}
         merged = sorted(chain.from_iterable(joined.values()))
         group_of.update(dict.fromkeys(merged, merged))

@@ -1,4 +1,6 @@
-"""Tell which folders are probably no classes: copies, backups, thumbnails, new folders, days and pieces of a set."""
+"""Tell which folders are probably no classes:
+copies, backups, thumbnails, new folders, days and pieces of a set.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from itertools import chain
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
 
 _COPY = (
-    r"copy|kopie|copia|cópia|copie|kopia|kopi|kopya|копия|копія|副本|拷贝|複製|コピー|복사본|another copy|\d+\w\w copy|"
+    r"copy|kopie|copia|cópia|copie|kopia|kopi|kopya|копия|копія|副本|拷贝|複製|コピー|복사본|another"
+    r" copy|\d+\w\w copy|"
     r"backup|bak|old|orig|augmented|aug|shortcut|alias|verknüpfung"
 )
 _NUMBER = r"(?:\s*\(?\d+\)?)?"
@@ -21,39 +24,54 @@ _COPY_FORMS = tuple(
         rf"(?P<base>.+?)\s*\((?:{_COPY}|\d+)\)",  # dog (1), dog (copy)
         r"(?P<base>.+?)の?コピー",
         r"(?P<base>.+)~",
-        rf"(?:copy of|kopie von|kopie van|copie de|copia de|copia di|cópia de|kopia|копия){_NUMBER}\s+(?P<base>.+)",
+        (
+            r"(?:copy of|kopie von|kopie van|copie de|copia de|copia di|cópia"
+            rf" de|kopia|копия){_NUMBER}\s+(?P<base>.+)"
+        ),
     )
 )
-"""Patterns of the names, in small letters, that systems and people give to the copy of a folder."""
+"""Patterns of the names, in small letters, that systems and people give to the copy of a
+folder.
+"""
 
 _UNSORTED = """
-new folder, untitled folder, untitled, neuer ordner, nouveau dossier, nueva carpeta, carpeta nueva, nuova cartella,
-nova pasta, nieuwe map, ny mapp, nowy folder, yeni klasör, новая папка, 新建文件夹, 新增資料夾, 未命名文件夹,
-新しいフォルダー, 名称未設定フォルダ, 새 폴더, thumbs, thumbnail, thumbnails, backup, backups,
-bak, tmp, temp, to delete, recycle bin, runs, checkpoints, lightning_logs, wandb,
-mlruns
+new folder, untitled folder, untitled, neuer ordner, nouveau dossier, nueva carpeta, carpeta nueva,
+nuova cartella, nova pasta, nieuwe map, ny mapp, nowy folder, yeni klasör, новая папка, 新建文件夹,
+新增資料夾, 未命名文件夹, 新しいフォルダー, 名称未設定フォルダ, 새 폴더,
+thumbs, thumbnail, thumbnails, backup, backups, bak, tmp,
+temp, to delete, recycle bin, runs, checkpoints, lightning_logs, wandb, mlruns
 """
 UNSORTED_NAMES = frozenset(" ".join(name.split()) for name in _UNSORTED.split(","))
-"""Names of folders that hold what nobody sorted, in small letters: systems and trainings make them."""
+"""Names of folders that hold what nobody sorted, in small letters:
+systems and trainings make them.
+"""
 
 _DOUBTFUL = """
-old, misc, deleted, screenshots, results, result, output, outputs, logs, plots, figures, models, weights, scripts, docs,
-notebooks
+old, misc, deleted, screenshots, results, result, output, outputs, logs, plots, figures, models,
+weights, scripts, docs, notebooks
 """
 DOUBTFUL_NAMES = frozenset(" ".join(name.split()) for name in _DOUBTFUL.split(","))
 """Names that a class may have, and a folder of other things too."""
 
-_PIECES = "batch batches chunk shard fold volume vol disk disc archive zip tar page pages roll card session"
+_PIECES = (
+    "batch batches chunk shard fold volume vol disk disc archive zip tar page pages roll card"
+    " session"
+)
 PIECE_WORDS = frozenset(_PIECES.split()) | NEUTRAL_WORDS
-"""Words before the number of a folder that is a piece of a set, such as ``images_001`` and ``batch 2``."""
+"""Words before the number of a folder that is a piece of a set,
+such as ``images_001`` and ``batch 2``.
+"""
 
-_CAMERA = re.compile(r"[1-9]\d\d[A-Z0-9_]{5}")  # 100APPLE: three digits and five characters (DCF, JEITA CP-3461)
+# 100APPLE: three digits and five characters (DCF, JEITA CP-3461).
+_CAMERA = re.compile(r"[1-9]\d\d[A-Z0-9_]{5}")
 _MONTH = r"(?:19|20)\d\d{0}(?:0[1-9]|1[0-2])"
 _DAY = r"(?:0[1-9]|[12]\d|3[01])"
 _DAYS = tuple(re.compile(_MONTH.format(mark) + mark + _DAY) for mark in ("", "-", "_", r"\."))
 
-FEWEST_CLASSES = 2  # Other folders beside one with such a name: of two folders, each may be a class
-REPEATED = 0.9  # From this share of images on that lie beside their folder too, the folder repeats them
+# Other folders beside one with such a name: of two folders, each may be a class.
+FEWEST_CLASSES = 2
+# From this share of images on that lie beside their folder too, the folder repeats them.
+REPEATED = 0.9
 
 _COUNTER = re.compile(r"[\s_-]*\(?\d+\)?$")
 
@@ -68,14 +86,17 @@ def stray_folders(names: Collection[str]) -> Mapping[str, str]:
         if base:
             original = next(other for other, text in plain.items() if text == base)
             strays[name] = f"it is named as a copy of '{original}'"
-        # Of two folders, one is kept whatever its name is: with one class there is nothing to learn.
+        # Of two folders, one is kept whatever its name is:
+        # with one class there is nothing to learn.
         elif _without_number(plain[name]) in UNSORTED_NAMES and len(names) > FEWEST_CLASSES:
             strays[name] = "its name says nothing about a class"
     return strays
 
 
 def piece_reason(names: Collection[str]) -> str:
-    """Return why folders are pieces of a set, and none of them a class; empty if they may be classes."""
+    """Return why folders are pieces of a set, and none of them a class;
+    empty if they may be classes.
+    """
     if len(names) < FEWEST_CLASSES:
         return ""
     if all(map(_CAMERA.fullmatch, names)):
@@ -106,9 +127,11 @@ def doubtful_folders(names: Collection[str]) -> Sequence[str]:
 
 
 def repeating_folders(images: Sequence[tuple[str, ...]]) -> tuple[set[str], set[str]]:
-    """Return the upper folders that hold the images beside them again, and those with the same folders alone.
+    """Return the upper folders that hold the images beside them again,
+    and those with the same folders alone.
 
-    Some archives have a whole set twice: ``cat/1.jpg``, ``dog/1.jpg``, ``animals/cat/1.jpg`` and ``animals/dog/1.jpg``.
+    Some archives have a whole set twice:
+    ``cat/1.jpg``, ``dog/1.jpg``, ``animals/cat/1.jpg`` and ``animals/dog/1.jpg``.
 
     Args:
         images: the names of the folders that each image is in, then its own.
@@ -149,7 +172,9 @@ def _without_number(name: str) -> str:
 
 
 def _find_original(name: str, others: Collection[str]) -> str:
-    """Return the name of which another is a copy, if it is among ``others``; else an empty text."""
+    """Return the name of which another is a copy, if it is among ``others``; else an empty
+    text.
+    """
     for form in _COPY_FORMS:
         match = form.fullmatch(name)
         base = match["base"].strip() if match else ""

@@ -1,7 +1,7 @@
 """Read a data set: hash, decode and measure every file once, a few at a time.
 
-The result is a ``Survey``: checks, groups and splits look at it, and open no image again. Labels that differ in case or
-blanks alone are one class (``choose_spellings``).
+The result is a ``Survey``: checks, groups and splits look at it, and open no image again. Labels
+that differ in case or blanks alone are one class (``choose_spellings``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import plural
-from advisor.datasets._dataset import Dataset, LabelledImage, Listing, Rejected, compute_fingerprint, draw_files
+from advisor.datasets._dataset import (
+    Dataset,
+    LabelledImage,
+    Listing,
+    Rejected,
+    compute_fingerprint,
+    draw_files,
+)
 from advisor.datasets._duplicates import THUMBNAIL
 from advisor.datasets._images import (
     EIGHT_BITS,
@@ -48,10 +55,13 @@ SIDE = 128  # Images are measured at this size, as sharpness depends on it
 COLOURS = 8  # Side of the small colour version
 LEVELS = 6  # Levels of each channel in the colour histogram
 _LEVEL_OF_VALUE = np.arange(256) * LEVELS // 256
-_PLACES = np.outer((LEVELS**2, LEVELS, 1), _LEVEL_OF_VALUE)  # What a value of red, green or blue adds to its place
+# What a value of red, green or blue adds to its place.
+_PLACES = np.outer((LEVELS**2, LEVELS, 1), _LEVEL_OF_VALUE)
 
-DARK_SHARE = 0.3  # Below this share of its range, an image of more than 8 bits is dark: sensors with 10 and 14 bits
-FLAT_ROWS = 5  # Rows at the end of an image of ``SIDE`` pixels that may be filled because pixels are missing
+# Below this share of its range, an image of more than 8 bits is dark: sensors with 10 and 14 bits.
+DARK_SHARE = 0.3
+# Rows at the end of an image of ``SIDE`` pixels that may be filled because pixels are missing.
+FLAT_ROWS = 5
 FLAT_LEVELS = 2  # Most difference of grey values in them
 _COLOUR_SIDE = 64
 _EXIF = 0x8769
@@ -60,7 +70,8 @@ _DIGITIZED = 0x9004
 _MAKE = 0x010F
 _MODEL = 0x0110
 _TIME = "%Y:%m:%d %H:%M:%S"
-_BASE_LUMINANCE_SUM = 3688  # Sum of JPEG's luminance table (ITU-T T.81, annex K.1), which is libjpeg's quality 50
+# Sum of JPEG's luminance table (ITU-T T.81, annex K.1), which is libjpeg's quality 50.
+_BASE_LUMINANCE_SUM = 3688
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +82,31 @@ class ImageStats:
     height: int  # pixels
     brightness: float = 0.0  # mean luma, 0-255
     contrast: float = 0.0  # standard deviation of luma
-    # variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared; low for a blurred image
-    # of any contrast (Pech-Pacheco et al., 2000)
+    # variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared; low
+    # for a blurred image of any contrast (Pech-Pacheco et al., 2000)
     sharpness: float = 0.0
-    # share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for evenly spread edges,
-    # less if the subject is at the border
+    # share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for
+    # evenly spread edges, less if the subject is at the border
     framing: float = 0.0
-    jpeg_quality: int = 0  # libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG
+    # libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG.
+    jpeg_quality: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
     """When, with what and how an image was taken, from its EXIF data."""
 
-    taken_s: float | None = None  # seconds since 1970 by the camera's clock, without its zone; None if not recorded
+    # Seconds since 1970 by the camera's clock, without its zone; None if not recorded.
+    taken_s: float | None = None
     camera: str = ""  # maker and model, empty if they are not recorded
     orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
     completed: bool = False  # whether the file lacked its end, and all pixels were there
-    largest_value: float = EIGHT_BITS  # largest value that its pixels can have, see :func:`.images.value_range`
-    highest_value: float = EIGHT_BITS  # largest value that they have, of pixels with more than 8 bits
-    several: bool = False  # whether the file has more pages or frames than the first, which is used
+    # Largest value that its pixels can have, see :func:`.images.value_range`.
+    largest_value: float = EIGHT_BITS
+    # Largest value that they have, of pixels with more than 8 bits.
+    highest_value: float = EIGHT_BITS
+    # Whether the file has more pages or frames than the first, which is used.
+    several: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -100,15 +116,16 @@ class Measured:
     stats: ImageStats  # its measures
     thumbnail: NDArray[np.uint8]  # grey, uint8 (THUMBNAIL, THUMBNAIL)
     colours: NDArray[np.uint8]  # small RGB version, uint8 (COLOURS, COLOURS, 3)
-    histogram: NDArray[np.uint8]  # roots of the shares of ``LEVELS`` cubed colours, times 255, uint8 (LEVELS ** 3,)
+    # Roots of the shares of ``LEVELS`` cubed colours, times 255, uint8 (LEVELS ** 3,).
+    histogram: NDArray[np.uint8]
     shot: Shot  # when and with what it was taken
 
 
 def measure_image(data: bytes, with_quality: bool = True) -> Measured:
     """Decode an image completely and measure it; raises one of :data:`.images.READ_ERRORS`.
 
-    JPEGs are decoded at the smallest sufficient scale, which still reads every coded block. Without ``with_quality``,
-    the measures are 0 but for the size.
+    JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
+    Without ``with_quality``, the measures are 0 but for the size.
     """
     with open_image(BytesIO(data), reduced=True) as image:
         size = image.size
@@ -122,14 +139,27 @@ def measure_image(data: bytes, with_quality: bool = True) -> Measured:
         if is_wide or is_cut:
             highest = float(np.asarray(image).max())
         shown = to_rgb(image) if is_wide else image
-        grey = turn_upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
+        grey = turn_upright(
+            shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image
+        )
         colour = shown if shown.mode == "RGB" else shown.convert("RGB")
-        small = turn_upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
-        shot = replace(_shot(image), largest_value=largest, highest_value=highest, completed=completed, several=several)
+        small = turn_upright(
+            colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image
+        )
+        shot = replace(
+            _shot(image),
+            largest_value=largest,
+            highest_value=highest,
+            completed=completed,
+            several=several,
+        )
     if quality and not completed:
-        # Decoders fill what is missing with one grey: a flat end tells a cut image from a file without its last marker.
+        # Decoders fill what is missing with one grey:
+        # a flat end tells a cut image from a file without its last marker.
         last_rows = np.asarray(grey)[-FLAT_ROWS:]
-        refuse_broken_jpeg(data, is_flat_below=int(last_rows.max()) - int(last_rows.min()) <= FLAT_LEVELS)
+        refuse_broken_jpeg(
+            data, is_flat_below=int(last_rows.max()) - int(last_rows.min()) <= FLAT_LEVELS
+        )
     stats = ImageStats(*size)
     thumbnail = grey.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
     return Measured(
@@ -176,7 +206,9 @@ def _histogram(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _shot(image: Image.Image) -> Shot:
-    """Return what the EXIF data says; damaged data says nothing. The time of the last change says nothing, either."""
+    """Return what the EXIF data says; damaged data says nothing.
+    The time of the last change says nothing, either.
+    """
     try:
         exif = image.getexif()
         inner = exif.get_ifd(_EXIF)
@@ -193,18 +225,22 @@ def _shot(image: Image.Image) -> Shot:
 
 
 def _jpeg_quality(tables: Any) -> int:
-    """Return the quality whose scaling of the standard table gives these tables: 50 is the table itself."""
+    """Return the quality whose scaling of the standard table gives these tables:
+    50 is the table itself.
+    """
     if not isinstance(tables, dict) or 0 not in tables:
         return 0
     ratio = 100.0 * sum(tables[0]) / _BASE_LUMINANCE_SUM
-    # The inverse of libjpeg's rule: above 50 the table shrinks evenly, below it grows as the inverse of the quality.
+    # The inverse of libjpeg's rule:
+    # above 50 the table shrinks evenly, below it grows as the inverse of the quality.
     quality = (200.0 - ratio) / 2.0 if ratio <= 100.0 else 5000.0 / ratio
     return max(1, min(100, round(quality)))
 
 
 Progress = Callable[[int, int], None]
 
-_Read = tuple[LabelledImage, Measured] | Rejected  # The image and what was measured, or why it failed
+# The image and what was measured, or why it failed.
+_Read = tuple[LabelledImage, Measured] | Rejected
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +248,8 @@ class Survey:
     """A data set and the measures of its images."""
 
     dataset: Dataset  # the images that can be used
-    stats: NDArray[np.void]  # (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats
+    # (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats.
+    stats: NDArray[np.void]
     thumbnails: NDArray[np.uint8]  # grey, uint8 (N, THUMBNAIL, THUMBNAIL)
     colours: NDArray[np.uint8]  # small RGB versions, uint8 (N, COLOURS, COLOURS, 3)
     histograms: NDArray[np.uint8]  # roots of the shares of each colour, uint8 (N, LEVELS ** 3)
@@ -235,7 +272,14 @@ class Survey:
         colours = self.colours
         histograms = self.histograms
         shots = tuple(self.shots[index] for index in indices)
-        return Survey(dataset, stats[indices], thumbnails[indices], colours[indices], histograms[indices], shots)
+        return Survey(
+            dataset,
+            stats[indices],
+            thumbnails[indices],
+            colours[indices],
+            histograms[indices],
+            shots,
+        )
 
 
 def survey(
@@ -244,16 +288,22 @@ def survey(
     most: int | None = None,
     with_quality: bool = True,
 ) -> Survey:
-    """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
+    """Read a data set in any layout;
+    faults of single files, classes or labels are recorded, not raised.
 
-    One and a half kilobytes for each image stay in memory, and the pixels of one file in each child.
-    ``progress`` is called with (files done, files listed); while files are listed, with (files listed so far, 0).
-    ``most``: some of the files are read if there are more, see :func:`.dataset.draw_files`; 0 or None for all. Without
-    ``with_quality``, of the measures only the size is known. Raises UsageError if the path does not exist, is not a
-    data set, or has only one class.
+    One and a half kilobytes for each image stay in memory, and the pixels of one file in each
+    child. ``progress`` is called with (files done, files listed); while files are listed, with
+    (files listed so far, 0). ``most``: some of the files are read if there are more, see
+    :func:`.dataset.draw_files`; 0 or None for all. Without ``with_quality``, of the measures only
+    the size is known. Raises UsageError if the path does not exist, is not a data set, or has only
+    one class.
     """
     tell = progress or (lambda _done, _total: None)
-    listing = source if isinstance(source, Listing) else list_files(Path(source), lambda count: tell(count, 0))
+    listing = (
+        source
+        if isinstance(source, Listing)
+        else list_files(Path(source), lambda count: tell(count, 0))
+    )
     listed = len(listing.entries)
     listing = draw_files(listing, most or listed)
     names = choose_spellings([entry.label for entry in listing.entries], listing.classes)
@@ -290,28 +340,46 @@ def survey(
         notes=(*listing.notes, *_image_notes(shots)),
     )
     count = len(images)
-    return Survey(dataset, stats[:count], thumbnails[:count], colours[:count], histograms[:count], tuple(shots))
+    return Survey(
+        dataset,
+        stats[:count],
+        thumbnails[:count],
+        colours[:count],
+        histograms[:count],
+        tuple(shots),
+    )
 
 
 def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
-    """Yield a sentence about files without their end, and about images whose values were scaled to those of 8 bits."""
+    """Yield a sentence about files without their end,
+    and about images whose values were scaled to those of 8 bits.
+    """
     completed = sum(shot.completed for shot in shots)
     if completed:
-        yield f"{plural(completed, 'JPEG file lacks its', 'JPEG files lack their')} end marker; all pixels are there."
+        yield (
+            f"{plural(completed, 'JPEG file lacks its', 'JPEG files lack their')} end marker; all"
+            " pixels are there."
+        )
     for largest, count in sorted(Counter(shot.largest_value for shot in shots).items()):
         if largest not in (EIGHT_BITS, SIXTEEN_BITS):
-            yield f"{plural(count, 'image has', 'images have')} values from 0 to {largest:,.0f}, scaled to 0 to 255."
+            yield (
+                f"{plural(count, 'image has', 'images have')} values from 0 to {largest:,.0f},"
+                " scaled to 0 to 255."
+            )
     several = sum(shot.several for shot in shots)
     if several:
-        yield f"{plural(several, 'image has', 'images have')} several pages or frames: the first one is used."
+        yield (
+            f"{plural(several, 'image has', 'images have')} several pages or frames: the first one"
+            " is used."
+        )
     dark = []
     for shot in shots:
         if shot.highest_value < shot.largest_value * DARK_SHARE:
             dark.append(shot.highest_value)
     if dark:
         yield (
-            f"{plural(len(dark), 'image is', 'images are')} dark as read: no value is above {max(dark):,g}. If the "
-            "sensor has fewer bits than the file, save with 8 bits."
+            f"{plural(len(dark), 'image is', 'images are')} dark as read: no value is above"
+            f" {max(dark):,g}. If the sensor has fewer bits than the file, save with 8 bits."
         )
 
 
@@ -334,7 +402,9 @@ def read_without_quality(path: Path) -> tuple[str, Stamp, Measured] | str:
 
 
 def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measured] | str:
-    """Return the hash and the stamp of an image, and what was measured; or why it cannot be used."""
+    """Return the hash and the stamp of an image, and what was measured; or why it cannot be
+    used.
+    """
     try:
         data, stamp = read_bytes(path)
         measured = measure_image(data, with_quality)
@@ -343,8 +413,12 @@ def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measur
     return hashlib.sha256(data).hexdigest(), stamp, measured
 
 
-def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return empty arrays for the measures and small versions of ``count`` images; memory is allocated as they fill."""
+def _empty(
+    count: int,
+) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return empty arrays for the measures and small versions of ``count`` images;
+    memory is allocated as they fill.
+    """
     whole = np.int32
     number = np.float32
     kinds = (whole, whole, number, number, number, number, np.uint8)
@@ -355,7 +429,9 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.
 
 
 def choose_spellings(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """Return the class name of each label as written: the most frequent spelling, then the first."""
+    """Return the class name of each label as written: the most frequent spelling, then the
+    first.
+    """
     counts = Counter(labels)
     for name in declared:
         counts.setdefault(name, 0)

@@ -36,7 +36,9 @@ Row = dict[str, str]  # The cells of a row by the names of the columns
 
 
 def columns_of(path: Path) -> list[str]:
-    """Return the names of a table's columns; raises UsageError if the file cannot be read as its extension says."""
+    """Return the names of a table's columns;
+    raises UsageError if the file cannot be read as its extension says.
+    """
     suffix = path.suffix.lower()
     if suffix in JSON:
         names: dict[str, None] = {}
@@ -58,7 +60,8 @@ def columns_of(path: Path) -> list[str]:
 
 
 def rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    """Yield (line or row number from 1, cells) of a table, with the cells of some columns at least.
+    """Yield (line or row number from 1, cells) of a table,
+    with the cells of some columns at least.
 
     Raises UsageError as :func:`columns_of`, or if a row has more cells than the table has columns.
     """
@@ -97,10 +100,13 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
 
 
 def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
-    """Return the reader of a table; columns without titles get the names of :func:`.name_untitled_columns`."""
+    """Return the reader of a table; columns without titles get the names
+    of :func:`.name_untitled_columns`.
+    """
     header = file.readline()
     begin = 0
-    # It is a comment only if the next line has more columns: some programs write `#path,label` as titles.
+    # It is a comment only if the next line has more columns:
+    # some programs write `#path,label` as titles.
     if header.startswith("#"):
         begin = file.tell()
         comment = header
@@ -125,7 +131,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
             more: object = row.pop(None, None)
             if isinstance(more, list) and any(map(str.strip, more)):
                 raise UsageError(
-                    f"--data: row {reader.line_num} of '{path}' has more cells than the table has columns",
+                    f"--data: row {reader.line_num} of '{path}' has more cells than the table has"
+                    " columns",
                     "put a text with a comma into double quotes",
                 )
             # Sheets have empty rows behind the last one.
@@ -134,7 +141,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield the images of a list with one in each line, and the word beside it; other lines are refused."""
+    """Yield the images of a list with one in each line, and the word beside it;
+    other lines are refused.
+    """
     lines = read_text(path, MAX_TABLE_BYTES).splitlines()
     _refuse_attributes(path, lines[:3])
     for number, line in enumerate(lines, start=1):
@@ -144,13 +153,17 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
         # The first line may be a heading.
         elif line.strip() and number > 1:
             raise UsageError(
-                f"--data: line {number} of '{path}' is not an image and its class: '{plain(line.strip())[:SHOWN]}'",
-                "write 'images/1.jpg cat' in each line, or a CSV file with the columns path and label",
+                f"--data: line {number} of '{path}' is not an image and its class:"
+                f" '{plain(line.strip())[:SHOWN]}'",
+                "write 'images/1.jpg cat' in each line, or a CSV file with the columns path and"
+                " label",
             )
 
 
 def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
-    """Refuse a list of attributes as CelebA has it: their number, their names, and 1 or -1 for each of an image."""
+    """Refuse a list of attributes as CelebA has it:
+    their number, their names, and 1 or -1 for each of an image.
+    """
     if len(lines) < 3 or not lines[0].strip().isdecimal():
         return
     _, *flags = lines[2].split() or [""]
@@ -158,7 +171,8 @@ def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
         names = lines[1].split()
         command = f"awk 'NR > 2 {{print $1, $2}}' {shlex.quote(str(path))} > list.txt"
         raise UsageError(
-            f"--data: '{path}' has {len(names)} attributes for each image, of which several hold: they are no classes",
+            f"--data: '{path}' has {len(names)} attributes for each image, of which several hold:"
+            " they are no classes",
             f"keep one as the class, here '{names[0]}': {command}",
         )
 
@@ -173,7 +187,8 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the objects of a file that has one a line, with their values as text."""
     try:
         with open_text(path, MAX_TABLE_BYTES) as file:
-            # Not the lines of the file: a line without an end would be read whole, whatever its size.
+            # Not the lines of the file: a line without an end would be read whole,
+            # whatever its size.
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
                 if line.strip():
                     row = parse_json(line)
@@ -185,7 +200,10 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _parquet_columns(path: Path) -> list[str]:
-    message = f"--data: '{path}' is Parquet, which fastparquet reads, and it is not installed; CSV needs no package"
+    message = (
+        f"--data: '{path}' is Parquet, which fastparquet reads, and it is not installed; CSV needs"
+        " no package"
+    )
     require_extra("fastparquet", "parquet", message)
     return list(read_natively(path, "Parquet", "columns:column_names"))
 

@@ -1,4 +1,6 @@
-"""Read the tables that lie beside images, or beside their folders: which ones count, and for which part of a split."""
+"""Read the tables that lie beside images, or beside their folders:
+which ones count, and for which part of a split.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,33 @@ from pathlib import Path
 from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import Names, some_of
-from advisor.datasets._folders import FolderReading, PlacedImage, is_below, read_folders, sole_folders
+from advisor.datasets._folders import (
+    FolderReading,
+    PlacedImage,
+    is_below,
+    read_folders,
+    sole_folders,
+)
 from advisor.datasets._image_places import is_there
-from advisor.datasets._manifests import ANNOTATIONS, GUESSED_SUFFIXES, labels_of, list_manifest, names_labelled_images
+from advisor.datasets._manifests import (
+    ANNOTATIONS,
+    GUESSED_SUFFIXES,
+    labels_of,
+    list_manifest,
+    names_labelled_images,
+)
 from advisor.datasets._parts import NEUTRAL_WORDS, TABLE_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._table_rows import TEXT
 
 
 def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> list[Path]:
-    """Return the tables directly in a folder, or in the folders of its parts, that name images and their classes.
+    """Return the tables directly in a folder, or in the folders of its parts,
+    that name images and their classes.
 
-    ``guess`` as of :func:`.manifests.names_labelled_images`; then a folder that holds all images counts too, and a text
-    file whose name says that it is a list. If some are named as parts of a split, such as ``train.csv``, the others do
-    not count.
+    ``guess`` as of :func:`.manifests.names_labelled_images`; then a folder that holds all images
+    counts too, and a text file whose name says that it is a list. If some are named as parts of a
+    split, such as ``train.csv``, the others do not count.
     """
     tops = set()
     for names in images:
@@ -39,14 +54,20 @@ def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> l
     for folder in dict.fromkeys(folders):
         for file in sorted(folder.iterdir()):
             # By its name first: a table is opened to look at its columns, which takes longer.
-            if _may_be_table(file) and part_of(file.stem) != UNLABELLED and names_labelled_images(file, guess):
+            if (
+                _may_be_table(file)
+                and part_of(file.stem) != UNLABELLED
+                and names_labelled_images(file, guess)
+            ):
                 tables.append(file)
     tables_of_parts = [table for table in tables if part_of_table(table, path)]
     return tables_of_parts or tables
 
 
 def _may_be_table(file: Path) -> bool:
-    """Return whether a file has the extension of a table, and of a text file the name of a list."""
+    """Return whether a file has the extension of a table, and of a text file the name of a
+    list.
+    """
     suffix = file.suffix.lower()
     if suffix in TEXT and not is_list_name(file.stem):
         return False
@@ -54,15 +75,19 @@ def _may_be_table(file: Path) -> bool:
 
 
 def is_list_name(stem: str) -> bool:
-    """Return whether the name of a text file is that of a list of images: other text files are not opened."""
+    """Return whether the name of a text file is that of a list of images:
+    other text files are not opened.
+    """
     words = words_of(stem)
     return any(map(part_of, words)) or set(words) <= TABLE_WORDS | NEUTRAL_WORDS
 
 
 def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
-    """List the images that the tables in a folder name; the name of a table, or its folder, may say the part.
+    """List the images that the tables in a folder name;
+    the name of a table, or its folder, may say the part.
 
-    Raises UsageError as :func:`.manifests.list_manifest`, or if several tables do not say their parts.
+    Raises UsageError as :func:`.manifests.list_manifest`,
+    or if several tables do not say their parts.
     """
     parts = {table: part_of_table(table, path) for table in tables}
     stated_parts = set(parts.values()) - {""}
@@ -70,7 +95,9 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     if len(tables) > 1 and len(stated_parts) < len(tables):
         shown = some_of([str(table.relative_to(path)) for table in tables])
         readings = readings_of_data(tables, "the classes are those of '{}'")
-        raise AmbiguousInput(f"--data: which table has the classes of '{path}': {shown}?", readings)
+        raise AmbiguousInput(
+            f"--data: which table has the classes of '{path}': {shown}?", readings
+        )
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
@@ -103,9 +130,11 @@ def _sole_folder(images: Sequence[Names]) -> Names:
 
 
 def find_listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Listing]:
-    """Return the parts without class folders whose classes a table in their folder states, beside parts with some.
+    """Return the parts without class folders whose classes a table in their folder states,
+    beside parts with some.
 
-    So is ``val/`` of Tiny ImageNet, beside ``train/n01443537/``. The key is the folder of the part below ``path``.
+    So is ``val/`` of Tiny ImageNet, beside ``train/n01443537/``.
+    The key is the folder of the part below ``path``.
     """
     outer = sole_folders(images)
     inside: dict[str, list[Names]] = {}
@@ -139,7 +168,9 @@ def find_listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Lis
 def read_with_listed_parts(
     path: Path, images: Sequence[Names], folders: Sequence[Names], depth: str
 ) -> tuple[FolderReading, Sequence[Listing]]:
-    """Return the reading of folders, and of the parts of :func:`find_listed_parts` if they have no other classes."""
+    """Return the reading of folders,
+    and of the parts of :func:`find_listed_parts` if they have no other classes.
+    """
     listed = {} if depth else find_listed_parts(path, images)
     if not listed:
         return read_folders(path, images, folders, depth), ()

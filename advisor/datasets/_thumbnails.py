@@ -1,4 +1,6 @@
-"""Make small versions of images for pages. A child process decodes them: the files are not to be trusted."""
+"""Make small versions of images for pages. A child process decodes them:
+the files are not to be trusted.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,23 @@ from io import BytesIO
 from pathlib import Path
 
 from advisor.core import StageError
-from advisor.datasets._images import READ_ERRORS, WIDE_MODES, decode_image, ignore_warnings, read_bytes, to_rgb
+from advisor.datasets._images import (
+    READ_ERRORS,
+    WIDE_MODES,
+    decode_image,
+    ignore_warnings,
+    read_bytes,
+    to_rgb,
+)
 from advisor.datasets._reading import ReaderFailure, read_each
 
 QUALITIES = (72, 40, 20, 5)
 """JPEG qualities. A thumbnail has the first one that makes it small enough."""
 
 BYTES_PER_PIXEL = 0.3
-"""Largest size of a thumbnail in bytes, over the square of its longer side. Most photographs need half of it."""
+"""Largest size of a thumbnail in bytes, over the square of its longer side.
+Most photographs need half of it.
+"""
 
 
 def read_thumbnail(path: Path, side: int, sha256: str = "") -> bytes:
@@ -42,7 +53,9 @@ def make_thumbnail(arguments: tuple[Path, int, str]) -> bytes:
 
 
 def _encode_small_jpeg(data: bytes, side: int) -> bytes:
-    """Return an image as a JPEG of a side, upright, with the best of the :data:`QUALITIES` that is small enough."""
+    """Return an image as a JPEG of a side, upright,
+    with the best of the :data:`QUALITIES` that is small enough.
+    """
     from PIL import Image, ImageOps
 
     # Twice the side: a JPEG decoded at its final size has coarse edges.

@@ -1,7 +1,8 @@
 """Cut a large image into tiles, each an input of a detector, and join what it finds in them.
 
-A photograph of 4,000 pixels loses its small objects where it becomes an input of 320. Tiles keep them: each is an input
-of its own. F. C. Akyon, S. O. Altinuc and A. Temizel, "Slicing Aided Hyper Inference" (2022), have the idea.
+A photograph of 4,000 pixels loses its small objects where it becomes an input of 320. Tiles keep
+them: each is an input of its own. F. C. Akyon, S. O. Altinuc and A. Temizel, "Slicing Aided Hyper
+Inference" (2022), have the idea.
 """
 
 from __future__ import annotations
@@ -22,21 +23,27 @@ Boxes = NDArray[np.floating]
 Window = tuple[float, float, float, float]
 
 WHOLE: Window = (0.0, 0.0, 1.0, 1.0)
-SAME = 0.5  # Share of the smaller of two boxes in the other one, from which on both are one object; sahi has the same
+# Share of the smaller of two boxes in the other one, from which on both are one object;
+# sahi has the same.
+SAME = 0.5
 LEAST_AREA = 1e-12  # Of a box without area, as files give some
 EDGE = 0.01  # Share of a tile's side, within which a box ends at the tile's edge
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """An image in rows and columns of equal tiles that overlap. The whole image is a tile, too, for large objects."""
+    """An image in rows and columns of equal tiles that overlap.
+    The whole image is a tile, too, for large objects.
+    """
 
     across: int  # tiles in a row, and in a column
     overlap: float  # share of a tile's side that the next tile has, too
 
     @cached_property
     def windows(self) -> tuple[Window, ...]:
-        """Top, left, bottom and right of each tile in shares of the image, the whole image first."""
+        """Top, left, bottom and right of each tile in shares of the image, the whole image
+        first.
+        """
         side = 1.0 / (self.across - (self.across - 1) * self.overlap)
         step = side * (1.0 - self.overlap)
         edges = []
@@ -52,7 +59,9 @@ class Tiling:
         return tuple(windows)
 
     def read(self, path: Path, size: int) -> list[NDArray[np.uint8]]:
-        """Return each tile of an image as an input, uint8 (size, size, 3), RGB, upright; errors as of :func:`load`."""
+        """Return each tile of an image as an input, uint8 (size, size, 3), RGB, upright;
+        errors as of :func:`load`.
+        """
         return load_windows(path, size, self.windows)
 
     def place_boxes(self, boxes: Boxes, tile: int) -> Boxes:
@@ -64,10 +73,12 @@ class Tiling:
     def choose_boxes(
         self, boxes: Boxes, labels: NDArray[np.int64], scores: Boxes, tiles: NDArray[np.int64]
     ) -> list[int]:
-        """Return the places of the boxes that stay, the highest score first; each object counts once.
+        """Return the places of the boxes that stay, the highest score first;
+        each object counts once.
 
-        ``boxes`` are in shares of the image, (n, 4), and ``tiles`` are the numbers of the tiles that they are from. Of
-        two boxes of one class from different tiles, the one that is not cut stays; else the one with the higher score.
+        ``boxes`` are in shares of the image, (n, 4), and ``tiles`` are the numbers of the tiles
+        that they are from. Of two boxes of one class from different tiles, the one that is not cut
+        stays; else the one with the higher score.
         """
         is_cut = self._find_cut(boxes, tiles)
         order = np.lexsort((-scores, is_cut))
@@ -85,7 +96,9 @@ class Tiling:
         return chosen
 
     def _find_cut(self, boxes: Boxes, tiles: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which boxes end at an edge of their tile inside the image: the object probably goes on there."""
+        """Return which boxes end at an edge of their tile inside the image:
+        the object probably goes on there.
+        """
         table = np.array(self.windows)
         windows = table[tiles].reshape(-1, 4)
         heights = windows[:, 2:3] - windows[:, :1]
@@ -108,12 +121,15 @@ def _compute_shares(others: Boxes, box: Boxes) -> Boxes:
 
 
 def load_windows(path: Path, size: int, windows: Sequence[Window]) -> list[NDArray[np.uint8]]:
-    """Decode an image once, and resize each window of it: uint8 (size, size, 3) each, RGB, upright.
+    """Decode an image once, and resize each window of it:
+    uint8 (size, size, 3) each, RGB, upright.
 
-    ``windows`` are top, left, bottom and right in shares of the upright image. Errors are those of :func:`load`.
+    ``windows`` are top, left, bottom and right in shares of the upright image.
+    Errors are those of :func:`load`.
     """
     sides = [bottom - top for top, _, bottom, _ in windows]
-    # A large JPEG is decoded at a scale at which the smallest window has twice the pixels of the input.
+    # A large JPEG is decoded at a scale at
+    # which the smallest window has twice the pixels of the input.
     least = round(2 * size / min(sides))
     try:
         with decode_image(path, least) as (image, _completed):
@@ -126,4 +142,6 @@ def load_windows(path: Path, size: int, windows: Sequence[Window]) -> list[NDArr
                 inputs.append(np.asarray(pixels, np.uint8))
             return inputs
     except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise StageError(f"the image '{path}' cannot be read: {describe_read_error(error)}") from error
+        raise StageError(
+            f"the image '{path}' cannot be read: {describe_read_error(error)}"
+        ) from error

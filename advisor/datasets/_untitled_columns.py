@@ -1,4 +1,6 @@
-"""Tell what the columns of a table mean whose first row has no titles, and of a list with an image in each line."""
+"""Tell what the columns of a table mean whose first row has no titles,
+and of a list with an image in each line.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,28 @@ from collections.abc import Sequence
 from advisor.datasets._image_names import SUFFIXES, is_image_name
 from advisor.datasets._parts import part_of
 
-UNTITLED_EDGES = ("value_1", "value_2", "value_3", "value_4")  # Of a box: two corners, or a corner and sides
+# Of a box: two corners, or a corner and sides.
+UNTITLED_EDGES = ("value_1", "value_2", "value_3", "value_4")
 CORNERS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")  # Of a box, turned or not
 PATH = "path"
 LABEL = "label"
 SPLIT = "split"
-NO_PART = frozenset({"", "unassigned", "none", "unused"})  # Cells of images that are in no part of the user's split
+# Cells of images that are in no part of the user's split.
+NO_PART = frozenset({"", "unassigned", "none", "unused"})
 
 _SUFFIX = "|".join(sorted(map(re.escape, SUFFIXES)))
 _IMAGE_FIRST = re.compile(rf"(?P<path>\S.*?(?:{_SUFFIX}))\s+(?P<rest>\S.*)", re.IGNORECASE)
-_MXNET = re.compile(rf"\d+\s+(?P<rest>[\d.]+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)  # number, class, image
+# Number, class, image.
+_MXNET = re.compile(rf"\d+\s+(?P<rest>[\d.]+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)
 _IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)
 
 
 def name_untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
-    """Return the names of the columns of the first rows of a table; None if the first row has titles.
+    """Return the names of the columns of the first rows of a table;
+    None if the first row has titles.
 
-    A row without titles has the name of an image. Four columns of numbers are the edges of a box. Columns that say
-    nothing have an empty name.
+    A row without titles has the name of an image. Four columns of numbers are the edges of a box.
+    Columns that say nothing have an empty name.
     """
     if not rows or not any(map(is_image_name, rows[0])):
         return None
@@ -69,7 +75,9 @@ def _are_parts(cells: Sequence[str]) -> bool:
 
 
 def _share_cells(columns: Sequence[Sequence[str]]) -> bool:
-    """Return whether columns of text have the same words: an image has several classes, and none is the first."""
+    """Return whether columns of text have the same words:
+    an image has several classes, and none is the first.
+    """
     words_before: set[str] = set()
     for cells in columns:
         words = set()
@@ -83,9 +91,11 @@ def _share_cells(columns: Sequence[Sequence[str]]) -> bool:
 
 
 def split_line(line: str) -> list[str]:
-    """Return the path and what is beside it in a line of a list, such as ``images/1.jpg cat``; empty for neither.
+    """Return the path and what is beside it in a line of a list, such as ``images/1.jpg cat``;
+    empty for neither.
 
-    The path may have blanks if the other word is behind it. Two numbers and more behind the path are no class.
+    The path may have blanks if the other word is behind it.
+    Two numbers and more behind the path are no class.
     """
     match = _MXNET.fullmatch(line) or _IMAGE_FIRST.fullmatch(line) or _IMAGE_LAST.fullmatch(line)
     if match is None:

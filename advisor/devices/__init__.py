@@ -6,9 +6,9 @@
     for profile in advisor.devices.list_devices():
         print(profile.name, profile.soc)
 
-``list_devices``, ``show``, ``add``, ``add_phone``, ``remove``, ``calibrate`` and ``to_frame`` are public functions; the
-other names are for other rooms. Read ``_profiles/values.py`` first (a device as a value), then ``_prediction.py`` with
-``_latency/``, and ``_connections/protocol.py``.
+``list_devices``, ``show``, ``add``, ``add_phone``, ``remove``, ``calibrate`` and ``to_frame`` are
+public functions; the other names are for other rooms. Read ``_profiles/values.py`` first (a device
+as a value), then ``_prediction.py`` with ``_latency/``, and ``_connections/protocol.py``.
 """
 
 from typing import TYPE_CHECKING
@@ -68,10 +68,20 @@ if TYPE_CHECKING:
         load_known_devices,
         remark_unmeasured,
     )
-    from advisor.devices._profiles.loading import Profiles, find_shipped_fleets, find_shipped_profiles, prefer_tflite
+    from advisor.devices._profiles.loading import (
+        Profiles,
+        find_shipped_fleets,
+        find_shipped_profiles,
+        prefer_tflite,
+    )
     from advisor.devices._profiles.measurement import Measurement
     from advisor.devices._profiles.measurements import PRECISIONS, SOURCE
-    from advisor.devices._profiles.phones import SeveralPhones, device_names, find_phone, phone_remarks
+    from advisor.devices._profiles.phones import (
+        SeveralPhones,
+        device_names,
+        find_phone,
+        phone_remarks,
+    )
     from advisor.devices._profiles.runtimes import (
         LITERT,
         LocalRuntime,
@@ -99,7 +109,15 @@ if TYPE_CHECKING:
         DeviceTarget,
         runtime_remark,
     )
-    from advisor.devices._public import add, add_phone, calibrate, list_devices, remove, show, to_frame
+    from advisor.devices._public import (
+        add,
+        add_phone,
+        calibrate,
+        list_devices,
+        remove,
+        show,
+        to_frame,
+    )
 else:
     __getattr__, __dir__ = open_face(__name__)
 

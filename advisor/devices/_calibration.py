@@ -1,4 +1,6 @@
-"""Calibrate an available device: measure a few models and kernels, keep the figures in its profile, and judge them."""
+"""Calibrate an available device:
+measure a few models and kernels, keep the figures in its profile, and judge them.
+"""
 
 import math
 import statistics
@@ -10,7 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from advisor.catalog import Card, load_catalogue
-from advisor.core import CONFIDENCE, Provenance, StageError, UsageError, plural, show_ms, show_probability
+from advisor.core import (
+    CONFIDENCE,
+    Provenance,
+    StageError,
+    UsageError,
+    plural,
+    show_ms,
+    show_probability,
+)
 from advisor.devices._connections.agent import THROTTLED
 from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices._kernels import Tell, TimedKernels, as_int8, kernels_to_time, time_kernels
@@ -18,7 +28,13 @@ from advisor.devices._latency.features import Models, load_features
 from advisor.devices._latency.model import NAMED, choose_decisive
 from advisor.devices._latency.table import Floats
 from advisor.devices._prediction import CALIBRATED, Predictor
-from advisor.devices._profiles import HOST, MEASURABLE_RUNTIMES, MEASURED_KERNELS, DeviceProfile, DeviceTarget
+from advisor.devices._profiles import (
+    HOST,
+    MEASURABLE_RUNTIMES,
+    MEASURED_KERNELS,
+    DeviceProfile,
+    DeviceTarget,
+)
 from advisor.devices._profiles.listing import folder_of, write_profile
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import FORMS, Kernel
@@ -27,9 +43,10 @@ from advisor.isolation import WAITED_LIMIT, CallLimits, ChildPool, Scratch
 from advisor.tflite import select_output
 
 SURPRISING = 0.9
-"""Measurements outside the interval of this level that the others predict contradict each other: of two, nothing tells
-which one is wrong. It names nine of ten pairs of which one is four times too slow, and 1 % of right pairs (hidden
-silicons, TensorFlow Lite on CPUs)."""
+"""Measurements outside the interval of this level that the others predict contradict each other:
+of two, nothing tells which one is wrong. It names nine of ten pairs of which one is four times too
+slow, and 1 % of right pairs (hidden silicons, TensorFlow Lite on CPUs).
+"""
 
 EFFORT = "quick"
 QUIET_HINT = "close other programs on the device, or name a target with fewer threads"
@@ -43,10 +60,11 @@ class CalibrationReport:
     form: str  #: ``float32`` or ``int8``
     models: tuple[str, ...]  #: names of the models measured on the target
     before: tuple[float, ...]  #: relative error of each, predicted without the new measurements
-    #: relative error of each, predicted from all other models (leave-one-out); empty for a single model
+    #: relative error of each, predicted from all other models (leave-one-out);
+    #: empty for a single model
     after: tuple[float, ...]
-    #: expected median error of the models of the catalogue that were not measured, as the predictor itself knew before;
-    #: NaN if there are none
+    #: expected median error of the models of the catalogue that were not measured, as the
+    #: predictor itself knew before; NaN if there are none
     expected_before: float
     expected_after: float  #: the same with the new measurements
     #: measured models whose latencies contradict the others, each with what these expect (ms)
@@ -64,12 +82,18 @@ class CalibrationReport:
 
 
 def calibration_report(
-    predictor: Predictor, before: DeviceProfile, after: DeviceProfile, target: DeviceTarget, models: Models, form: str
+    predictor: Predictor,
+    before: DeviceProfile,
+    after: DeviceProfile,
+    target: DeviceTarget,
+    models: Models,
+    form: str,
 ) -> CalibrationReport:
-    """Compare predictions of the measured models without the new measurements, and from each other.
+    """Compare predictions of the measured models without the new measurements,
+    and from each other.
 
-    ``predictor`` is fitted without the new measurements; ``before`` and ``after`` are the profile without and with
-    them; ``models`` are those that can be measured.
+    ``predictor`` is fitted without the new measurements; ``before`` and ``after`` are the profile
+    without and with them; ``models`` are those that can be measured.
     """
     truth = {}
     for row in after.measurements:
@@ -90,22 +114,37 @@ def calibration_report(
         (prediction,) = predictor.predict(_drop_models(after, [model.name]), target, form, [model])
         left_out.append(prediction.latency.value / truth[model.name] - 1)
         # Twice as long contradicts as much as half as long.
-        factor = max(prediction.latency.value / truth[model.name], truth[model.name] / prediction.latency.value)
-        if factor > NAMED and abs(prediction.probability(truth[model.name]) - 0.5) > SURPRISING / 2:
+        factor = max(
+            prediction.latency.value / truth[model.name],
+            truth[model.name] / prediction.latency.value,
+        )
+        if (
+            factor > NAMED
+            and abs(prediction.probability(truth[model.name]) - 0.5) > SURPRISING / 2
+        ):
             surprising[model.name] = prediction.latency.value
-    now, later = (estimate_error(predictor, profile, target, form, models) for profile in (before, after))
-    contradicting = predictor.contradicting(after, target, form) or (surprising if len(surprising) > 1 else {})
-    return CalibrationReport(form, names, tuple(errors), tuple(left_out), now, later, contradicting)
+    now, later = (
+        estimate_error(predictor, profile, target, form, models) for profile in (before, after)
+    )
+    contradicting = predictor.contradicting(after, target, form) or (
+        surprising if len(surprising) > 1 else {}
+    )
+    return CalibrationReport(
+        form, names, tuple(errors), tuple(left_out), now, later, contradicting
+    )
 
 
 def _drop_models(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
-    return replace(profile, measurements=tuple(row for row in profile.measurements if row.model not in models))
+    return replace(
+        profile, measurements=tuple(row for row in profile.measurements if row.model not in models)
+    )
 
 
 def estimate_error(
     predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models
 ) -> float:
-    """Return the median relative error to expect of models that are predicted, from their own distributions.
+    """Return the median relative error to expect of models that are predicted,
+    from their own distributions.
 
     It is NaN if every model is known.
     """
@@ -113,7 +152,8 @@ def estimate_error(
     spreads = []
     for prediction in predictions:
         if prediction.latency.provenance is Provenance.PREDICTED:
-            # Half of the errors lie between the quartiles, so half of their distance (log) is the median error.
+            # Half of the errors lie between the quartiles,
+            # so half of their distance (log) is the median error.
             spreads.append(math.sqrt(prediction.quantile(0.75) / prediction.quantile(0.25)) - 1)
     return statistics.median(spreads) if spreads else math.nan
 
@@ -121,7 +161,8 @@ def estimate_error(
 Key = tuple[str, str]  # Name of the model, and form
 Latencies = Mapping[Key, float]  # Milliseconds
 Timings = Mapping[Key, Timing]
-Measured = Callable[[Timings, Timings], None]  # Is called with the timings of one network, and with all before it
+# Is called with the timings of one network, and with all before it.
+Measured = Callable[[Timings, Timings], None]
 
 
 @dataclass(frozen=True)
@@ -133,7 +174,9 @@ class MeasuredNetworks:
 
     @property
     def clock(self) -> str:
-        """What the latencies are if they are CPU times, and what other programs took; empty for the usual wall time."""
+        """What the latencies are if they are CPU times, and what other programs took;
+        empty for the usual wall time.
+        """
         factors = {}
         for key, timing in self.kept.items():
             if timing.cpu_ms:
@@ -149,15 +192,18 @@ class MeasuredNetworks:
         wall = show_ms(self.kept[worst].median_ms)
         own_time = show_ms(self.kept[worst].own_ms)
         return (
-            f"latencies are CPU times of one thread; other programs disturbed {len(disturbed)} of "
-            f"{plural(len(factors), 'timing')}: {' '.join(worst)} took {wall}, and {own_time} of it were its own"
+            f"latencies are CPU times of one thread; other programs disturbed {len(disturbed)} of"
+            f" {plural(len(factors), 'timing')}: {' '.join(worst)} took {wall}, and {own_time} of"
+            " it were its own"
         )
 
     @property
     def governor(self) -> str:
         """The device's frequency governor; empty if it does not tell."""
         loads = (timing.details.get("load") for timing in self.kept.values())
-        return next((str(load.get("governor") or "") for load in loads if isinstance(load, Mapping)), "")
+        return next(
+            (str(load.get("governor") or "") for load in loads if isinstance(load, Mapping)), ""
+        )
 
 
 @dataclass(frozen=True)
@@ -167,7 +213,8 @@ class Calibrated:
     profile: DeviceProfile  #: the profile with the new measurements
     target: DeviceTarget  #: the measured target
     networks: MeasuredNetworks  #: timings of the models, and which ones were left out
-    reports: tuple[CalibrationReport, ...]  #: errors of the predictions before and after, one for each form
+    #: errors of the predictions before and after, one for each form
+    reports: tuple[CalibrationReport, ...]
     path: Path  #: the file that contains the profile
     left_out: tuple[str, ...] = ()  #: why kernels were left out, one line for each
     pick: str = ""  #: with a budget, which network is the most accurate that meets it, in words
@@ -188,7 +235,9 @@ class Calibrated:
             "device": self.profile.name,
             "target": self.target.name,
             "runtime": self.runtime,
-            "latency_ms": {f"{model}/{form}": value for (model, form), value in self.latency_ms.items()},
+            "latency_ms": {
+                f"{model}/{form}": value for (model, form), value in self.latency_ms.items()
+            },
             "reports": list(map(asdict, self.reports)),
             "kernels_left_out": list(self.left_out),
             "networks_left_out": list(self.networks.left_out),
@@ -207,22 +256,31 @@ def forms_of(target: DeviceTarget) -> tuple[str, ...]:
 def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Refuse a target that cannot be calibrated (UsageError).
 
-    Refused are this machine, and targets whose runtime is not TensorFlow Lite, whose processor is not the CPU, which
-    run neither float32 nor int8 files, or whose build computes with other kernels than the one that is measured.
+    Refused are this machine, and targets whose runtime is not TensorFlow Lite, whose processor is
+    not the CPU, which run neither float32 nor int8 files, or whose build computes with other
+    kernels than the one that is measured.
     """
     if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(
-            f"'{profile.name}' needs no calibration, because every search measures it", "name another device"
+            f"'{profile.name}' needs no calibration, because every search measures it",
+            "name another device",
         )
     measurable = []
     for processor in profile.targets:
-        if processor.accelerator == "cpu" and processor.runtime in MEASURABLE_RUNTIMES and forms_of(processor):
+        if (
+            processor.accelerator == "cpu"
+            and processor.runtime in MEASURABLE_RUNTIMES
+            and forms_of(processor)
+        ):
             measurable.append(processor)
     calibratable = [t.name for t in measurable if t.kernels in ("", MEASURED_KERNELS)]
     if target.name not in calibratable:
         reason = "no CPU target that runs float32 or int8 .tflite files"
         if target in measurable:
-            reason = f"its build computes with {target.kernels}, and a calibration measures one with {MEASURED_KERNELS}"
+            reason = (
+                f"its build computes with {target.kernels}, and a calibration measures one with"
+                f" {MEASURED_KERNELS}"
+            )
         advice = "add your own profile with a CPU target of the runtime tflite or ai-edge-litert"
         if calibratable:
             names = ", ".join(f"{profile.name}:{name}" for name in calibratable)
@@ -232,7 +290,9 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
 
 @dataclass(frozen=True)
 class PickForBudget:
-    """Which network to ship on a target: the most accurate that meets a budget, as far as latencies are known."""
+    """Which network to ship on a target:
+    the most accurate that meets a budget, as far as latencies are known.
+    """
 
     predictor: Predictor
     target: DeviceTarget
@@ -241,7 +301,9 @@ class PickForBudget:
     budget_ms: float
 
     def names(self, now: Sequence[DeviceProfile], wanted: int) -> Iterator[str]:
-        """Yield ``wanted`` models to measure, each by the profile ``now[0]``, which has the measurements before it."""
+        """Yield ``wanted`` models to measure, each by the profile ``now[0]``,
+        which has the measurements before it.
+        """
         measured = np.zeros(len(self.models), dtype=bool)
         for _ in range(min(wanted, len(self.models))):
             chances, distance = self._judge_models(now[0])
@@ -257,14 +319,18 @@ class PickForBudget:
         if not sure.any():
             return f"no network meets {budget} with {show_probability(CONFIDENCE)} yet"
         best = self.models[int(np.argmax(np.where(sure, self._accuracy, -1.0)))].name
-        return f"{best} is the most accurate that meets {budget} with {show_probability(CONFIDENCE)}"
+        return (
+            f"{best} is the most accurate that meets {budget} with {show_probability(CONFIDENCE)}"
+        )
 
     @property
     def _accuracy(self) -> Floats:
         return np.array([self.rated[model.name] for model in self.models])
 
     def _judge_models(self, profile: DeviceProfile) -> tuple[Floats, Floats]:
-        """Return each model's probability to meet the budget, and its distance (log), both in its best form."""
+        """Return each model's probability to meet the budget, and its distance (log),
+        both in its best form.
+        """
         predictions = []
         for form in forms_of(self.target):
             predictions.append(self.predictor.predict(profile, self.target, form, self.models))
@@ -288,15 +354,17 @@ def calibrate(
     kernels: bool = False,
     budget_ms: float | None = None,
 ) -> Calibrated:
-    """Measure the ``wanted`` most informative networks of the ``candidates`` on the device, and write its profile.
+    """Measure the ``wanted`` most informative networks of the ``candidates`` on the device,
+    and write its profile.
 
-    Latency does not depend on the weights, so the models are made here with random weights and nothing is downloaded.
-    Small files are preferred, because they are sent to the device. Every model is measured in each form that the target
-    runs. With ``kernels``, the operators of the candidates are timed first; networks are then predicted as their sum.
-    They are written into the profile after each job, so that an interrupted calibration can be continued. With a
-    budget, each network is chosen after the one before it was measured: the one that raises the published accuracy of
-    the pick most, by expectation. StageError if no network was measured, or if the device slowed down: then only
-    kernels are kept.
+    Latency does not depend on the weights, so the models are made here with random weights and
+    nothing is downloaded. Small files are preferred, because they are sent to the device. Every
+    model is measured in each form that the target runs. With ``kernels``, the operators of the
+    candidates are timed first; networks are then predicted as their sum. They are written into the
+    profile after each job, so that an interrupted calibration can be continued. With a budget,
+    each network is chosen after the one before it was measured: the one that raises the published
+    accuracy of the pick most, by expectation. StageError if no network was measured, or if the
+    device slowed down: then only kernels are kept.
     """
     known = load_features().models
     forms = forms_of(target)
@@ -304,19 +372,25 @@ def calibrate(
     models = [known[name] for name in cards]
     with Scratch() as work:
         operators = kernels_to_time(profile, target, forms, candidates) if kernels else ()
-        with_kernels, left_out = _write_kernels(profile, time_kernels(connection, target, operators, work, tell))
+        with_kernels, left_out = _write_kernels(
+            profile, time_kernels(connection, target, operators, work, tell)
+        )
         costs = _sending_costs(models, candidates)
-        now = [with_kernels]  # The profile with what was measured so far: `names` reads it before each measurement
+        # The profile with what was measured so far: `names` reads it before each measurement.
+        now = [with_kernels]
         decision: PickForBudget | None = None
         names: Iterable[str]
         if budget_ms:
             rated = {name: cards[name].top1() or 0.0 for name in costs}
-            decision = PickForBudget(predictor, target, tuple(known[name] for name in rated), rated, budget_ms)
+            decision = PickForBudget(
+                predictor, target, tuple(known[name] for name in rated), rated, budget_ms
+            )
             names = decision.names(now, wanted)
         else:
             names = predictor.most_informative(profile, target, forms[0], costs, wanted)
             _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
-        last = list[str]()  # What the last network changed: a line of its own would be replaced at once
+        # What the last network changed: a line of its own would be replaced at once.
+        last = list[str]()
 
         def tell_step(text: str) -> None:
             tell("; ".join((*last, text)))
@@ -336,11 +410,21 @@ def calibrate(
     report = partial(calibration_report, predictor, profile, after, target, models)
     reports = tuple(report(form) for form in forms if form in measured_forms)
     path = write_profile(after, folder_of(profile))
-    return Calibrated(after, target, networks, reports, path, tuple(left_out), decision.pick(after) if decision else "")
+    return Calibrated(
+        after,
+        target,
+        networks,
+        reports,
+        path,
+        tuple(left_out),
+        decision.pick(after) if decision else "",
+    )
 
 
 def _map_predictable(known: Collection[str]) -> dict[str, Card]:
-    """Return the cards with features, which are ``known``, whose networks can be made with random weights."""
+    """Return the cards with features, which are ``known``,
+    whose networks can be made with random weights.
+    """
     cards = {}
     for card in load_catalogue().values():
         if card.name in known and not card.own_file:
@@ -348,8 +432,12 @@ def _map_predictable(known: Collection[str]) -> dict[str, Card]:
     return cards
 
 
-def _write_kernels(profile: DeviceProfile, parts: Iterable[TimedKernels]) -> tuple[DeviceProfile, list[str]]:
-    """Write a profile after each part of the timed kernels; return it, and what could not be timed."""
+def _write_kernels(
+    profile: DeviceProfile, parts: Iterable[TimedKernels]
+) -> tuple[DeviceProfile, list[str]]:
+    """Write a profile after each part of the timed kernels;
+    return it, and what could not be timed.
+    """
     left_out = list[str]()
     for part in parts:
         profile = add_kernels(profile, part.kernels)
@@ -360,7 +448,9 @@ def _write_kernels(profile: DeviceProfile, parts: Iterable[TimedKernels]) -> tup
 
 def _sending_costs(models: Models, candidates: Collection[str]) -> dict[str, float]:
     """Return by how much the sending of each candidate lowers its value: 100 MB halve it."""
-    return {model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates}
+    return {
+        model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates
+    }
 
 
 def _tell_gain(
@@ -372,22 +462,31 @@ def _tell_gain(
     names: Collection[str],
     tell: Tell,
 ) -> None:
-    """Tell the expected median error now, and as it will be if the models turn out as they are predicted."""
+    """Tell the expected median error now,
+    and as it will be if the models turn out as they are predicted.
+    """
     chosen = [model for model in models if model.name in names]
     forms = forms_of(target)
     predicted = {}
     for form in forms:
-        for model, prediction in zip(chosen, predictor.predict(with_kernels, target, form, chosen), strict=True):
+        for model, prediction in zip(
+            chosen, predictor.predict(with_kernels, target, form, chosen), strict=True
+        ):
             predicted[(model.name, form)] = prediction.latency.value
     after = with_measurements(with_kernels, target, predicted)
     for form in forms:
         now = estimate_error(predictor, before, target, form, models)
         later = estimate_error(predictor, after, target, form, models)
         if not math.isnan(now) and not math.isnan(later):
-            tell(f"{form}: expected median error {now:.0%} now, {later:.0%} with {len(chosen)} models measured")
+            tell(
+                f"{form}: expected median error {now:.0%} now, {later:.0%} with {len(chosen)}"
+                " models measured"
+            )
 
 
-def convert_card(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
+def convert_card(
+    pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell
+) -> dict[Key, Path]:
     """Convert a card with random weights to a file in every form, in a child process."""
     tell(f"making {card.name}")
     path = folder / f"{card.name}.tflite"
@@ -404,19 +503,28 @@ def convert_card(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path
 
 
 def measure_networks(
-    connection: Connection, made: Iterable[Mapping[Key, Path]], threads: int, tell: Tell, measured: Measured
+    connection: Connection,
+    made: Iterable[Mapping[Key, Path]],
+    threads: int,
+    tell: Tell,
+    measured: Measured,
 ) -> MeasuredNetworks:
-    """Measure networks one after the other, each in all its forms, and the first one again at the end.
+    """Measure networks one after the other, each in all its forms,
+    and the first one again at the end.
 
-    A timing that other programs disturbed is left out, unless its CPU time is known. StageError if the device failed or
-    slowed down, or every timing was left out.
+    A timing that other programs disturbed is left out, unless its CPU time is known. StageError if
+    the device failed or slowed down, or every timing was left out.
     """
     trusted = dict[Key, Timing]()
     left_out = list[str]()
     for files in made:
         tell(f"measuring {next(iter(files))[0]} on {connection.label}")
         timings = _measure(connection, files, threads)
-        left_out += [f"{' '.join(key)}: {timing.contention}" for key, timing in timings.items() if timing.contention]
+        left_out += [
+            f"{' '.join(key)}: {timing.contention}"
+            for key, timing in timings.items()
+            if timing.contention
+        ]
         timings = {key: timing for key, timing in timings.items() if not timing.contention}
         measured(timings, trusted)
         trusted |= timings
@@ -434,18 +542,24 @@ def measure_networks(
 
 def _measure(connection: Connection, files: Mapping[Key, Path], threads: int) -> Timings:
     keys = {path: key for key, path in files.items()}
-    timings = connection.measure(MeasurementJob(tuple(keys), (threads,), EFFORT, 120.0 * len(files) + 120))
+    timings = connection.measure(
+        MeasurementJob(tuple(keys), (threads,), EFFORT, 120.0 * len(files) + 120)
+    )
     # One hot timing ends the calibration: those after it are slow as well (decision 0105).
     hot = next((timing for timing in timings if timing.throttled), None)
     if hot is not None:
-        raise StageError(f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})", _COOL)
+        raise StageError(
+            f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})", _COOL
+        )
     return {keys[timing.model]: timing for timing in timings}
 
 
 def _check_drift(connection: Connection, key: Key, first: Timing) -> list[str]:
-    """Measure a file again; StageError if it takes :data:`THROTTLED` times as long. Return why this cannot be told.
+    """Measure a file again; StageError if it takes :data:`THROTTLED` times as long.
+    Return why this cannot be told.
 
-    A device that gets hot between two networks makes the later ones look slow, and no single timing shows it.
+    A device that gets hot between two networks makes the later ones look slow,
+    and no single timing shows it.
     """
     again = _measure(connection, {key: first.model}, first.threads)[key]
     name = " ".join(key)
@@ -454,8 +568,8 @@ def _check_drift(connection: Connection, key: Key, first: Timing) -> list[str]:
     if again.own_ms < THROTTLED * first.own_ms:
         return []
     raise StageError(
-        f"{connection.label}: the device slowed down between the networks: {name} took {show_ms(first.own_ms)} at "
-        f"first and {show_ms(again.own_ms)} at the end",
+        f"{connection.label}: the device slowed down between the networks: {name} took"
+        f" {show_ms(first.own_ms)} at first and {show_ms(again.own_ms)} at the end",
         _COOL,
     )
 
@@ -468,30 +582,54 @@ def list_changes(
     models: Models,
     timings: Timings,
 ) -> Iterator[str]:
-    """Yield the latency of each timing, and how it changed the expected error of the networks not measured."""
+    """Yield the latency of each timing,
+    and how it changed the expected error of the networks not measured.
+    """
     for (name, form), timing in timings.items():
-        was, now = (estimate_error(predictor, profile, target, form, models) for profile in (before, after))
+        was, now = (
+            estimate_error(predictor, profile, target, form, models) for profile in (before, after)
+        )
         change = f"{'falls' if now < was else 'rises'} from {was:.0%} to {now:.0%}"
-        # Rounded to percent, many changes are none, and "falls from 12% to 12%" would read like a fault.
-        change = f"; the expected error of the others {change if f'{was:.0%}' != f'{now:.0%}' else f'stays {now:.0%}'}"
-        yield f"{name} {form} takes {show_ms(timing.own_ms)}" + ("" if math.isnan(was + now) else change)
+        # Rounded to percent, many changes are none,
+        # and "falls from 12% to 12%" would read like a fault.
+        change = (
+            "; the expected error of the others"
+            f" {change if f'{was:.0%}' != f'{now:.0%}' else f'stays {now:.0%}'}"
+        )
+        yield f"{name} {form} takes {show_ms(timing.own_ms)}" + (
+            "" if math.isnan(was + now) else change
+        )
 
 
 def with_timings(profile: DeviceProfile, target: DeviceTarget, timings: Timings) -> DeviceProfile:
     """Return the profile with these timings as the user's measurements."""
     statistic = "cpu_median" if any(timing.cpu_ms for timing in timings.values()) else "median"
-    return with_measurements(profile, target, {key: timing.own_ms for key, timing in timings.items()}, statistic)
+    return with_measurements(
+        profile, target, {key: timing.own_ms for key, timing in timings.items()}, statistic
+    )
 
 
 def with_measurements(
     profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies, statistic: str = "median"
 ) -> DeviceProfile:
-    """Return the profile with the user's measurements, which replace earlier ones of the same models on the target."""
-    # Only the user's latest measurement of a model counts, also against a shipped one on the same target.
+    """Return the profile with the user's measurements,
+    which replace earlier ones of the same models on the target.
+    """
+    # Only the user's latest measurement of a model counts,
+    # also against a shipped one on the same target.
     replaced = {(target.name, model, form) for model, form in latency_ms}
-    others = [row for row in profile.measurements if (row.target, row.model, row.precision) not in replaced]
-    calibrated = partial(Measurement, target.name, source_repo=CALIBRATED, source_path=profile.name)
-    new = [calibrated(model, form, value, statistic) for (model, form), value in sorted(latency_ms.items())]
+    others = [
+        row
+        for row in profile.measurements
+        if (row.target, row.model, row.precision) not in replaced
+    ]
+    calibrated = partial(
+        Measurement, target.name, source_repo=CALIBRATED, source_path=profile.name
+    )
+    new = [
+        calibrated(model, form, value, statistic)
+        for (model, form), value in sorted(latency_ms.items())
+    ]
     return replace(profile, measurements=(*others, *new))
 
 

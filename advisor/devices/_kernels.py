@@ -21,26 +21,42 @@ from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import DeviceProfile, DeviceTarget
 from advisor.devices._profiles.measurements import Kernel
 from advisor.isolation import agent
-from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, add_tensor, new_operator, pack, read, replace_signature
+from advisor.tflite import (
+    CONVOLUTION,
+    DENSE,
+    DEPTHWISE,
+    Work,
+    add_tensor,
+    new_operator,
+    pack,
+    read,
+    replace_signature,
+)
 
 _RELU6 = schema.ActivationFunctionType.RELU6
 _RANGE = 6.0  # Made-up range of every activation; the latency does not depend on it
 
 MOST_COPIES = 8
-"""Copies of a small operator in its file, at most: with several, the cost of a call of the interpreter is small."""
+"""Copies of a small operator in its file, at most:
+with several, the cost of a call of the interpreter is small.
+"""
 
 _ENOUGH = 1_500_000
-"""Multiply-accumulates and values of a file that need no further copy: about 50 microseconds on a fast core."""
+"""Multiply-accumulates and values of a file that need no further copy:
+about 50 microseconds on a fast core.
+"""
 
 _FAR_WEIGHTS = 3_000_000
 _MOST_FAR = 32
-"""Weights of a file, and its most copies, with which weights come from as far away as in a network. The copies' weights
-take turns, so a cache of a core (1 to 2 MB) does not hold them."""
+"""Weights of a file, and its most copies, with which weights come from as far away as in a
+network. The copies' weights take turns, so a cache of a core (1 to 2 MB) does not hold them.
+"""
 
 _MOST_MACS = 200_000_000
 _MOST_WRITTEN = 1_000_000
-"""Multiply-accumulates and written values of a file that allow no further copy for its weights: boards run 0.3 to 10
-billion MACs a second, and outputs should not fill the caches."""
+"""Multiply-accumulates and written values of a file that allow no further copy for its weights:
+boards run 0.3 to 10 billion MACs a second, and outputs should not fill the caches.
+"""
 
 _WINDOWED = frozenset({CONVOLUTION, DEPTHWISE, "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "MEAN"})
 """Kinds whose input is of another size than their output."""
@@ -67,32 +83,48 @@ EFFORT = "survey"  # Effort of the agent: eight rounds, in half a second for eac
 BATCH = 48  # Files of one job: their rounds take turns
 
 SECONDS = 6.0
-"""Longest time of one file. On slow boards a large kernel takes half a second, and eight rounds run it twice."""
+"""Longest time of one file. On slow boards a large kernel takes half a second,
+and eight rounds run it twice.
+"""
 
 START_S = 60.0  # Longest time of a job in addition: starting the runtime, and loading
-UNSTEADY = 3.0  # A kernel is left out if its usual round takes this many times as long as its best ones
-MOST_IN_A_ROW = 3  # Files that may fail one after the other before the device itself counts as failed
-MOST_LEFT_OUT = 0.25  # Share of the kernels that may be left out; with more, the device cannot be trusted
+# A kernel is left out if its usual round takes this many times as long as its best ones.
+UNSTEADY = 3.0
+# Files that may fail one after the other before the device itself counts as failed.
+MOST_IN_A_ROW = 3
+# Share of the kernels that may be left out; with more, the device cannot be trusted.
+MOST_LEFT_OUT = 0.25
 
 
 class _Graph:
     """A file under construction: a main graph with one input."""
 
     def __init__(self) -> None:
-        self.model = schema.ModelT(version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[])
-        self.graph = schema.SubGraphT(tensors=[], inputs=[], outputs=[], operators=[], name=b"main")
+        self.model = schema.ModelT(
+            version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[]
+        )
+        self.graph = schema.SubGraphT(
+            tensors=[], inputs=[], outputs=[], operators=[], name=b"main"
+        )
         self.model.subgraphs = [self.graph]
         self._random = np.random.default_rng(17)
         self._weights: dict[tuple[int, ...], int] = {}
 
     def tensor(self, *shape: int) -> int:
-        return add_tensor(self.model, self.graph, f"t{len(self.graph.tensors)}", shape, schema.TensorType.FLOAT32)
+        return add_tensor(
+            self.model, self.graph, f"t{len(self.graph.tensors)}", shape, schema.TensorType.FLOAT32
+        )
 
     def weights(self, *shape: int) -> int:
-        """Return random weights, the same ones for every copy: a runtime packs weights anew for each operator."""
+        """Return random weights, the same ones for every copy:
+        a runtime packs weights anew for each operator.
+        """
         if shape not in self._weights:
-            # Divided by the root of the fan-in, so that values keep their size and no float becomes denormal.
-            content = (self._random.standard_normal(shape) / math.sqrt(max(1, math.prod(shape[1:])))).astype("<f4")
+            # Divided by the root of the fan-in,
+            # so that values keep their size and no float becomes denormal.
+            content = (
+                self._random.standard_normal(shape) / math.sqrt(max(1, math.prod(shape[1:])))
+            ).astype("<f4")
             self._weights[shape] = self._add_constant(content, schema.TensorType.FLOAT32)
         return self._weights[shape]
 
@@ -101,7 +133,9 @@ class _Graph:
 
     def append(self, kind: str, inputs: list[int], outputs: list[int], options: object) -> None:
         """Add an operator behind the others."""
-        operator = new_operator(self.model, getattr(schema.BuiltinOperator, kind), inputs, outputs[0], options)
+        operator = new_operator(
+            self.model, getattr(schema.BuiltinOperator, kind), inputs, outputs[0], options
+        )
         operator.outputs = outputs
         self.graph.operators.append(operator)
 
@@ -111,19 +145,25 @@ class _Graph:
 
 
 def kernel_file(work: Work, copies: int = 1) -> bytes:
-    """Return a float32 file that runs ``copies`` equal operators with a square output on one input."""
+    """Return a float32 file that runs ``copies`` equal operators
+    with a square output on one input.
+    """
     made = _Graph()
     source = made.tensor(*_input_shape(work))
     outputs = []
     for _ in range(copies):
         outputs += _add_operator(made, work, source)
     made.graph.inputs = [source]
-    replace_signature(made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)})
+    replace_signature(
+        made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)}
+    )
     return pack(made.model)
 
 
 def as_int8(data: bytes) -> bytes:
-    """Return a float file with 8-bit weights and activations as the recipe ``int8`` makes it, with made-up ranges."""
+    """Return a float file with 8-bit weights and activations as the recipe ``int8`` makes it,
+    with made-up ranges.
+    """
     from ai_edge_quantizer import quantizer, recipe
 
     model = read(data)
@@ -145,7 +185,10 @@ def as_int8(data: bytes) -> bytes:
 def _input_shape(work: Work) -> tuple[int, ...]:
     channels = work.depth if work.kind == CONVOLUTION else work.channels
     # A depth multiplier: fewer values are read than an input with all output channels would have.
-    if work.kind == DEPTHWISE and work.read < channels * ((math.isqrt(work.pixels) - 1) * work.stride + 1) ** 2:
+    if (
+        work.kind == DEPTHWISE
+        and work.read < channels * ((math.isqrt(work.pixels) - 1) * work.stride + 1) ** 2
+    ):
         # Several outputs of each channel, as only the first operator of a network has them.
         channels = _COLOURS
     side = math.isqrt(work.read // channels)
@@ -190,7 +233,9 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
         case "DEPTHWISE_CONV_2D":
             inputs += [made.weights(1, height, width, channels), made.weights(channels)]
             options = schema.DepthwiseConv2DOptionsT(
-                depthMultiplier=channels // source_shape[-1], fusedActivationFunction=_RELU6, **place
+                depthMultiplier=channels // source_shape[-1],
+                fusedActivationFunction=_RELU6,
+                **place,
             )
         case "FULLY_CONNECTED":
             inputs += [made.weights(channels, work.depth), made.weights(channels)]
@@ -235,9 +280,14 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
 
 
 def _place_window(side: int, stride: int, output_side: int) -> dict[str, int]:
-    """Return the strides and the padding with which an input's side gives the side of the output."""
-    # SAME gives ceil(side / stride), and VALID less by the window. One of the two gives the known output.
-    padding = schema.Padding.SAME if math.ceil(side / stride) == output_side else schema.Padding.VALID
+    """Return the strides and the padding with which an input's side gives the side of the
+    output.
+    """
+    # SAME gives ceil(side / stride), and VALID less by the window.
+    # One of the two gives the known output.
+    padding = (
+        schema.Padding.SAME if math.ceil(side / stride) == output_side else schema.Padding.VALID
+    )
     return {"strideW": stride, "strideH": stride, "padding": padding}
 
 
@@ -250,12 +300,14 @@ def _split_border(pixels: int) -> list[int]:
 def copies_of(work: Work) -> int:
     """Return how often the file of an operator has it.
 
-    The operator that reads the image finds neither it nor room for its output in the caches, since all others ran in
-    between. With several copies, each with weights and an output of its own, its kernel does not either.
+    The operator that reads the image finds neither it nor room for its output in the caches, since
+    all others ran in between. With several copies, each with weights and an output of its own, its
+    kernel does not either.
     """
     if work.kind == CONVOLUTION and work.depth == _COLOURS:
         return MOST_COPIES
-    # Pools have multiply-accumulates by formula, but read and write is what they spend their time on.
+    # Pools have multiply-accumulates by formula,
+    # but read and write is what they spend their time on.
     size = work.macs * (work.weights > 0) + _VALUE * (work.read + work.written)
     copies = max(1, min(MOST_COPIES, round(_ENOUGH / size)))
     if work.kind in (CONVOLUTION, DENSE):
@@ -278,10 +330,11 @@ class TimedKernels(NamedTuple):
 def kernels_to_time(
     profile: DeviceProfile, target: DeviceTarget, forms: Sequence[str], networks: Iterable[str]
 ) -> Wanted:
-    """Return the different operators of networks in every form, without those that were timed on the target.
+    """Return the different operators of networks in every form,
+    without those that were timed on the target.
 
-    Their order is mixed, by hash: the first ones show how long the others take, and are of every kind and size if the
-    timing is interrupted.
+    Their order is mixed, by hash: the first ones show how long the others take, and are of every
+    kind and size if the timing is interrupted.
     """
     known = set()
     for kernel in profile.kernels:
@@ -304,7 +357,10 @@ def time_kernels(
         return
     effort = agent.map_efforts()[EFFORT]
     least = effort.min_seconds + effort.blocks * effort.pause_seconds
-    tell(f"timing {len(wanted)} kernels on {connection.label}, in at least {show_seconds(least * len(wanted))}")
+    tell(
+        f"timing {len(wanted)} kernels on {connection.label}, in at least"
+        f" {show_seconds(least * len(wanted))}"
+    )
     start = time.monotonic()
     left_out = 0
     for place in range(0, len(wanted), BATCH):
@@ -315,15 +371,21 @@ def time_kernels(
         if left_out > MOST_LEFT_OUT * passed:
             last = timed.left_out[-1]
             raise StageError(
-                f"{connection.label}: {left_out} of {passed} kernels could not be timed; the last: {last}",
+                f"{connection.label}: {left_out} of {passed} kernels could not be timed; the last:"
+                f" {last}",
                 "close other programs on the device, then try again",
             )
         yield timed
         left_s = (time.monotonic() - start) / passed * (len(wanted) - passed)
-        tell(f"timed {passed} of {len(wanted)} kernels on {connection.label}, about {show_seconds(left_s)} left")
+        tell(
+            f"timed {passed} of {len(wanted)} kernels on {connection.label}, about"
+            f" {show_seconds(left_s)} left"
+        )
 
 
-def _time_batch(connection: Connection, target: DeviceTarget, part: Wanted, folder: Path) -> TimedKernels:
+def _time_batch(
+    connection: Connection, target: DeviceTarget, part: Wanted, folder: Path
+) -> TimedKernels:
     files = {}
     for place, (work, form) in enumerate(part):
         data = kernel_file(work, copies_of(work))
@@ -349,12 +411,14 @@ def _time_batch(connection: Connection, target: DeviceTarget, part: Wanted, fold
 
 
 def rounds_us(timing: Timing) -> tuple[float, float]:
-    """Return the microseconds of a run in the usual round, the median as for networks, and in the second best one.
+    """Return the microseconds of a run in the usual round, the median as for networks,
+    and in the second best one.
 
-    A run takes the shorter of its wall time, which contains the work of other programs, and its CPU time, which
-    contains the reading of the clocks; of several threads, the agent reports the wall time only. On a shared machine, a
-    core is faster while its neighbours rest, and the best rounds of a short kernel show that more often than those of a
-    network. A tool that reports no rounds gives its median and its shortest run.
+    A run takes the shorter of its wall time, which contains the work of other programs, and its
+    CPU time, which contains the reading of the clocks; of several threads, the agent reports the
+    wall time only. On a shared machine, a core is faster while its neighbours rest, and the best
+    rounds of a short kernel show that more often than those of a network. A tool that reports no
+    rounds gives its median and its shortest run.
     """
     blocks = timing.details.get("blocks")
     if not blocks:
@@ -384,11 +448,16 @@ def _time_files(
 
 
 def _run_job(connection: Connection, paths: Sequence[Path], threads: int) -> tuple[Timing, ...]:
-    timings = connection.measure(MeasurementJob(tuple(paths), (threads,), EFFORT, START_S + SECONDS * len(paths)))
+    timings = connection.measure(
+        MeasurementJob(tuple(paths), (threads,), EFFORT, START_S + SECONDS * len(paths))
+    )
     hot = [timing for timing in timings if timing.throttled]
-    # Files of microseconds are disturbed one by one. Only many hot ones together show a hot device.
+    # Files of microseconds are disturbed one by one.
+    # Only many hot ones together show a hot device.
     if len(hot) > len(timings) / 3:
-        raise StageError(f"{connection.label}: {hot[0].throttled}", "let the device cool down, then try again")
+        raise StageError(
+            f"{connection.label}: {hot[0].throttled}", "let the device cool down, then try again"
+        )
     return timings
 
 

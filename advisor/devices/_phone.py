@@ -1,4 +1,6 @@
-"""Add an attached phone: read what it is, get the tool that times models there, and time one network on each unit."""
+"""Add an attached phone: read what it is, get the tool that times models there,
+and time one network on each unit.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,25 @@ from advisor.devices._connections.tool import check_tool, fetch_tool
 from advisor.devices._kernels import Tell
 from advisor.devices._profiles import DeviceProfile, DeviceTarget
 from advisor.devices._profiles.attached import describe_phone
-from advisor.devices._profiles.listing import NewDevice, load_known_devices, own_folder, store_profile
+from advisor.devices._profiles.listing import (
+    NewDevice,
+    load_known_devices,
+    own_folder,
+    store_profile,
+)
 from advisor.downloads import FetchOptions
 from advisor.isolation import ChildPool, Scratch
 
 NETWORK = "mobilenet_v2_1.0_224"
-"""The network that is timed first: every unit that runs networks at all runs all of its operators, it is among the
-measured networks that predictions know, and it has 14 MB."""
+"""The network that is timed first: every unit that runs networks at all runs all of its operators,
+it is among the measured networks that predictions know, and it has 14 MB.
+"""
 
-FORMS: Mapping[str, tuple[str, ...]] = {"cpu": ("float32", "int8"), "gpu": ("float32",), "npu": ("int8",)}
+FORMS: Mapping[str, tuple[str, ...]] = {
+    "cpu": ("float32", "int8"),
+    "gpu": ("float32",),
+    "npu": ("int8",),
+}
 """The forms that are timed on each unit: those that it computes without converting them."""
 
 _LIMIT_S = 120.0
@@ -91,7 +103,9 @@ def add_phone(
 
 
 def _refuse_other(profile: DeviceProfile, folder: Path, replace_profile: bool) -> None:
-    """Refuse to replace the profile of another phone that has this name; that of the same phone may be replaced."""
+    """Refuse to replace the profile of another phone that has this name;
+    that of the same phone may be replaced.
+    """
     path = folder / f"{profile.name}.yaml"
     if replace_profile or not path.is_file():
         return
@@ -105,7 +119,9 @@ def _refuse_other(profile: DeviceProfile, folder: Path, replace_profile: bool) -
     )
 
 
-def _describe_tool(phone: AttachedPhone, own_tool: Path | None, fetch: FetchOptions, tell: Tell) -> str:
+def _describe_tool(
+    phone: AttachedPhone, own_tool: Path | None, fetch: FetchOptions, tell: Tell
+) -> str:
     """Return the tool for the phone in words, fetched where the user names none."""
     if own_tool is not None:
         check_tool(own_tool, phone.abi)
@@ -120,9 +136,14 @@ def _tell_progress(tell: Tell, name: str, done: int, total: int | None) -> None:
     tell(f"fetching {name}: {show_bytes(done)}" + (f" of {show_bytes(total)}" if total else ""))
 
 
-def _time_units(profile: DeviceProfile, tell: Tell) -> tuple[DeviceProfile, tuple[UnitTiming, ...]]:
-    """Time the network on each unit; return the profile with the latencies, without the accelerators that failed."""
-    # Calibration rests on the predictor, which takes a second to load: what is wrong with the phone is said before.
+def _time_units(
+    profile: DeviceProfile, tell: Tell
+) -> tuple[DeviceProfile, tuple[UnitTiming, ...]]:
+    """Time the network on each unit;
+    return the profile with the latencies, without the accelerators that failed.
+    """
+    # Calibration rests on the predictor, which takes a second to load:
+    # what is wrong with the phone is said before.
     from advisor.devices._calibration import convert_card, with_timings
 
     connection = profile.connection
@@ -144,20 +165,34 @@ def _time_units(profile: DeviceProfile, tell: Tell) -> tuple[DeviceProfile, tupl
                     continue
                 timed[NETWORK, form] = timing
                 delegated = timing.details["delegated"]
-                row = UnitTiming(target.name, form, timing.median_ms, timing.load_ms, delegated, timing.placement)
+                row = UnitTiming(
+                    target.name,
+                    form,
+                    timing.median_ms,
+                    timing.load_ms,
+                    delegated,
+                    timing.placement,
+                )
                 rows.append(row)
             if timed:
                 profile = with_timings(profile, target, timed)
             elif target.accelerator != "cpu":
                 targets.remove(target)
     if all(row.failure for row in rows):
-        raise StageError(f"adb {connection.address}: {rows[0].failure}", "keep the phone awake and cool, and try again")
+        raise StageError(
+            f"adb {connection.address}: {rows[0].failure}",
+            "keep the phone awake and cool, and try again",
+        )
     return replace(profile, targets=tuple(targets)), tuple(rows)
 
 
 def _list_units(profile: DeviceProfile) -> Sequence[DeviceTarget]:
-    """Return the target of each unit that the tool is asked for: the CPU with the usual threads, then accelerators."""
-    accelerators = [target for target in profile.targets if target.name in ("tflite-gpu", "tflite-npu")]
+    """Return the target of each unit that the tool is asked for:
+    the CPU with the usual threads, then accelerators.
+    """
+    accelerators = [
+        target for target in profile.targets if target.name in ("tflite-gpu", "tflite-npu")
+    ]
     return [profile.target(), *accelerators]
 
 

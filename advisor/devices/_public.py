@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from advisor.devices._profiles.listing import NewDevice
 
 
-# The public functions of ``advisor.devices``: list profiles, show, add and remove one, add a phone, calibrate a
-# device.
+# The public functions of ``advisor.devices``:
+# list profiles, show, add and remove one, add a phone, calibrate a device.
 #
 # ::
 #
@@ -31,17 +31,22 @@ Folders = Sequence[str | Path]
 
 
 @speak_python
-def list_devices(*, profiles: Folders = (), phones: bool = False, cloud: str = "") -> tuple[DeviceProfile, ...]:
+def list_devices(
+    *, profiles: Folders = (), phones: bool = False, cloud: str = ""
+) -> tuple[DeviceProfile, ...]:
     """Return the known device profiles: this machine, then all others by name.
 
     Args:
         profiles: further folders of your own device profiles.
-        phones: return the phones that are known by their names instead, in the order of their makers. The profile of
-            a phone that nobody measured is predicted from the cores of its system on chip.
-        cloud: return the devices of this device cloud instead, such as ``aihub``, by the names that ``--device`` takes.
+        phones: return the phones that are known by their names instead, in the order of their
+            makers. The profile of a phone that nobody measured is predicted from the cores of its
+            system on chip.
+        cloud: return the devices of this device cloud instead, such as ``aihub``, by the names
+            that ``--device`` takes.
 
     Raises:
-        UsageError: a profile that is refused, an unknown cloud, or one whose client or token is missing.
+        UsageError: a profile that is refused, an unknown cloud, or one whose client or token is
+            missing.
         StageError: the cloud does not answer.
     """
     from advisor.devices._profiles import HOST
@@ -58,13 +63,17 @@ def list_devices(*, profiles: Folders = (), phones: bool = False, cloud: str = "
         return list_phones(load_known_devices(profiles))
     profiles_found = load_known_devices(profiles).values()
     return tuple(
-        sorted(profiles_found, key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name))
+        sorted(
+            profiles_found,
+            key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name),
+        )
     )
 
 
 @speak_python
 def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
-    """Return the targets of :func:`list_devices` as a table for pandas; units are in the names of its columns.
+    """Return the targets of :func:`list_devices` as a table for pandas;
+    units are in the names of its columns.
 
     Args:
         profiles: further folders of your own device profiles.
@@ -86,12 +95,13 @@ def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
     """Return one device profile: processor, limits, targets and known measurements.
 
     Args:
-        name: name of the device, or of a phone, a board or a system on chip as people write it: ``Pixel 8``.
+        name: name of the device, or of a phone, a board or a system on chip as people write it:
+            ``Pixel 8``.
         profiles: further folders of your own device profiles.
 
     Raises:
-        UsageError: no device has this name (the message names the most similar one), several phones have it, or a
-            profile is refused.
+        UsageError: no device has this name (the message names the most similar one), several
+            phones have it, or a profile is refused.
     """
     from advisor.devices._profiles.listing import load_known_devices
 
@@ -117,8 +127,11 @@ def add(file: str | Path, *, into: str | Path | None = None, force: bool = False
 
 @speak_python
 @takes_options(AddPhoneKeywords, stated=True)
-def add_phone(*, tell: Callable[[str], None] | None = None, **options: Unpack[AddPhoneKeywords]) -> AddedPhone:
-    """Add a phone that is attached by USB: read what it is, and time a first network on its CPU, GPU and NPU.
+def add_phone(
+    *, tell: Callable[[str], None] | None = None, **options: Unpack[AddPhoneKeywords]
+) -> AddedPhone:
+    """Add a phone that is attached by USB:
+    read what it is, and time a first network on its CPU, GPU and NPU.
 
     ::
 
@@ -127,15 +140,15 @@ def add_phone(*, tell: Callable[[str], None] | None = None, **options: Unpack[Ad
         for timing in added.timings:
             print(timing.target, timing.form, timing.latency_ms, timing.delegated, timing.failure)
 
-    The profile has the connection, so a search with this device measures its candidates on the phone. An accelerator
-    that runs no operator of the network is left out of the profile.
+    The profile has the connection, so a search with this device measures its candidates on the
+    phone. An accelerator that runs no operator of the network is left out of the profile.
 
     Args:
         tell: called with a line about each step.
 
     Raises:
-        UsageError: no phone, several, or one that cannot be used; an unknown processor; no benchmark_model; or the name
-            is that of another phone's profile.
+        UsageError: no phone, several, or one that cannot be used; an unknown processor; no
+            benchmark_model; or the name is that of another phone's profile.
         StageError: adb or the phone failed.
     """
     from advisor.devices._phone import add_phone as add_attached
@@ -176,8 +189,8 @@ def calibrate(
 ) -> Calibrated:
     """Measure the most informative models on a device and add the measurements to its profile.
 
-    Every model is measured in float32 and in int8, if the target runs both. A shipped profile is first copied to your
-    own profiles.
+    Every model is measured in float32 and in int8, if the target runs both.
+    A shipped profile is first copied to your own profiles.
 
     ::
 
@@ -191,8 +204,10 @@ def calibrate(
         tell: called with a line about each step.
 
     Raises:
-        UsageError: an unknown device, a target that cannot be calibrated, an invalid connection, or another phone.
-        StageError: the device could not be measured, or it slowed down. Only kernels that were timed are kept.
+        UsageError: an unknown device, a target that cannot be calibrated, an invalid connection,
+            or another phone.
+        StageError: the device could not be measured, or it slowed down. Only kernels that were
+            timed are kept.
     """
     from advisor.catalog import load_catalogue
     from advisor.core import require_training, units
@@ -201,13 +216,20 @@ def calibrate(
     from advisor.devices._prediction import device_predictor
     from advisor.devices._profiles.listing import load_known_devices
 
-    budget_ms = units.parse_milliseconds(options["budget"], "--budget") if options["budget"] else None
+    budget_ms = (
+        units.parse_milliseconds(options["budget"], "--budget") if options["budget"] else None
+    )
     wanted = parse_count("models", options["models"])
     profiles = load_known_devices(options["profiles"])
     profile, target = profiles.select(device)
     calibration.check_target(profile, target)
     stated = ConnectionSettings.from_options(
-        options["ssh"], options["adb"], options["here"], options["python"], options["benchmark_model"], options["cores"]
+        options["ssh"],
+        options["adb"],
+        options["here"],
+        options["python"],
+        options["benchmark_model"],
+        options["cores"],
     )
     # Figures of another phone would be among the measurements of this one from now on.
     if stated is not None and stated.way == "adb":
@@ -222,7 +244,15 @@ def calibrate(
     say = tell or (lambda _text: None)
     kernels = options["kernels"]
     return calibration.calibrate(
-        profile, target, connection, device_predictor(), wanted, say, names, kernels=kernels, budget_ms=budget_ms
+        profile,
+        target,
+        connection,
+        device_predictor(),
+        wanted,
+        say,
+        names,
+        kernels=kernels,
+        budget_ms=budget_ms,
     )
 
 

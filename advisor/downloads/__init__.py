@@ -1,8 +1,8 @@
 """Fetch files, check them by their hash, and keep them in the cache.
 
-Read ``_files.py`` first (a file, its source, the cache), then ``_origins.py`` (kinds of sources), ``_delivery.py`` and
-``_transport.py`` (how a file travels). ``_stores.py`` copies images of ``s3://`` and ``gs://`` addresses.
-``_programs.py`` fetches programs that have no hash.
+Read ``_files.py`` first (a file, its source, the cache), then ``_origins.py`` (kinds of sources),
+``_delivery.py`` and ``_transport.py`` (how a file travels). ``_stores.py`` copies images of
+``s3://`` and ``gs://`` addresses. ``_programs.py`` fetches programs that have no hash.
 """
 
 from typing import TYPE_CHECKING

@@ -61,7 +61,9 @@ Advance = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """The download of one URL into one file of at most ``most_bytes``; calls ``advance(done, total)``."""
+    """The download of one URL into one file of at most ``most_bytes``;
+    calls ``advance(done, total)``.
+    """
 
     client: Client
     url: str
@@ -70,11 +72,12 @@ class Download:
     most_bytes: int = MAX_DOWNLOAD_BYTES
 
     def run(self) -> None:
-        """Fetch the whole file; continue an earlier, interrupted download of the same version in ``target``.
+        """Fetch the whole file; continue an earlier,
+        interrupted download of the same version in ``target``.
 
         Raises:
-            Unavailable: refused by the server, too large, too slow, or broken ``ATTEMPTS`` times in a row without
-                progress.
+            Unavailable: refused by the server, too large, too slow, or broken ``ATTEMPTS`` times
+                in a row without progress.
         """
         failures = 0
         with self.client.deadline() as deadline:
@@ -83,7 +86,8 @@ class Download:
                 try:
                     return self._attempt(deadline)
                 except Interrupted as broken:
-                    # A bad line that gets further each time may go on: only attempts without progress count.
+                    # A bad line that gets further each time may go on:
+                    # only attempts without progress count.
                     failures = 1 if self._have() > before else failures + 1
                     if failures >= ATTEMPTS:
                         raise Unavailable(f"{broken}, {failures} times") from broken
@@ -96,7 +100,9 @@ class Download:
     def _attempt(self, deadline: Deadline) -> None:
         have = self._have()
         part = {"Range": f"bytes={have}-", "If-Range": self._read_version()} if have else {}
-        with self.client.get(self.url, {"Accept-Encoding": "identity", **part}, deadline) as response:
+        with self.client.get(
+            self.url, {"Accept-Encoding": "identity", **part}, deadline
+        ) as response:
             status = response.status_code
             said = f"{without_password(self.url)}: the server"
             if status in _TRY_AGAIN:
@@ -134,20 +140,28 @@ class Download:
         said = without_password(self.url)
         total = None if length is None else start + length
         if total is not None and total > self.most_bytes:
-            raise Unavailable(f"{said}: {total} bytes are announced, more than the {self.most_bytes} of such a file")
+            raise Unavailable(
+                f"{said}: {total} bytes are announced, more than the {self.most_bytes} of such a"
+                " file"
+            )
         # Before the first byte: the next attempt would continue this content as another version.
         if not start:
             self._version_file.unlink(missing_ok=True)
         with self.target.open("ab" if start else "wb") as out:
             version = _read_version_of(response.headers)
             if not start and version:
-                self._version_file.write_text(f"{self._visible_address()}\n{version}", encoding="ascii")
-            # Undecoded: a server that labels an archive's own compression as the line's would break its hash.
+                self._version_file.write_text(
+                    f"{self._visible_address()}\n{version}", encoding="ascii"
+                )
+            # Undecoded: a server that labels an archive's own compression
+            # as the line's would break its hash.
             for chunk in response.raw.stream(2**16, decode_content=False):
                 done += len(chunk)
                 if done > self.most_bytes:
                     self._version_file.unlink(missing_ok=True)
-                    raise Unavailable(f"{said}: more than the {self.most_bytes} bytes of such a file")
+                    raise Unavailable(
+                        f"{said}: more than the {self.most_bytes} bytes of such a file"
+                    )
                 out.write(chunk)
                 self.advance(done, total)
                 deadline.extend(done)
@@ -160,12 +174,16 @@ class Download:
         return self.target.with_name(f"{self.target.name}.version")
 
     def _read_version(self) -> str:
-        """Return the version that the partial file is of, empty if it is not known or of another address."""
+        """Return the version that the partial file is of,
+        empty if it is not known or of another address.
+        """
         try:
             address, _, version = read_text(self._version_file).partition("\n")
         except UsageError:
             return ""
-        return version if address == self._visible_address() and _VERSION.fullmatch(version) else ""
+        return (
+            version if address == self._visible_address() and _VERSION.fullmatch(version) else ""
+        )
 
     def _visible_address(self) -> str:
         # An address may hold a password.
@@ -173,7 +191,9 @@ class Download:
 
 
 def _read_version_of(headers: Mapping[str, str]) -> str:
-    """Return what identifies the version of a file: its strong ETag, else the time of its last change, else nothing."""
+    """Return what identifies the version of a file:
+    its strong ETag, else the time of its last change, else nothing.
+    """
     versions = (headers.get(name, "") for name in ("ETag", "Last-Modified"))
     return next(filter(_VERSION.fullmatch, versions), "")
 
@@ -185,12 +205,18 @@ def extract_member(archive: Path, member: str, target: Path, limit: int | None =
     if path.is_absolute() or ".." in path.parts or "\\" in member:
         raise Unavailable(f"the member path '{member}' leaves the archive")
     try:
-        with (_open_in_zip if zipfile.is_zipfile(archive) else _open_in_tar)(archive, member) as (source, size):
+        with (_open_in_zip if zipfile.is_zipfile(archive) else _open_in_tar)(archive, member) as (
+            source,
+            size,
+        ):
             if source is None:
                 raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
             # Neither reader gives more bytes than a member's header states.
             if size > most:
-                raise Unavailable(f"the member '{member}' has {size} bytes, more than the {most} that are expected")
+                raise Unavailable(
+                    f"the member '{member}' has {size} bytes, more than the {most} that are"
+                    " expected"
+                )
             with target.open("wb") as out:
                 shutil.copyfileobj(source, out)
     except KeyError:
@@ -201,7 +227,9 @@ def extract_member(archive: Path, member: str, target: Path, limit: int | None =
 
 @contextmanager
 def _open_in_zip(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
-    """Yield the member, None if it is not a plain file, and its size; ``KeyError`` if there is none."""
+    """Yield the member, None if it is not a plain file, and its size;
+    ``KeyError`` if there is none.
+    """
     with zipfile.ZipFile(archive) as opened:
         info = opened.getinfo(member)
         kind = stat.S_IFMT(info.external_attr >> 16)
@@ -215,7 +243,8 @@ def _open_in_tar(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None,
     """As :func:`_open_in_zip`, without a look at what stands behind the member."""
     with archive.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
-    with gzip.open(archive) if packed else archive.open("rb") as raw:  # of several members, tarfile's own reads one
+    # Of several members, tarfile's own reads one.
+    with gzip.open(archive) if packed else archive.open("rb") as raw:
         bounded: Any = _Bounded(raw)
         with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_Header) as opened:
             for info in opened:
@@ -241,7 +270,9 @@ class _Bounded:
 
 
 class _Header(tarfile.TarInfo):
-    """A tar header that limits extension blocks (long names, pax records): the library reads such a block whole."""
+    """A tar header that limits extension blocks (long names, pax records):
+    the library reads such a block whole.
+    """
 
     _READ_WHOLE = (
         tarfile.XHDTYPE,
@@ -258,8 +289,12 @@ class _Header(tarfile.TarInfo):
         return processed
 
 
-def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
-    """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call."""
+def fetch_file(
+    client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions
+) -> None:
+    """Fetch ``url`` into ``target`` and check it;
+    an interrupted download is continued by the next call.
+    """
     need_proof(url, wanted, options.cache_root)
     part = options.cache_root / "partial" / wanted.key
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -270,7 +305,9 @@ def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, optio
         part.with_name(f"{part.name}.version").unlink(missing_ok=True)
 
 
-def _fetch_alone(client: Client, url: str, wanted: MemberFile, part: Path, options: FetchOptions) -> None:
+def _fetch_alone(
+    client: Client, url: str, wanted: MemberFile, part: Path, options: FetchOptions
+) -> None:
     continued = part.exists()
     most_bytes = wanted.size_bytes or MAX_DOWNLOAD_BYTES
     Download(client, url, part, partial(options.report, wanted.name), most_bytes).run()
@@ -284,10 +321,13 @@ def _fetch_alone(client: Client, url: str, wanted: MemberFile, part: Path, optio
         _fetch_alone(client, url, wanted, part, options)
 
 
-def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, options: FetchOptions) -> None:
+def fetch_archive(
+    client: Client, url: str, source: WeightSource, folder: Path, options: FetchOptions
+) -> None:
     """Fetch the source's archive from ``url`` and put its members into ``folder``.
 
-    Without a hash of its own the archive is only unpacked, within bounds: then every member must have one.
+    Without a hash of its own the archive is only unpacked, within bounds:
+    then every member must have one.
     """
     archive = folder / "archive"
     if source.package_file.checkable:
@@ -320,14 +360,17 @@ def refuse_offline(options: FetchOptions) -> None:
 
 
 def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
-    """Return how to reach any server: a proxy and a company's certificates hold for all, credentials for one alone."""
+    """Return how to reach any server:
+    a proxy and a company's certificates hold for all, credentials for one alone.
+    """
     known = package_index().transport
     places = known.proxy, known.ca_file, known.client_cert, known.trusted_hosts
     return Transport(*places, CONNECT_TIMEOUT_S, tokens=tokens)
 
 
 def client_for(url: str, transport: Transport | None = None, ends_at: float = math.inf) -> Client:
-    """Return a client for the server of ``url``, whose requests end at ``ends_at`` of the monotonic clock.
+    """Return a client for the server of ``url``,
+    whose requests end at ``ends_at`` of the monotonic clock.
 
     Unavailable: no server answers there.
     """
@@ -348,8 +391,8 @@ def require_server(url: str, transport: Transport, ends_at: float) -> None:
 def contact_server(origin: str, transport: Transport, ends_at: float = math.inf) -> str:
     """Return why no server answers at ``origin`` (``scheme://host``); empty if one does.
 
-    Any answer counts, an error page too. Each server is tried once in a process, so that one that is not there costs
-    one short wait, not one for each file.
+    Any answer counts, an error page too. Each server is tried once in a process, so that one that
+    is not there costs one short wait, not one for each file.
     """
     try:
         with (

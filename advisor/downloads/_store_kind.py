@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StoreKind:
-    """A kind of store: the module and class of fsspec that speak to it, and where it takes its credentials."""
+    """A kind of store: the module and class of fsspec that speak to it,
+    and where it takes its credentials.
+    """
 
     module: str
     name: str

@@ -1,7 +1,9 @@
-"""Copy objects of a store (S3, Google Cloud Storage) into the cache, where all else reads them as files.
+"""Copy objects of a store (S3, Google Cloud Storage) into the cache,
+where all else reads them as files.
 
-A copy is a result of the cache, named by the names, sizes and versions (ETags) of its objects. So it never changes, it
-stays while a process uses it, and an object that changed leads to another copy, which shares all other files.
+A copy is a result of the cache, named by the names, sizes and versions (ETags) of its objects. So
+it never changes, it stays while a process uses it, and an object that changed leads to another
+copy, which shares all other files.
 """
 
 from __future__ import annotations
@@ -23,7 +25,16 @@ from typing import Any
 
 from filelock import FileLock
 
-from advisor.core import UsageError, listed, nearest, plural, require_extra, show_bytes, show_seconds, without_password
+from advisor.core import (
+    UsageError,
+    listed,
+    nearest,
+    plural,
+    require_extra,
+    show_bytes,
+    show_seconds,
+    without_password,
+)
 from advisor.downloads._store_kind import StoreKind
 from advisor.store import ArtifactCache, cache_root, copy_atomically, limit_bytes, sha256_json
 
@@ -38,11 +49,14 @@ FIRST_PAUSE_S = 0.5
 SAID_EVERY_S = 1.0
 _LONGEST_NAME = 255  # Bytes, of most file systems
 
-_RECORD = ".objects.json"  # Names, sizes and versions in a copy; no object has it, as hidden ones are left out
+# Names, sizes and versions in a copy; no object has it, as hidden ones are left out.
+_RECORD = ".objects.json"
 _DEPTHS = ("*", "**")  # Last names of an address that say which folders are the classes
-_ADDRESS = re.compile(r"(s3|gs):/([a-z0-9][a-z0-9._-]{1,221})(?:/([^?]*))?")  # a path keeps one slash of two
+# A path keeps one slash of two.
+_ADDRESS = re.compile(r"(s3|gs):/([a-z0-9][a-z0-9._-]{1,221})(?:/([^?]*))?")
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST")
-_VERSIONS = ("ETag", "etag", "generation", "LastModified", "updated")  # What tells the content of an object, best first
+# What tells the content of an object, best first.
+_VERSIONS = ("ETag", "etag", "generation", "LastModified", "updated")
 _DENIED = re.compile(r"credential|forbidden|access ?denied|\b40[13]\b|token", re.IGNORECASE)
 
 Say = Callable[[str], None]
@@ -53,34 +67,40 @@ STORES: Mapping[str, StoreKind] = {
     "s3": StoreKind(
         "s3fs",
         "S3FileSystem",
-        "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of a user who may list and read the bucket; "
-        "for a public bucket: FSSPEC_S3_ANON=true",
+        "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of a user who may list"
+        " and read the bucket; for a public bucket: FSSPEC_S3_ANON=true",
     ),
     "gs": StoreKind(
         "gcsfs.core",
         "GCSFileSystem",
-        "set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login, of a user who may list and "
-        "read the bucket; for a public bucket: FSSPEC_GS_TOKEN=anon",
+        "set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login, of a"
+        " user who may list and read the bucket; for a public bucket: FSSPEC_GS_TOKEN=anon",
     ),
 }
 """The stores that are read, by how their addresses begin."""
 
 
 def in_store(path: Path) -> bool:
-    """Return whether a path is the address of objects in a store, such as ``s3://bucket/photos``."""
+    """Return whether a path is the address of objects in a store, such as
+    ``s3://bucket/photos``.
+    """
     kind, separator, _ = str(path).partition(":/")
     return bool(separator) and kind in STORES
 
 
-def copy_from_store(path: Path, say: Say, offline: bool = False, cache_size: int | None = None) -> Path:
-    """Return the copy in the cache of what an address names, and fetch what is new; return other paths as they are.
+def copy_from_store(
+    path: Path, say: Say, offline: bool = False, cache_size: int | None = None
+) -> Path:
+    """Return the copy in the cache of what an address names, and fetch what is new;
+    return other paths as they are.
 
-    ``offline`` opens no connection and returns the last copy. ``cache_size`` is the limit of the cache in bytes, None
-    for the usual.
+    ``offline`` opens no connection and returns the last copy.
+    ``cache_size`` is the limit of the cache in bytes, None for the usual.
 
     Raises:
-        UsageError: the address is not valid, names no objects, needs an extra, is refused by the store, or names more
-            than the cache or the disk can hold; the store stops several times, or an object changes meanwhile.
+        UsageError: the address is not valid, names no objects, needs an extra, is refused by the
+            store, or names more than the cache or the disk can hold; the store stops several
+            times, or an object changes meanwhile.
         StageError: the disk is full.
     """
     if not in_store(path):
@@ -100,13 +120,17 @@ class ListingError(Exception):
 
 
 class _Listing:
-    """The pages of one listing. A store that repeats how a page goes on, or the last key of a page, would never end."""
+    """The pages of one listing. A store that repeats how a page goes on,
+    or the last key of a page, would never end.
+    """
 
     def __init__(self) -> None:
         self._ends = set[str]()
 
     def add_page(self, following: object, last_key: object) -> None:
-        """Look at how the next page is asked for, and at the last key of one that is not the last; ListingError."""
+        """Look at how the next page is asked for, and at the last key of one that is not the last;
+        ListingError.
+        """
         marks = {f"next {following}", f"key {last_key}"}
         if marks & self._ends:
             raise ListingError("it repeats a page of its listing")
@@ -134,7 +158,9 @@ class _Store:
 
     @cached_property
     def system(self) -> Any:
-        """The file system of fsspec, with the credentials of the environment; its answers are looked at."""
+        """The file system of fsspec, with the credentials of the environment;
+        its answers are looked at.
+        """
         client = STORES[self.kind]
         system = getattr(import_module(client.module), client.name)(skip_instance_cache=True)
         watch = {"s3": self._watch_s3, "gs": self._watch_google}[self.kind]
@@ -143,7 +169,9 @@ class _Store:
 
     @cached_property
     def _state(self) -> dict[str, Any]:
-        """The listing that is under way; of each object, by its name in the store, size and version, and the ETag."""
+        """The listing that is under way;
+        of each object, by its name in the store, size and version, and the ETag.
+        """
         return {"listing": _Listing(), "objects": {}, "tags": {}}
 
     def _watch_s3(self, system: Any) -> None:
@@ -152,14 +180,17 @@ class _Store:
         def remember_key(params: Mapping[str, Any], context: dict[str, Any], **_: object) -> None:
             context["object"] = f"{params.get('Bucket')}/{params.get('Key')}"
 
-        def require_version(parsed: Mapping[str, Any], context: Mapping[str, Any], **_: object) -> None:
+        def require_version(
+            parsed: Mapping[str, Any], context: Mapping[str, Any], **_: object
+        ) -> None:
             name = context.get("object")
             if name not in self._state["objects"]:
                 return
             size = self._state["objects"][name][0]
             whole = str(parsed.get("ContentRange", "")).rpartition("/")[2]
             tag = parsed.get("ETag")
-            # Where the listing has no ETags, the first answer says which version the others must be of.
+            # Where the listing has no ETags,
+            # the first answer says which version the others must be of.
             if tag and self._state["tags"].setdefault(name, tag).strip('"') != tag.strip('"'):
                 raise StoreChangedError("the store sends another version of it")
             if whole.isdecimal() and int(whole) != size:
@@ -196,7 +227,8 @@ class _Store:
         return without_password(f"{self.kind}://{self.name_object(name) if name else self.place}")
 
     def list_objects(self) -> tuple[Objects, Sequence[str]]:
-        """Return the objects, and the names that can be no files of a folder; hidden ones are left out.
+        """Return the objects, and the names that can be no files of a folder;
+        hidden ones are left out.
 
         Raises UsageError if there are none, or the store does not say.
         """
@@ -206,7 +238,9 @@ class _Store:
             listing = self.system.find(self.place, detail=True)
         except Exception as error:  # each store has its own errors
             raise self.describe_refusal(error) from None
-        self._state["tags"] = {name: facts["ETag"] for name, facts in listing.items() if facts.get("ETag")}
+        self._state["tags"] = {
+            name: facts["ETag"] for name, facts in listing.items() if facts.get("ETag")
+        }
         above = len(self.place) - len(self.root)
         files = {}
         for name, facts in listing.items():
@@ -231,21 +265,32 @@ class _Store:
         return objects, bad
 
     def require_versions(self, objects: Objects) -> None:
-        """Refuse other versions of objects than these from now on, where the store says which it sends."""
+        """Refuse other versions of objects than these from now on,
+        where the store says which it sends.
+        """
         self._state["objects"] = {self.name_object(name): facts for name, facts in objects.items()}
         # Each object has attempts of our own, and those of the package multiply them.
         self.system.retries = 1
 
     def describe_refusal(self, error: Exception, name: str = "") -> UsageError:
-        """Return the error to raise where the store does not give what the address names, or one object."""
+        """Return the error to raise where the store does not give what the address names,
+        or one object.
+        """
         what = f"--data: '{self.show_address(name)}'"
         kind = type(error).__name__
         said = _describe_error(error)
         if isinstance(error, FileNotFoundError):
-            return UsageError(f"{what} names no object", f"check the address{self._suggest_nearest()}")
+            return UsageError(
+                f"{what} names no object", f"check the address{self._suggest_nearest()}"
+            )
         if isinstance(error, PermissionError) or _DENIED.search(f"{kind} {said}"):
-            return UsageError(f"{what} is refused by the store: {said}", STORES[self.kind].credentials)
-        hint = "check the connection, and run the command again: what has arrived is not fetched again"
+            return UsageError(
+                f"{what} is refused by the store: {said}", STORES[self.kind].credentials
+            )
+        hint = (
+            "check the connection, and run the command again: what has arrived is not fetched"
+            " again"
+        )
         return UsageError(f"{what} cannot be read: {said}", hint)
 
     def _suggest_nearest(self) -> str:
@@ -265,7 +310,9 @@ def _describe_error(error: Exception) -> str:
     if "HTTPClientError" in names:
         return "the connection failed"
     if kind.__module__.startswith("aiohttp"):
-        return "the answer ends too early" if "Payload" in kind.__name__ else "the connection failed"
+        return (
+            "the answer ends too early" if "Payload" in kind.__name__ else "the connection failed"
+        )
     return without_password(" ".join(str(error).split())[:300]) or kind.__name__
 
 
@@ -274,13 +321,18 @@ def _store(path: Path) -> _Store:
     if match is None:
         raise UsageError(
             f"--data: '{without_password(str(path))}' is no address of a bucket",
-            "write for example s3://bucket/photos; credentials come from the environment, not from the address",
+            "write for example s3://bucket/photos; credentials come from the environment, not from"
+            " the address",
         )
     kind, bucket, below = match.groups()
     place = f"{bucket}/{below}" if below else bucket
     store = _Store(kind, place)
     package = STORES[kind].module.partition(".")[0]
-    require_extra(package, "stores", f"--data: '{store.show_address()}' is read by {package}, which is not installed")
+    require_extra(
+        package,
+        "stores",
+        f"--data: '{store.show_address()}' is read by {package}, which is not installed",
+    )
     return store
 
 
@@ -304,7 +356,10 @@ def _find_last_copy(store: _Store) -> Path:
     for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime, reverse=True):
         if cache.has(copy):
             return copy
-    raise UsageError(f"--offline: '{store.show_address()}' is not in the cache", "leave --offline out, to fetch it")
+    raise UsageError(
+        f"--offline: '{store.show_address()}' is not in the cache",
+        "leave --offline out, to fetch it",
+    )
 
 
 def _make_copy(store: _Store, say: Say, cache_size: int | None) -> Path:
@@ -312,7 +367,10 @@ def _make_copy(store: _Store, say: Say, cache_size: int | None) -> Path:
     say(f"listing {store.show_address()}")
     objects, bad = store.list_objects()
     if bad:
-        say(f"left out {plural(len(bad), 'object')} whose names no file can have, such as '{bad[0]}'")
+        say(
+            f"left out {plural(len(bad), 'object')} whose names no file can have, such as"
+            f" '{bad[0]}'"
+        )
 
     def make(folder: Path) -> None:
         parts = cache_root() / "partial" / store.stage
@@ -350,14 +408,19 @@ def _require_space(store: _Store, size: int, cache_size: int | None) -> None:
 
 
 def _require_same(store: _Store, objects: Objects, parts: Path) -> None:
-    """Refuse objects that changed while they were fetched, and delete them: a file could be half of one version."""
+    """Refuse objects that changed while they were fetched, and delete them:
+    a file could be half of one version.
+    """
     now, _ = store.list_objects()
     changed = sorted(name for name in {*now, *objects} if now.get(name) != objects.get(name))
     if changed:
         for name in changed:
             if name in objects:
                 _part_of(parts, name, objects[name]).unlink(missing_ok=True)
-        what = f"{plural(len(changed), 'object')} of '{store.show_address()}' changed meanwhile: {listed(changed, 3)}"
+        what = (
+            f"{plural(len(changed), 'object')} of '{store.show_address()}' changed meanwhile:"
+            f" {listed(changed, 3)}"
+        )
         raise UsageError(f"--data: {what}", "run the command again: all others have arrived")
 
 
@@ -367,10 +430,17 @@ def _part_of(parts: Path, name: str, facts: tuple[int, str]) -> Path:
 
 
 class _Fetch:
-    """Brings objects into a folder: from earlier copies, from a fetch that was stopped, or from the store."""
+    """Brings objects into a folder: from earlier copies, from a fetch that was stopped,
+    or from the store.
+    """
 
     def __init__(
-        self, store: _Store, objects: Objects, parts: Path, earlier: Mapping[tuple[str, int, str], Path], say: Say
+        self,
+        store: _Store,
+        objects: Objects,
+        parts: Path,
+        earlier: Mapping[tuple[str, int, str], Path],
+        say: Say,
     ) -> None:
         self._store = store
         self._objects = objects
@@ -437,7 +507,9 @@ class _Fetch:
         for attempt in range(ATTEMPTS):
             self._stopped.wait(FIRST_PAUSE_S * (2**attempt - 1))
             try:
-                data: bytes = self._store.system.cat_file(self._store.name_object(name), start=have, end=end)
+                data: bytes = self._store.system.cat_file(
+                    self._store.name_object(name), start=have, end=end
+                )
             except (FileNotFoundError, PermissionError) as error:
                 raise self._store.describe_refusal(error, name) from None
             except StoreChangedError:
@@ -451,7 +523,9 @@ class _Fetch:
         raise self._store.describe_refusal(Exception(stops), name)
 
     def _count(self, size: int, fetched: bool = True) -> None:
-        """Count bytes that are here, and say now and then how much is, and how long the rest takes."""
+        """Count bytes that are here, and say now and then how much is,
+        and how long the rest takes.
+        """
         with self._lock:
             self._done += size
             self._fetched += size * fetched

@@ -1,4 +1,6 @@
-"""Find the package index in the user's pip configuration, and the registry in the user's npm configuration."""
+"""Find the package index in the user's pip configuration,
+and the registry in the user's npm configuration.
+"""
 
 import contextlib
 import json
@@ -30,7 +32,9 @@ _RELEVANT = ("pip_", "npm_config_", "home", "xdg_", "path")
 
 @dataclass(frozen=True, slots=True)
 class PackageIndex:
-    """The places of packages: ``indexes`` (PEP 503 roots) first, then ``links`` (folders or pages of links)."""
+    """The places of packages: ``indexes`` (PEP 503 roots) first,
+    then ``links`` (folders or pages of links).
+    """
 
     indexes: tuple[str, ...]
     links: tuple[str, ...]
@@ -38,7 +42,9 @@ class PackageIndex:
 
 
 def package_index() -> PackageIndex:
-    """Return what ``pip install`` would use now, read from ``pip config list`` and the environment."""
+    """Return what ``pip install`` would use now,
+    read from ``pip config list`` and the environment.
+    """
     options = ["config", "list", "--no-color", "--disable-pip-version-check"]
     return read_index(_capture_output([sys.executable, "-P", "-m", "pip", *options]), os.environ)
 
@@ -53,7 +59,9 @@ def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
             lines.append(line)
     options: dict[str, str] = {}
     for section in _SECTIONS:
-        options |= {line["key"]: _unquote(line["value"]) for line in lines if line["section"] == section}
+        options |= {
+            line["key"]: _unquote(line["value"]) for line in lines if line["section"] == section
+        }
     # The same that pip lists under ':env:'; read here too, for a Python without pip.
     named = {}
     for name, value in environment.items():
@@ -62,11 +70,16 @@ def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
     options |= {name.lower().replace("_", "-"): value for name, value in named.items() if value}
     indexes: tuple[str, ...] = ()
     if options.get("no-index", "").strip().lower() not in ("1", "true", "yes", "on", "t", "y"):
-        indexes = (options.get("index-url") or PYPI_SIMPLE_ENDPOINT, *options.get("extra-index-url", "").split())
+        indexes = (
+            options.get("index-url") or PYPI_SIMPLE_ENDPOINT,
+            *options.get("extra-index-url", "").split(),
+        )
     links = tuple(options.get("find-links", "").split())
     seconds = _DEFAULT_TIMEOUT_S
     with contextlib.suppress(ValueError):
-        seconds = float(options.get("timeout") or options.get("default-timeout") or _DEFAULT_TIMEOUT_S)
+        seconds = float(
+            options.get("timeout") or options.get("default-timeout") or _DEFAULT_TIMEOUT_S
+        )
     transport = Transport(
         proxy=options.get("proxy", ""),
         ca_file=options.get("cert", ""),
@@ -82,7 +95,8 @@ def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
 def _unquote(value: str) -> str:
     """Return the text of a Python literal, as pip prints it.
 
-    ``ast.literal_eval`` is not used: in several threads of CPython 3.11 it may end with a SystemError.
+    ``ast.literal_eval`` is not used:
+    in several threads of CPython 3.11 it may end with a SystemError.
     """
     with contextlib.suppress(UnicodeDecodeError):
         quoted = _QUOTED.fullmatch(value)
@@ -92,7 +106,9 @@ def _unquote(value: str) -> str:
 
 
 def registry_for(package: str) -> tuple[str, Transport]:
-    """Return the root URL of the registry that holds ``package`` (a scope may have its own), and how to reach it."""
+    """Return the root URL of the registry that holds ``package`` (a scope may have its own),
+    and how to reach it.
+    """
     # npm prints no secrets, so tokens can only be read where they are written.
     user_config = _read_npm_variable("userconfig")
     user_file = Path(os.path.expanduser(user_config or "~/.npmrc"))  # noqa: PTH111 -- an unknown user is no error
@@ -101,13 +117,22 @@ def registry_for(package: str) -> tuple[str, Transport]:
     for key, value in files.items():
         if key.endswith(":_authToken"):
             tokens[key] = value
-    options = {key: value for key, value in files.items() if key not in tokens} | _read_npm_options()
+    options = {
+        key: value for key, value in files.items() if key not in tokens
+    } | _read_npm_options()
     scope = ""
     if package.startswith("@"):
         scope = package.partition("/")[0]
-    url = str(options.get(f"{scope}:registry") or _read_npm_variable("registry") or options.get("registry") or "")
+    url = str(
+        options.get(f"{scope}:registry")
+        or _read_npm_variable("registry")
+        or options.get("registry")
+        or ""
+    )
     if not url:
-        raise Unavailable("npm is not installed, and no registry is named by npm_config_registry or an .npmrc")
+        raise Unavailable(
+            "npm is not installed, and no registry is named by npm_config_registry or an .npmrc"
+        )
     lax = str(options.get("strict-ssl", True)).lower() == "false"
     trusted_hosts = (urlsplit(url).hostname or "",) if lax else ()
     transport = Transport(
@@ -158,7 +183,9 @@ def _read_npmrc(path: Path) -> dict[str, str]:
 
 
 def _capture_output(command: Sequence[str]) -> str:
-    """Return what ``command`` prints, empty if it fails; it runs once for each environment of the process."""
+    """Return what ``command`` prints, empty if it fails;
+    it runs once for each environment of the process.
+    """
     variables = []
     for name, value in os.environ.items():
         if name.lower().startswith(_RELEVANT):

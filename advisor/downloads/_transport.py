@@ -1,4 +1,6 @@
-"""Speak HTTP as the user's tools are configured: proxies, certificates, credentials and time-outs."""
+"""Speak HTTP as the user's tools are configured: proxies, certificates, credentials and
+time-outs.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +51,21 @@ _BROKEN = (
 
 
 def describe_refusal(url: str, status: int) -> str:
-    """Return what is wrong with an answer of this status, and what a server that asks for a password wants."""
-    wants = " (it wants a password: in its address or ~/.netrc, or HF_TOKEN for Hugging Face)" if status == 401 else ""
+    """Return what is wrong with an answer of this status,
+    and what a server that asks for a password wants.
+    """
+    wants = (
+        " (it wants a password: in its address or ~/.netrc, or HF_TOKEN for Hugging Face)"
+        if status == 401
+        else ""
+    )
     return f"{without_password(url)}: the server answers {status}{wants}"
 
 
 def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the ``(host:port, user, password)`` written into ``urls``; what is no address has none."""
+    """Return the ``(host:port, user, password)`` written into ``urls``;
+    what is no address has none.
+    """
     credentials = []
     for url in urls:
         with contextlib.suppress(ValueError):
@@ -67,10 +77,11 @@ def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
 
 
 class Deadline:
-    """The time for one page or one file, with all attempts; when it has passed, its connections are shut down.
+    """The time for one page or one file, with all attempts;
+    when it has passed, its connections are shut down.
 
-    A time-out of a socket is not enough: it starts again with each byte that a slow server sends. There are
-    ``patience_s`` for every ``step_bytes``, and ``most_s`` for everything.
+    A time-out of a socket is not enough: it starts again with each byte that a slow server sends.
+    There are ``patience_s`` for every ``step_bytes``, and ``most_s`` for everything.
     """
 
     def __init__(self, patience_s: float, most_s: float, step_bytes: int) -> None:
@@ -105,7 +116,10 @@ class Deadline:
         """Reason why a request was ended."""
         if self._end >= self._last:
             return f"not done after {show_seconds(self._most_s)}"
-        return f"too slow: less than {show_bytes(self._step_bytes)} in {show_seconds(self._patience_s)}"
+        return (
+            f"too slow: less than {show_bytes(self._step_bytes)} in"
+            f" {show_seconds(self._patience_s)}"
+        )
 
     def extend(self, done_bytes: int) -> None:
         """Start the patience again if another step has arrived."""
@@ -118,7 +132,8 @@ class Deadline:
         with self._lock:
             # A copy: TLS takes the descriptor away from the socket that it is given.
             self._connections.append(connection.dup())
-            # The thread may have ended already, and would not see a connection that is made so late.
+            # The thread may have ended already,
+            # and would not see a connection that is made so late.
             if self.left_s == 0:
                 self._shut_down()
 
@@ -170,8 +185,8 @@ class Interrupted(Unavailable):
 class Transport:
     """The settings of connections.
 
-    ``trusted_hosts`` (``host`` or ``host:port``) are not asked for a valid certificate. ``credentials`` are
-    ``(host:port, user, password)``: sent to that host alone.
+    ``trusted_hosts`` (``host`` or ``host:port``) are not asked for a valid certificate.
+    ``credentials`` are ``(host:port, user, password)``: sent to that host alone.
     """
 
     proxy: str = ""
@@ -185,7 +200,9 @@ class Transport:
 
 
 class _Session(requests.Session):
-    """A session that leaves redirects to the client: requests reads their bodies, however large."""
+    """A session that leaves redirects to the client: requests reads their bodies, however
+    large.
+    """
 
     def resolve_redirects(self, *_: object, **__: object) -> Iterator[requests.Response]:
         return iter(())
@@ -217,7 +234,8 @@ class Client:
 
         It ends with the client's time in any case.
         """
-        # Several files share the time of their client, so the last one cannot use an hour of its own.
+        # Several files share the time of their client,
+        # so the last one cannot use an hour of its own.
         most_s = min(MOST_S, max(0.0, self._ends_at - time.monotonic()))
         return Deadline(max(PATIENCE_S, 2 * self._transport.read_timeout_s), most_s, STEP_BYTES)
 
@@ -248,7 +266,9 @@ class Client:
             raise Unavailable(f"{without_password(url)}: {deadline.reason}")
 
     def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
-        """GET the page ``url`` in one of the types of ``accept``; return its body and the answer."""
+        """GET the page ``url`` in one of the types of ``accept``; return its body and the
+        answer.
+        """
         body = bytearray()
         with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
             if response.status_code != 200:
@@ -259,7 +279,9 @@ class Client:
                 body += chunk
                 size = len(body)
             if size > MAX_PAGE_BYTES:
-                raise Unavailable(f"{without_password(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
+                raise Unavailable(
+                    f"{without_password(url)}: an answer of more than {MAX_PAGE_BYTES} bytes"
+                )
         return bytes(body), response
 
     def _watch(self, connection: socket.socket) -> None:
@@ -267,7 +289,9 @@ class Client:
             self._deadline.watch(connection)
 
     def _answer(self, url: str, headers: Mapping[str, str], follow: bool) -> requests.Response:
-        """Return the answer after redirects. Their bodies are not read; each host gets its own credentials alone."""
+        """Return the answer after redirects. Their bodies are not read;
+        each host gets its own credentials alone.
+        """
         current_url = url
         for _ in range(MAX_REDIRECTS + 1):
             response = self._send_request(current_url, headers)
@@ -278,7 +302,9 @@ class Client:
                 target = self._session.get_redirect_target(response) or ""
             except UnicodeDecodeError:
                 address = without_password(current_url)
-                raise Unavailable(f"{address}: redirects to an address that is not UTF-8") from None
+                raise Unavailable(
+                    f"{address}: redirects to an address that is not UTF-8"
+                ) from None
             current_url = _resolve_redirect(current_url, target)
         raise Unavailable(f"{without_password(url)}: more than {MAX_REDIRECTS} redirects")
 
@@ -299,7 +325,12 @@ class Client:
         timeout = known.connect_timeout_s, known.read_timeout_s
         try:
             response = self._session.get(
-                urlunsplit(parts), headers=headers, auth=auth, verify=verify, timeout=timeout, stream=True
+                urlunsplit(parts),
+                headers=headers,
+                auth=auth,
+                verify=verify,
+                timeout=timeout,
+                stream=True,
             )
         except requests.exceptions.InvalidHeader:
             raise
@@ -319,17 +350,23 @@ class Client:
 
 
 def read_announced_bytes(response: requests.Response) -> int | None:
-    """Return the length that the server announces, None if it announces none; ``Unavailable`` if it is not a length."""
+    """Return the length that the server announces, None if it announces none;
+    ``Unavailable`` if it is not a length.
+    """
     length = response.headers.get("Content-Length")
     if length is None or response.raw.chunked:
         return None
     if not re.fullmatch(r"[0-9]{1,18}", length):
-        raise Unavailable(f"{without_password(response.url)}: the server announces a length of '{length[:40]}'")
+        raise Unavailable(
+            f"{without_password(response.url)}: the server announces a length of '{length[:40]}'"
+        )
     return int(length)
 
 
 def _resolve_redirect(url: str, target: str) -> str:
-    """Return the address to which ``url`` redirects; ``Unavailable`` if it is no web address or without encryption."""
+    """Return the address to which ``url`` redirects;
+    ``Unavailable`` if it is no web address or without encryption.
+    """
     said = f"{without_password(url)}: redirects"
     try:
         there = urljoin(url, target)
@@ -337,9 +374,13 @@ def _resolve_redirect(url: str, target: str) -> str:
     except ValueError:
         raise Unavailable(f"{said} to '{target[:80]}', which is not a valid address") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unavailable(f"{said} to '{without_password(there)[:80]}', which is not a web address")
+        raise Unavailable(
+            f"{said} to '{without_password(there)[:80]}', which is not a web address"
+        )
     if parts.scheme == "http" and urlsplit(url).scheme == "https":
-        raise Unavailable(f"{said} from https to '{without_password(there)[:80]}', without encryption")
+        raise Unavailable(
+            f"{said} from https to '{without_password(there)[:80]}', without encryption"
+        )
     return there
 
 

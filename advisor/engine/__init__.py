@@ -1,7 +1,8 @@
 """A search from question to decision; comparison and re-evaluation of runs.
 
-Read ``_question/`` first (what was asked), then ``_run.py`` (the search), ``_pipeline/`` (the stages that make and
-measure a file), ``_scheduling/`` (what runs next), ``_decide.py`` and ``_history/`` (runs that are done).
+Read ``_question/`` first (what was asked), then ``_run.py`` (the search), ``_pipeline/`` (the
+stages that make and measure a file), ``_scheduling/`` (what runs next), ``_decide.py`` and
+``_history/`` (runs that are done).
 """
 
 from typing import TYPE_CHECKING
@@ -12,7 +13,12 @@ if TYPE_CHECKING:
     from advisor.engine import _data_check as data_check
     from advisor.engine._compress.compress import compress, judge_float
     from advisor.engine._compress.question import ask
-    from advisor.engine._compress.results import Compression, FileAgreement, RecipeResult, notes_text
+    from advisor.engine._compress.results import (
+        Compression,
+        FileAgreement,
+        RecipeResult,
+        notes_text,
+    )
     from advisor.engine._data_check import (
         DataCheck,
         Drawing,
@@ -40,13 +46,35 @@ if TYPE_CHECKING:
     from advisor.engine._history.unfinished import continue_command
     from advisor.engine._pipeline import cost
     from advisor.engine._pipeline.evaluation import accuracy, confidence
-    from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captured, drop_of, make_percent, share_of
+    from advisor.engine._pipeline.evaluation.accuracy import (
+        AccuracyVerdict,
+        Captured,
+        drop_of,
+        make_percent,
+        share_of,
+    )
     from advisor.engine._pipeline.evaluation.scorer import HeldOut, Judge, Scored
     from advisor.engine._pipeline.graph import VariantStages
     from advisor.engine._pipeline.images import TUNED_IMAGES, Boxes, Images, Part, Role
-    from advisor.engine._pipeline.materials import FloatModel, Materials, Purpose, Workload, input_spec, list_versions
+    from advisor.engine._pipeline.materials import (
+        FloatModel,
+        Materials,
+        Purpose,
+        Workload,
+        input_spec,
+        list_versions,
+    )
     from advisor.engine._pipeline.resources import Pool, Resources
-    from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Source, Stage, StageName
+    from advisor.engine._pipeline.stage import (
+        Folders,
+        Inputs,
+        Job,
+        Results,
+        Scope,
+        Source,
+        Stage,
+        StageName,
+    )
     from advisor.engine._pipeline.stages.backbone import (
         PROBABILITIES,
         cut_stage,

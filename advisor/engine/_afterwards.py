@@ -1,7 +1,7 @@
 """Do what a search still can when it has its answer.
 
-The pick gets a file that learns from all images, if ``--ship-on all`` asks for it. Labels are checked by features that
-the search has computed, if this costs little.
+The pick gets a file that learns from all images, if ``--ship-on all`` asks for it. Labels are
+checked by features that the search has computed, if this costs little.
 """
 
 import asyncio
@@ -18,7 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card
-from advisor.core import HEAD, LOCAL, Evaluation, OnAllImages, ShipOn, StageError, Status, recipe_of
+from advisor.core import (
+    HEAD,
+    LOCAL,
+    Evaluation,
+    OnAllImages,
+    ShipOn,
+    StageError,
+    Status,
+    recipe_of,
+)
 from advisor.engine._data_check import Faults, label_stage
 from advisor.engine._decide import decide_run
 from advisor.engine._history.label_check import LABELS, CheckedLabels, WrongLabel
@@ -43,11 +52,14 @@ SHARE = 0.05
 """Share of the time of a search, or of its limit, that the check of labels may take."""
 
 BUSY = 4.0
-"""Times as long as expected that the check may take: a busy machine works slowly, and a limit ends it anyway."""
+"""Times as long as expected that the check may take:
+a busy machine works slowly, and a limit ends it anyway.
+"""
 
 MOST_LOST = 0.02
-"""Share of right answers that a file that learns from all images may lose on images that it has learnt from, against
-the judged file, which has learnt from them too. A larger loss is a fault."""
+"""Share of right answers that a file that learns from all images may lose on images that it has
+learnt from, against the judged file, which has learnt from them too. A larger loss is a fault.
+"""
 
 NO_TIME = "there was no time left for it; advisor search --resume continues with it"
 
@@ -63,10 +75,11 @@ async def when_answered(
     say: Say,
     answer_s: float = ANSWER_S,
 ) -> None:
-    """Do what a search still can when it has its answer, in the time that a limit leaves; nothing without images.
+    """Do what a search still can when it has its answer, in the time that a limit leaves;
+    nothing without images.
 
-    The search began at ``started`` seconds of the monotonic clock. ``say`` shows what is being done. The answer takes
-    ``answer_s`` seconds to write.
+    The search began at ``started`` seconds of the monotonic clock. ``say`` shows what is being
+    done. The answer takes ``answer_s`` seconds to write.
     """
     if scorer is None or stopping.is_set():
         return
@@ -75,12 +88,13 @@ async def when_answered(
         limit_s = execution.time_limit_s - answer_s
     if execution.ship_on == ShipOn.ALL:
         until = math.inf if limit_s is None else started + limit_s
-        # The file that ships comes before the check of labels: only the user can ask for it, and it may use all that is
-        # left.
+        # The file that ships comes before the check of labels:
+        # only the user can ask for it, and it may use all that is left.
         await learn_from_all(_Work(scorer, run, stopping, until, say), execution.executor == LOCAL)
     now = time.monotonic()
     spare_s = affordable_s(now - started, limit_s)
-    # The price of the check is rough, so it may take BUSY times as long; the limit of the search still ends it.
+    # The price of the check is rough, so it may take BUSY times as long;
+    # the limit of the search still ends it.
     limit_ends = math.inf if limit_s is None else started + limit_s
     until = min(now + BUSY * spare_s, limit_ends)
     await check_labels(_Work(scorer, run, stopping, until, say), spare_s)
@@ -88,7 +102,9 @@ async def when_answered(
 
 @dataclass(frozen=True)
 class _Work:
-    """Work for an answer: what runs its stages, the run, the wish to stop, until when, and what shows the work."""
+    """Work for an answer: what runs its stages, the run, the wish to stop, until when,
+    and what shows the work.
+    """
 
     scorer: Scorer
     run: RunFolder
@@ -102,7 +118,9 @@ class _Work:
         return max(0.0, self.until - time.monotonic())
 
     def missing(self, stage: Stage[Any]) -> list[Stage[Any]]:
-        """Return a stage and those that it needs, without what this search or an earlier one has made."""
+        """Return a stage and those that it needs,
+        without what this search or an earlier one has made.
+        """
         walker = self.scorer.walker
         lookup = Lookup(walker.materials)
         unmade = []
@@ -116,9 +134,12 @@ class _Work:
         return sum(missing.cost_s for missing in self.missing(stage))
 
     async def result(self, stage: Stage[Result]) -> Result:
-        """Return the result of a stage; StageError if it fails, takes too long, or the user stops the search."""
+        """Return the result of a stage; StageError if it fails, takes too long,
+        or the user stops the search.
+        """
         work = asyncio.ensure_future(self.scorer.walker.run(stage))
-        # The stage itself does not watch for Ctrl-C. Without this second future, the user would wait for its end.
+        # The stage itself does not watch for Ctrl-C.
+        # Without this second future, the user would wait for its end.
         stopped = asyncio.ensure_future(self.stopping.wait())
         timeout = None if self.until == math.inf else self.left_s
         await asyncio.wait({work, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
@@ -143,13 +164,17 @@ async def check_labels(work: _Work, spare_s: float) -> None:
     work.say("checking the labels of the images")
     try:
         suspects, _ = await work.result(stage)
-        work.run.write_json(LABELS, asdict(CheckedLabels(stage.scope.card, learnt, wrong_labels(images, suspects))))
+        work.run.write_json(
+            LABELS, asdict(CheckedLabels(stage.scope.card, learnt, wrong_labels(images, suspects)))
+        )
     except (StageError, *DAMAGED) as error:  # the answer is there without it
         _log.info("labels were not checked: %s", error)
 
 
 def _stage(scorer: Scorer, run: RunFolder) -> Stage[Faults] | None:
-    """Return the stage of the check; None if the images have no classes, or too few images of them."""
+    """Return the stage of the check;
+    None if the images have no classes, or too few images of them.
+    """
     materials = scorer.walker.materials
     card = best_features(run.evaluations(), scorer.cards)
     if card is None or not materials.question.of_task.labelled:
@@ -161,26 +186,34 @@ def _stage(scorer: Scorer, run: RunFolder) -> Stage[Faults] | None:
 
 
 def affordable_s(taken_s: float, limit_s: float | None) -> float:
-    """Return the seconds that the check may take after ``taken_s`` of a search; 0 if a limit leaves no time."""
+    """Return the seconds that the check may take after ``taken_s`` of a search;
+    0 if a limit leaves no time.
+    """
     if limit_s is None:
         return SHARE * taken_s
     return max(0.0, min(SHARE * limit_s, limit_s - taken_s))
 
 
 def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) -> Card | None:
-    """Return the card with the most accurate head, else the most accurate network; None if nothing was trained.
+    """Return the card with the most accurate head, else the most accurate network;
+    None if nothing was trained.
 
     The better the features, the fewer right labels of hard images are taken for wrong ones.
     """
     trained = []
     for evaluation in evaluations:
         configuration = evaluation.configuration
-        learns = not cards[configuration.card].form and not recipe_of(configuration.training).quick_head
+        learns = (
+            not cards[configuration.card].form and not recipe_of(configuration.training).quick_head
+        )
         if evaluation.status is Status.OK and learns:
             trained.append(evaluation)
     ranked = max(
         trained,
-        key=lambda evaluation: (evaluation.configuration.training == HEAD, evaluation.accuracy_percent),
+        key=lambda evaluation: (
+            evaluation.configuration.training == HEAD,
+            evaluation.accuracy_percent,
+        ),
         default=None,
     )
     return None if ranked is None else cards[ranked.configuration.card]
@@ -195,15 +228,17 @@ def wrong_labels(images: Images, suspects: Sequence[Suspect]) -> tuple[WrongLabe
         path = images.dataset.show_path(part.paths[suspect.index])
         given = classes[part.labels[suspect.index]]
         suggested = classes[suspect.suggested]
-        labels.append(WrongLabel(path, given, suggested, round(suspect.given, 4), round(suspect.better, 4)))
+        labels.append(
+            WrongLabel(path, given, suggested, round(suspect.given, 4), round(suspect.better, 4))
+        )
     return tuple(labels)
 
 
 async def learn_from_all(work: _Work, trains_here: bool) -> None:
     """Make the file of the pick that learns from all images, and name it beside the judged file.
 
-    The judged file keeps every figure. ``trains_here``: jobs run on this machine, where a network can be trained after
-    the search has ended its other trainings.
+    The judged file keeps every figure. ``trains_here``: jobs run on this machine, where a network
+    can be trained after the search has ended its other trainings.
     """
     run = work.run
     question = work.scorer.walker.materials.question
@@ -236,10 +271,12 @@ async def _make_on_all(work: _Work, pick: Evaluation, trains_here: bool) -> OnAl
     with _new_trainers(work) if _trains(work, stages) else contextlib.nullcontext():
         made = await work.result(stages.on_all)
         scope = scope_of(pick)
-        # Both files are run on validation images, which both have learnt from. So a difference is a fault of the
-        # training.
+        # Both files are run on validation images, which both have learnt from.
+        # So a difference is a fault of the training.
         seconds = stages.scored.cost_s
-        ours = stages.scoring(replace(scope, purpose=Purpose.ALL), stages.on_all, Role.VALIDATION, seconds)
+        ours = stages.scoring(
+            replace(scope, purpose=Purpose.ALL), stages.on_all, Role.VALIDATION, seconds
+        )
         theirs = stages.scoring(scope, artefact_of(work.run, pick), Role.VALIDATION, seconds)
         files: list[Path] = [await work.result(stage) for stage in (ours, theirs)]
     classes, judged_classes = (np.load(file, allow_pickle=False).argmax(axis=1) for file in files)
@@ -259,15 +296,20 @@ async def _make_on_all(work: _Work, pick: Evaluation, trains_here: bool) -> OnAl
 
 
 def _refuse_on_all(work: _Work, stages: VariantStages, trains_here: bool) -> None:
-    """Raise StageError if a file that learns from all images cannot be made for the pick of these stages."""
+    """Raise StageError if a file that learns from all images cannot be made
+    for the pick of these stages.
+    """
     scorer = work.scorer
     if not stages.made_here or not scorer.workload.trained_twice(stages.training):
         raise StageError("the pick does not learn from your images")
     if not scorer.holdout_images:
         raise StageError("there is no hold-out, so it has learnt from all images")
-    # The file of all images continues the training of the judged one. To train that one anew would give another
-    # network.
-    if any(stage.resources.long and stage.scope.purpose != Purpose.ALL for stage in work.missing(stages.on_all)):
+    # The file of all images continues the training of the judged one.
+    # To train that one anew would give another network.
+    if any(
+        stage.resources.long and stage.scope.purpose != Purpose.ALL
+        for stage in work.missing(stages.on_all)
+    ):
         raise StageError("the training that it continues is no longer in the cache")
     if work.price_s(stages.on_all) > work.left_s:
         raise StageError(NO_TIME)
@@ -282,17 +324,22 @@ def _trains(work: _Work, stages: VariantStages) -> bool:
 
 @contextlib.contextmanager
 def _new_trainers(work: _Work) -> Iterator[None]:
-    """Start trainers on this machine, where jobs of a cluster do not run: the search has ended its own."""
+    """Start trainers on this machine, where jobs of a cluster do not run:
+    the search has ended its own.
+    """
     walker = work.scorer.walker
     pool = map_pools()[Pool.TRAINERS](work.run.place(work.run.log_file.name))
     with contextlib.closing(pool):
         # Nothing puts the ended trainers back: no job of the search follows.
-        walker.workers = replace(walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool})
+        walker.workers = replace(
+            walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool}
+        )
         yield
 
 
 def _require_as_right(classes: Classes, judged_classes: Classes, labels: Classes) -> None:
-    """Raise StageError if the file of all images gives fewer right answers than the judged one, beyond chance.
+    """Raise StageError if the file of all images gives fewer right answers than the judged one,
+    beyond chance.
 
     All three are the classes (images,) of the same images: those of both files, and the labels.
     """
@@ -300,5 +347,9 @@ def _require_as_right(classes: Classes, judged_classes: Classes, labels: Classes
     # A loss below two deviations of these may be chance.
     differing = int((classes != judged_classes).sum())
     if right < judged_right - max(MOST_LOST, 2.0 * math.sqrt(differing) / len(labels)):
-        lost = f"{100 * (judged_right - right):.1f} points fewer right answers on validation images"
-        raise StageError(f"it went wrong: the file gives {lost}, which both files have learnt from")
+        lost = (
+            f"{100 * (judged_right - right):.1f} points fewer right answers on validation images"
+        )
+        raise StageError(
+            f"it went wrong: the file gives {lost}, which both files have learnt from"
+        )

@@ -1,4 +1,6 @@
-"""Check images for a task: what is wrong with their files, their labels, and crops of one image among them."""
+"""Check images for a task: what is wrong with their files, their labels,
+and crops of one image among them.
+"""
 
 import json
 from collections import Counter
@@ -63,7 +65,9 @@ CHECK_SEED = 0
 """Seed of the stages, and of the landmarks of a large set."""
 
 PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224")
-"""Cards with good features for their cost. The first whose weights are available is used, else the first is fetched."""
+"""Cards with good features for their cost.
+The first whose weights are available is used, else the first is fetched.
+"""
 
 FEWEST = 5
 """Labels of classes with fewer images are not checked: there is too little to learn them from."""
@@ -110,7 +114,9 @@ class Content(Protocol):
         """Return what an image shows; empty for an image that was left out."""
 
     def drawing(self, path: Path) -> Drawing | None:
-        """Return the boxes of an image; None if the images have no boxes, or the image was left out."""
+        """Return the boxes of an image; None if the images have no boxes,
+        or the image was left out.
+        """
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the entries of this content in the JSON object of a check."""
@@ -123,9 +129,9 @@ class Content(Protocol):
 class DataCheck:
     """The result of a check.
 
-    ``findings`` are the gravest first. ``judged_by`` is the card whose features checked labels and crops, else
-    ``not_judged`` says why none did. ``split`` is that of a search with default options, else ``not_split`` says why it
-    would refuse the images.
+    ``findings`` are the gravest first. ``judged_by`` is the card whose features checked labels and
+    crops, else ``not_judged`` says why none did. ``split`` is that of a search with default
+    options, else ``not_split`` says why it would refuse the images.
     """
 
     data: Path
@@ -147,7 +153,9 @@ class DataCheck:
         return frozenset(paths)
 
     def write_manifest(self, path: Path) -> int:
-        """Write a new CSV manifest without the suspects, with labels in one spelling; return its number of images."""
+        """Write a new CSV manifest without the suspects, with labels in one spelling;
+        return its number of images.
+        """
         return self.content.write(require_writable(path), self.findings)
 
     def to_json(self) -> dict[str, Any]:
@@ -178,12 +186,19 @@ class DataCheck:
         marked = []
         for boxes in finding.marked:
             marked.append([{"label": box.label, "box": list(box.edges)} for box in boxes])
-        return {**document, "boxes": marked, "leave_out_boxes": finding.leave_out_marked} if marked else document
+        return (
+            {**document, "boxes": marked, "leave_out_boxes": finding.leave_out_marked}
+            if marked
+            else document
+        )
 
 
 def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return findings in the order of their kinds; those of a task's own come after unreadable files."""
-    # A task may find kinds that the list of kinds does not have; 0.5 puts them between the first and the second.
+    """Return findings in the order of their kinds;
+    those of a task's own come after unreadable files.
+    """
+    # A task may find kinds that the list of kinds does not have;
+    # 0.5 puts them between the first and the second.
     places: dict[StrEnum, float] = {kind: place for place, kind in enumerate(Kind)}
     return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
 
@@ -200,8 +215,8 @@ def run_data_check(
 ) -> DataCheck:
     """Return the result of a check.
 
-    ``overview`` returns the split of a search with default options by its seed, or refuses it. ``framing``: also show
-    whether the subject is in the middle.
+    ``overview`` returns the split of a search with default options by its seed, or refuses it.
+    ``framing``: also show whether the subject is in the middle.
     """
     split = None
     refused = ""
@@ -210,7 +225,9 @@ def run_data_check(
     except UsageError as error:
         refused = error.message
     shown = measure_conditions(read, framing)
-    return DataCheck(path, read, content, gravest_first(findings), shown, judged_by, not_judged, split, refused)
+    return DataCheck(
+        path, read, content, gravest_first(findings), shown, judged_by, not_judged, split, refused
+    )
 
 
 def report_progress(say: Say) -> Progress:
@@ -228,7 +245,9 @@ def report_progress(say: Say) -> Progress:
 
 @dataclass(frozen=True)
 class LabelCheck:
-    """The card whose features checked labels, empty for none; suspects, the most likely first; cropped copies."""
+    """The card whose features checked labels, empty for none; suspects, the most likely first;
+    cropped copies.
+    """
 
     card: str = ""
     suspects: tuple[Suspect, ...] = ()
@@ -237,7 +256,8 @@ class LabelCheck:
 
 @dataclass(frozen=True)
 class LabelChecker:
-    """Checks the labels of data sets by features of a card, empty for the best one that is available.
+    """Checks the labels of data sets by features of a card,
+    empty for the best one that is available.
 
     At most ``landmarks`` images span the kernel of the classifier.
     """
@@ -250,7 +270,8 @@ class LabelChecker:
     cache_size: int | None = None  # limit of the cache in bytes; None for the usual
 
     def check(self, dataset: Dataset, pairs: Sequence[Pair], say: Say) -> LabelCheck:
-        """Check a data set, of which ``pairs`` are near duplicates. Features and result are cached.
+        """Check a data set, of which ``pairs`` are near duplicates.
+        Features and result are cached.
 
         StageError: fewer than two classes have enough images, or an image was removed meanwhile.
         """
@@ -260,30 +281,45 @@ class LabelChecker:
         card = next((card for card in cards if is_here(card, options)), cards[0])
         # The light install has no TensorFlow: say so before weights are fetched.
         if card.needs_converter:
-            require_training(f"the search for wrong labels by {card.name}, which has no graph file,")
+            require_training(
+                f"the search for wrong labels by {card.name}, which has no graph file,"
+            )
         groups = number_linked_groups(dataset, pairs)
-        # A check has no hold-out: every image may be wrong, so all of them are in the part to learn from.
-        images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), CHECK_SEED), groups=groups)
+        # A check has no hold-out: every image may be wrong,
+        # so all of them are in the part to learn from.
+        images = Images(
+            dataset, Split(tuple(range(len(dataset.images))), (), (), CHECK_SEED), groups=groups
+        )
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
         say(f"fetching weights of {card.name}")
         weights = fetch_weights(card, options)
         with limited_cache(self.cache_size) as cache:
-            return _run(stage, card, Materials(cache, images, {card.name: weights}, host.describe(), QUESTION), say)
+            return _run(
+                stage,
+                card,
+                Materials(cache, images, {card.name: weights}, host.describe(), QUESTION),
+                say,
+            )
 
 
 def _run(stage: Stage[Faults], card: Card, materials: Materials, say: Say) -> LabelCheck:
     """Run the stage and those that it needs, or look them up in the cache."""
-    with Scratch() as folder, ChildPool(folder / "log.txt") as heavy, ChildPool(folder / "log.txt") as light:
+    with (
+        Scratch() as folder,
+        ChildPool(folder / "log.txt") as heavy,
+        ChildPool(folder / "log.txt") as light,
+    ):
         workers = Workers(Machine(usable_cores()), {Pool.HEAVY: heavy, Pool.LIGHT: light})
         walker = Walker(materials, workers, lambda event: say(event.stage.subject))
         return LabelCheck(card.name, *run_coroutine(walker.run(stage)))
 
 
 def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Faults]:
-    """Return the stage that finds likely wrong labels and cropped copies among the images to learn from.
+    """Return the stage that finds likely wrong labels
+    and cropped copies among the images to learn from.
 
-    ``part`` are these images, and the card's features of them tell. StageError: fewer than two classes have enough
-    images.
+    ``part`` are these images, and the card's features of them tell. StageError:
+    fewer than two classes have enough images.
     """
     counts = Counter(part.labels)
     checked = [row for row, label in enumerate(part.labels) if counts[label] >= FEWEST]
@@ -303,7 +339,9 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
     def job(_materials: Materials, results: Results, folders: Folders) -> Job:
         files = read.files(results)
         out = folders.out / RESULT
-        return partial(find_faults, files, part.labels, checked, together, part.paths, landmarks, out)
+        return partial(
+            find_faults, files, part.labels, checked, together, part.paths, landmarks, out
+        )
 
     return Stage(
         StageName.LABELS,
@@ -319,9 +357,14 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
 
 
 def check_data(
-    path: Path, checker: LabelChecker | None, say: Say = lambda _text: None, task: str = DEFAULT_TASK
+    path: Path,
+    checker: LabelChecker | None,
+    say: Say = lambda _text: None,
+    task: str = DEFAULT_TASK,
 ) -> DataCheck:
-    """Check a data set in any layout of its task; without ``checker``, neither for wrong labels nor for crops."""
+    """Check a data set in any layout of its task;
+    without ``checker``, neither for wrong labels nor for crops.
+    """
     return find_task(require_known("--task", task, tuple(TASKS))).check(path, checker, say)
 
 
@@ -334,17 +377,19 @@ def find_faults(
     landmarks: int,
     path: Path,
 ) -> None:
-    """Find the likely wrong labels and the cropped copies of a data set, and write them to ``path``.
+    """Find the likely wrong labels and the cropped copies of a data set,
+    and write them to ``path``.
 
-    ``parts`` are ``.npy`` files of its features, in order. Only labels of ``checked`` images are checked. Images of one
-    group of ``together`` show the same or belong together.
+    ``parts`` are ``.npy`` files of its features, in order. Only labels of ``checked`` images are
+    checked. Images of one group of ``together`` show the same or belong together.
     """
     from advisor.datasets import find_cropped_copies, group_pairs
     from advisor.training import find_suspects, join_parts
 
     features = join_parts(parts)
     copies = find_cropped_copies(features, paths)
-    # A group becomes a chain of pairs: `groups` joins what is connected, and a chain needs the fewest pairs.
+    # A group becomes a chain of pairs:
+    # `groups` joins what is connected, and a chain needs the fewest pairs.
     chained = []
     for group in together:
         for first, second in pairwise(group):
@@ -356,6 +401,10 @@ def find_faults(
 
 
 def read_faults(path: Path) -> tuple[tuple[Suspect, ...], tuple[Pair, ...]]:
-    """Return what :func:`find_faults` wrote; KeyError, OSError, TypeError or ValueError if it is missing or damaged."""
+    """Return what :func:`find_faults` wrote;
+    KeyError, OSError, TypeError or ValueError if it is missing or damaged.
+    """
     content = json.loads(path.read_text(encoding="utf-8"))
-    return parse(tuple[Suspect, ...], content["suspects"]), parse(tuple[Pair, ...], content["copies"])
+    return parse(tuple[Suspect, ...], content["suspects"]), parse(
+        tuple[Pair, ...], content["copies"]
+    )

@@ -38,7 +38,9 @@ from advisor.store import RunFolder
 FLOAT = "float32"
 
 LARGEST_SHARE = 1e6
-"""A share that an image can have: it may be the only one of its class among many. A larger one is damage."""
+"""A share that an image can have: it may be the only one of its class among many.
+A larger one is damage.
+"""
 
 Decide = Callable[[Sequence[Evaluation]], Decision]
 
@@ -46,14 +48,18 @@ LOOK_S = 0.5
 """Seconds between two looks at the evaluations."""
 
 REST = 20.0
-"""Seconds without an answer for each second of CPU time that one took: answers take at most 5 % of one core."""
+"""Seconds without an answer for each second of CPU time that one took:
+answers take at most 5 % of one core.
+"""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The decision over a run's evaluations, which have the probability of meeting the budget and device figures.
+    """The decision over a run's evaluations,
+    which have the probability of meeting the budget and device figures.
 
-    For several devices, ``decision`` is the one model for all of them, and ``by_device`` has the answer for each.
+    For several devices, ``decision`` is the one model for all of them,
+    and ``by_device`` has the answer for each.
     """
 
     evaluations: tuple[Evaluation, ...]
@@ -62,12 +68,15 @@ class Answer:
 
 
 def decide_run(
-    run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool = True
+    run: RunFolder,
+    evaluations: Sequence[Evaluation],
+    question: Question,
+    judged_first: bool = True,
 ) -> Answer:
     """Return the decision; it compares accuracies on the same images image by image.
 
-    Files of one graph have one latency. ``judged_first``: of files that are tied, one that ran on the hold-out comes
-    before one that did not; False to find what should run there.
+    Files of one graph have one latency. ``judged_first``: of files that are tied, one that ran on
+    the hold-out comes before one that did not; False to find what should run there.
     """
     # Threads of BLAS that wait between two small products would spin.
     with _blas().limit(limits=1):
@@ -79,19 +88,25 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool) -> Answer:
+def _make_answer(
+    run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool
+) -> Answer:
     """See :func:`decide_run`."""
     limits = question.limits
     devices = question.devices
     answers = answers_on_images(run)
-    # Without the figures on devices of an earlier decision, and without what earlier versions said of new conditions.
+    # Without the figures on devices of an earlier decision,
+    # and without what earlier versions said of new conditions.
     fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
     fresh = [replace(e, new_conditions=None) if e.in_unknown_conditions else e for e in fresh]
     fresh = _with_holdout_drops(run, fresh, limits)
     known = [limits.with_budget_probability(e) for e in pool_timings(fresh)]
-    # A required device sets limits alone: its own rows are no candidates, unless the question names it too.
+    # A required device sets limits alone:
+    # its own rows are no candidates, unless the question names it too.
     if limits.must_run_on:
-        known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
+        known = with_required_figures(
+            known, {device: on_device(known, device) for device in limits.must_run_on}
+        )
     only_required = set(limits.must_run_on) - set(devices)
     candidates = []
     for e in known:
@@ -112,17 +127,26 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
         decision = decide(rows, limits, answers, question.preference, judged_first)
         if decision.pick is None and without:
             fetch = f"Get weights (advisor catalog fetch {' '.join(without)}), then search again."
-            return replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {fetch}")
+            return replace(
+                decision,
+                reason=f"Nothing to ship: {', '.join(without)} ran without weights. {fetch}",
+            )
         network = decision.pick.network if decision.pick else None
         others = [evaluation for evaluation in rows if evaluation.network != network]
-        # Only this pick is questioned. Each refutation uses the hold-out once more, and makes its figure a little too
-        # high.
-        if decision.pick is None or not decision.feasible or not others or not is_refuted(decision.pick):
+        # Only this pick is questioned. Each refutation uses the hold-out once more,
+        # and makes its figure a little too high.
+        if (
+            decision.pick is None
+            or not decision.feasible
+            or not others
+            or not is_refuted(decision.pick)
+        ):
             return decision
         again = decide(others, limits, answers, question.preference, judged_first)
         return _unless_refuted(decision, again, judged_first)
 
-    # For one device, the worst case over all devices is that device, and a second decision would say the same.
+    # For one device, the worst case over all devices is that device,
+    # and a second decision would say the same.
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
     by_device = {device: decide_over(on_device(candidates, device)) for device in devices}
@@ -130,7 +154,8 @@ def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Qu
 
 
 def _unless_refuted(decision: Decision, again: Decision, judged_first: bool) -> Decision:
-    """Return the decision, or the one ``again`` without the network of its pick, which the hold-out refutes.
+    """Return the decision, or the one ``again`` without the network of its pick,
+    which the hold-out refutes.
 
     The other pick must be better on validation and hold-out together. One that did not run on the
     hold-out is only returned to find what should run there, where ``judged_first`` is False.
@@ -149,8 +174,12 @@ def _unless_refuted(decision: Decision, again: Decision, judged_first: bool) -> 
     return replace(again, reason=f"{again.reason} {sentence_of_refutation(refuted)}")
 
 
-def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: Limits) -> list[Evaluation]:
-    """Return the evaluations with the loss on the hold-out where both a file and its float32 file ran there."""
+def _with_holdout_drops(
+    run: RunFolder, evaluations: list[Evaluation], limits: Limits
+) -> list[Evaluation]:
+    """Return the evaluations with the loss on the hold-out where both a file
+    and its float32 file ran there.
+    """
     # Without a limit of the drop nobody reads this figure, and the files of answers are large.
     labels = _labels(run, HOLDOUT) if limits.max_drop_points is not None else ()
     if not labels:
@@ -187,8 +216,12 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: L
     return list(map(judged, evaluations))
 
 
-def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide) -> Decision:
-    """Return the one model for all devices; if none fits, name the device whose removal allows one."""
+def _decide_for_all(
+    evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide
+) -> Decision:
+    """Return the one model for all devices;
+    if none fits, name the device whose removal allows one.
+    """
     decision = decide_over(worst_case(evaluations, devices))
     if decision.feasible:
         return decision
@@ -207,7 +240,9 @@ def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], d
 
 
 def answers_on_images(run: RunFolder) -> Answers:
-    """Return the function that gives each validation image's share in the accuracy of an evaluation, or None."""
+    """Return the function that gives each validation image's share
+    in the accuracy of an evaluation, or None.
+    """
     labels = _labels(run)
 
     @cache
@@ -217,10 +252,13 @@ def answers_on_images(run: RunFolder) -> Answers:
     return lambda evaluation: correct(evaluation.answers.compared_by)
 
 
-def correct_answers(run: RunFolder, evaluation: Evaluation, part: str = VALIDATION) -> tuple[float, ...] | None:
+def correct_answers(
+    run: RunFolder, evaluation: Evaluation, part: str = VALIDATION
+) -> tuple[float, ...] | None:
     """Return the share of each image of a part in the accuracy, None if it is not known.
 
-    By top-1 it is 0 or 1. Candidates that were compared under capture conditions saw each image several times.
+    By top-1 it is 0 or 1. Candidates
+    that were compared under capture conditions saw each image several times.
     """
     judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
     labels = _labels(run, part)
@@ -237,7 +275,9 @@ def read_compared_hashes(run: RunFolder) -> tuple[str, ...]:
 
 
 def read_image_array(run: RunFolder, name: str) -> NDArray[Any] | None:
-    """Return what a run keeps of each image, such as the answers of a file; None if it is missing or has changed."""
+    """Return what a run keeps of each image, such as the answers of a file;
+    None if it is missing or has changed.
+    """
     try:
         if not (run.path / name).is_file() or not run.is_unchanged(name):  # a pipe would never end
             return None
@@ -261,15 +301,22 @@ def _labels(run: RunFolder, *parts: str) -> tuple[int, ...]:
 
 
 def _correct(run: RunFolder, file: str, labels: Sequence[int]) -> tuple[float, ...] | None:
-    """Return each image's share in the accuracy, None if the file is missing, damaged or of other images.
+    """Return each image's share in the accuracy, None if the file is missing,
+    damaged or of other images.
 
-    By top-1 it is the share of correct answers, from the labels in the file; by other figures the file has the shares.
+    By top-1 it is the share of correct answers, from the labels in the file;
+    by other figures the file has the shares.
     """
     answers = read_image_array(run, file)
     if answers is None:
         return None
-    # Shares are floats and labels integers: the type of the array tells which of the two the file holds.
-    if answers.dtype == np.float32 and answers.shape == (len(labels),) and (np.abs(answers) <= LARGEST_SHARE).all():
+    # Shares are floats and labels integers:
+    # the type of the array tells which of the two the file holds.
+    if (
+        answers.dtype == np.float32
+        and answers.shape == (len(labels),)
+        and (np.abs(answers) <= LARGEST_SHARE).all()
+    ):
         return tuple(map(float, answers))
     whole = answers.dtype.kind in "iu" and answers.ndim in (1, 2) and answers.size
     if not whole or answers.shape[-1] != len(labels):
@@ -286,7 +333,9 @@ MakeAnswer = Callable[[RunFolder], None]
 
 @asynccontextmanager
 async def answering(run: RunFolder, answer: MakeAnswer, machine: Machine) -> AsyncIterator[None]:
-    """Call ``answer`` in a thread, at once and whenever the run has new evaluations; never during a measurement."""
+    """Call ``answer`` in a thread, at once and whenever the run has new evaluations;
+    never during a measurement.
+    """
     task = asyncio.ensure_future(_keep_answering(run, answer, machine))
     try:
         yield
@@ -317,5 +366,10 @@ def _time_answer(answer: MakeAnswer, run: RunFolder) -> float:
     try:
         answer(run)
     except Exception as error:
-        _log.warning("the answer so far of '%s' cannot be given: %s: %s", run.path, type(error).__name__, error)
+        _log.warning(
+            "the answer so far of '%s' cannot be given: %s: %s",
+            run.path,
+            type(error).__name__,
+            error,
+        )
     return time.thread_time() - started

@@ -1,7 +1,8 @@
 """Run the work of a search on the cores of this machine, or where an integration runs it.
 
-To add an executor, write one class with the members of :class:`Executor`, and register an :class:`ExecutorSource`. The
-room knows machines, not models: the same stage runs on this machine and on a cluster.
+To add an executor, write one class with the members of :class:`Executor`, and register an
+:class:`ExecutorSource`. The room knows machines, not models: the same stage runs on this machine
+and on a cluster.
 """
 
 import asyncio
@@ -23,7 +24,9 @@ from advisor.measurement import Host, host
 Result = TypeVar("Result")
 
 AFTER_JOBS = 1e9
-"""Added to the priority of training: jobs of minutes wait for jobs of seconds. Subtracted if training must end soon."""
+"""Added to the priority of training: jobs of minutes wait for jobs of seconds.
+Subtracted if training must end soon.
+"""
 
 LOOK_AGAIN_S = 1.0
 """Seconds until the memory for the next job is checked again."""
@@ -31,13 +34,16 @@ LOOK_AGAIN_S = 1.0
 Waits = Callable[[str], None]  # Called with what a job waits for, in words
 
 _Turn = tuple[float, int, asyncio.Future[None], int, Waits]
-"""Priority, position in the queue, the future that is set when it is this caller's turn, expected memory in bytes."""
+"""Priority, position in the queue, the future that is set when it is this caller's turn,
+expected memory in bytes.
+"""
 
 
 async def call_in_own_thread(function: Callable[..., Result], *arguments: object) -> Result:
     """Return what a call returns, in a thread that nothing waits for when a search ends.
 
-    The threads of an event loop are waited for: a call that nobody needs any more would hold up the answer.
+    The threads of an event loop are waited for:
+    a call that nobody needs any more would hold up the answer.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
@@ -60,17 +66,22 @@ async def call_in_own_thread(function: Callable[..., Result], *arguments: object
 
 
 class Machine:
-    """Gives ``cores`` cores to jobs, the smallest ``priority`` first, and the whole machine to one measurement at a
-    time.
+    """Gives ``cores`` cores to jobs, the smallest ``priority`` first,
+    and the whole machine to one measurement at a time.
 
-    A measurement pauses the jobs that can be paused and waits for the others. Measurements run in batches: a batch
-    starts when ``batch`` of them wait or when no job wants a core, and it ends when no measurement waits. The first
-    measurement waits for no other one, the second for one, and so on: a search has its first answer soon. If they are
-    separate, they run on a machine without jobs, so neither waits for the other.
+    A measurement pauses the jobs that can be paused and waits for the others. Measurements run in
+    batches: a batch starts when ``batch`` of them wait or when no job wants a core, and it ends
+    when no measurement waits. The first measurement waits for no other one, the second for one,
+    and so on: a search has its first answer soon. If they are separate, they run on a machine
+    without jobs, so neither waits for the other.
     """
 
     def __init__(
-        self, cores: int, batch: int = 5, memory_gate: MemoryGate | None = None, separate_measurements: bool = False
+        self,
+        cores: int,
+        batch: int = 5,
+        memory_gate: MemoryGate | None = None,
+        separate_measurements: bool = False,
     ) -> None:
         self.cores = cores
         self._batch = batch
@@ -90,14 +101,21 @@ class Machine:
 
     @property
     def trainings(self) -> int:
-        """Most trainings at the same time: one here, which has two threads; as many as jobs on other machines."""
+        """Most trainings at the same time: one here, which has two threads;
+        as many as jobs on other machines.
+        """
         return self.cores if self._separate else 1
 
     @asynccontextmanager
     async def core(
-        self, priority: float = 0.0, memory_bytes: int = 0, pause: Pause | None = None, waits: Waits = lambda _: None
+        self,
+        priority: float = 0.0,
+        memory_bytes: int = 0,
+        pause: Pause | None = None,
+        waits: Waits = lambda _: None,
     ) -> AsyncIterator[None]:
-        """Hold one core; wait until the memory that the job is expected to take is free, and tell ``waits`` about it.
+        """Hold one core; wait until the memory that the job is expected to take is free,
+        and tell ``waits`` about it.
 
         Measurements wait for jobs that have no ``pause``.
         """
@@ -122,14 +140,18 @@ class Machine:
         first: bool = False,
         waits: Waits = lambda _: None,
     ) -> AsyncIterator[None]:
-        """Hold one core for training, which starts after all other jobs; before them if ``first``."""
+        """Hold one core for training, which starts after all other jobs; before them if
+        ``first``.
+        """
         rank = priority - AFTER_JOBS if first else priority + AFTER_JOBS
         async with self.core(rank, memory_bytes, pause, waits):
             yield
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
-        """Do a short piece of work beside the jobs, without a core: no measurement runs meanwhile."""
+        """Do a short piece of work beside the jobs, without a core: no measurement runs
+        meanwhile.
+        """
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._helpers.append(turn)
         self._grant()
@@ -148,21 +170,28 @@ class Machine:
             yield
         finally:
             self._alone = False
-            # Wait one turn of the event loop: the same caller may queue its next measurement before jobs start again.
+            # Wait one turn of the event loop:
+            # the same caller may queue its next measurement before jobs start again.
             asyncio.get_running_loop().call_soon(self._grant)
 
     async def _wait(
-        self, queue: list[_Turn], priority: float, memory_bytes: int = 0, waits: Waits = lambda _: None
+        self,
+        queue: list[_Turn],
+        priority: float,
+        memory_bytes: int = 0,
+        waits: Waits = lambda _: None,
     ) -> None:
-        """Wait in a queue for a turn; a turn that comes after the caller was cancelled is given back."""
+        """Wait in a queue for a turn; a turn that comes
+        after the caller was cancelled is given back.
+        """
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(queue, (priority, next(self._order), turn, memory_bytes, waits))
         asyncio.get_running_loop().call_soon(self._grant)
         try:
             await turn
         except asyncio.CancelledError:
-            # The turn may have been granted in the moment in which its caller was cancelled: nobody else would give it
-            # back.
+            # The turn may have been granted in the moment in which its caller was cancelled:
+            # nobody else would give it back.
             if turn.done() and not turn.cancelled():  # give it back
                 if queue is self._jobs:
                     self._running -= 1
@@ -174,11 +203,12 @@ class Machine:
     def _grant(self) -> None:
         """Give turns: helpers, then jobs, or one measurement as soon as no job runs beside it."""
         for queue in (self._jobs, self._measurements):
-            # Cancelled callers leave their entries. They are removed in place, because `_wait` tells the queues apart
-            # by identity.
+            # Cancelled callers leave their entries.
+            # They are removed in place, because `_wait` tells the queues apart by identity.
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
-        # Helpers use this machine. On separate machines they disturb no measurement, so they never wait.
+        # Helpers use this machine. On separate machines they disturb no measurement,
+        # so they never wait.
         if self._separate or not self._alone:
             for turn in self._helpers:
                 if not turn.done():
@@ -189,15 +219,17 @@ class Machine:
             self._start_jobs()
             return
         waiting = len(self._measurements)
-        # Jobs that can be paused do not hold up a measurement: they are stopped for it (decision 0008).
+        # Jobs that can be paused do not hold up a measurement:
+        # they are stopped for it (decision 0008).
         busy = self._running - len(self._pausable) + len(self._helpers)
-        # Training is queued behind AFTER_JOBS. Where nothing else is queued, a measurement has no more company to wait
-        # for.
+        # Training is queued behind AFTER_JOBS.
+        # Where nothing else is queued, a measurement has no more company to wait for.
         idle = busy == 0 and not any(priority < AFTER_JOBS for priority, *_ in self._jobs)
-        # The batch grows by one with each measurement, so that the first answer comes at once and later ones share a
-        # pause.
+        # The batch grows by one with each measurement,
+        # so that the first answer comes at once and later ones share a pause.
         enough = min(self._batch, 1 + self._measured)
-        # A batch that has begun goes on until no measurement waits, so that the jobs are stopped once for all of them.
+        # A batch that has begun goes on until no measurement waits,
+        # so that the jobs are stopped once for all of them.
         self._draining = waiting > 0 and (self._draining or idle or waiting >= enough)
         if self._alone:
             return
@@ -219,7 +251,8 @@ class Machine:
             *_, memory_bytes, waits = self._jobs[0]
             if self._memory_gate is not None:
                 if not self._memory_gate.admits(memory_bytes, self._running):
-                    # A smaller job further back does not overtake: the large one could then wait for ever.
+                    # A smaller job further back does not overtake:
+                    # the large one could then wait for ever.
                     waits(f"{show_bytes(memory_bytes)} of free memory")
                     self._look_again()
                     return
@@ -239,7 +272,8 @@ class Machine:
             asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
 
     def _pause(self, wanted: bool) -> None:
-        # `_grant` runs at every change of a queue; the children get a signal only when the wish changes.
+        # `_grant` runs at every change of a queue;
+        # the children get a signal only when the wish changes.
         for job in self._pausable if wanted != self._paused else ():
             job.pause() if wanted else job.resume()
         self._paused = wanted
@@ -247,7 +281,8 @@ class Machine:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS in this process to one thread: the sampler's matrices are small, and jobs use the cores.
+    """Limit BLAS in this process to one thread:
+    the sampler's matrices are small, and jobs use the cores.
 
     With two threads beside busy child processes, a suggestion took four times as long.
     """
@@ -261,7 +296,9 @@ def one_blas_thread() -> Iterator[None]:
 class OnDevice(Protocol):
     """Calls a measuring function on the machine that has the device."""
 
-    def __call__(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+    def __call__(
+        self, device: str, function: Callable[..., Result], /, *arguments: object
+    ) -> Result:
         """Return ``function(*arguments)``, called on the machine with ``device``."""
 
 
@@ -280,21 +317,29 @@ class Executor(Protocol):
     def host(self) -> Host:
         """The machine that measures the device ``host``."""
 
-    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
-        """Call a measuring function on the machine with the device; on another machine, one call at a time."""
+    def on_device(
+        self, device: str, function: Callable[..., Result], /, *arguments: object
+    ) -> Result:
+        """Call a measuring function on the machine with the device;
+        on another machine, one call at a time.
+        """
 
     def close(self) -> None:
         """End every child process, also the busy ones."""
 
 
 class ExecutorSource(Protocol):
-    """A module or an object that makes an executor; registered by its name in ``advisor.executors``."""
+    """A module or an object that makes an executor;
+    registered by its name in ``advisor.executors``.
+    """
 
     VALUES: str
     """The values of ``--executor`` that mean it, with a word on each."""
 
     def require_installed(self) -> None:
-        """Raise a ``UsageError`` if a package is not installed: before the images are read, which takes minutes."""
+        """Raise a ``UsageError`` if a package is not installed:
+        before the images are read, which takes minutes.
+        """
 
     def executor(self, execution: Execution) -> Executor:
         """Return the connected executor.
@@ -321,11 +366,15 @@ class LocalExecutor:
         return {kind: make(self._log()) for kind, make in map_pools().items()}
 
     def begin(self) -> None:
-        """Start the child that converts networks: where a core is free, it imports TensorFlow while a search plans."""
+        """Start the child that converts networks:
+        where a core is free, it imports TensorFlow while a search plans.
+        """
         if self.machine.cores > 1:
             self.pools[HEAVY].begin()
 
-    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+    def on_device(
+        self, device: str, function: Callable[..., Result], /, *arguments: object
+    ) -> Result:
         """Call a measuring function on this machine."""
         return function(*arguments)
 
@@ -349,7 +398,8 @@ def require_executor(execution: Execution) -> None:
 
 
 def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Executor:
-    """Return the connected executor; ``log`` returns the file for the output of local child processes, None to show it.
+    """Return the connected executor;
+    ``log`` returns the file for the output of local child processes, None to show it.
 
     One that cannot be reached, or whose package is not installed, is a UsageError.
     """

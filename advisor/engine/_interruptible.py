@@ -4,14 +4,17 @@ import threading
 from collections.abc import Callable
 
 LOOK_S = 0.5
-"""Seconds between two looks at whether the work has ended. Some systems notice an interrupt only between two."""
+"""Seconds between two looks at whether the work has ended.
+Some systems notice an interrupt only between two.
+"""
 
 
 def run_interruptibly(work: Callable[[], None], stop: Callable[[], None], name: str) -> bool:
-    """Run ``work`` in a thread called ``name`` and wait for its end; return whether it was interrupted.
+    """Run ``work`` in a thread called ``name`` and wait for its end;
+    return whether it was interrupted.
 
-    The first interrupt calls ``stop``, which asks the work to end in order. A second one is raised and does not wait:
-    the work still runs then. An error of the work is raised.
+    The first interrupt calls ``stop``, which asks the work to end in order. A second one is raised
+    and does not wait: the work still runs then. An error of the work is raised.
     """
     errors = list[BaseException]()
     may_begin = threading.Event()
@@ -27,7 +30,8 @@ def run_interruptibly(work: Callable[[], None], stop: Callable[[], None], name: 
             ended.set()
 
     def wait() -> None:
-        # Only now, because an interrupt before would find the work running and nobody who stops it.
+        # Only now, because an interrupt before would find the work running
+        # and nobody who stops it.
         may_begin.set()
         while not ended.wait(LOOK_S):
             pass

@@ -1,4 +1,6 @@
-"""Prepare a search before its first job: find and check the parts of its question, and end in time."""
+"""Prepare a search before its first job:
+find and check the parts of its question, and end in time.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from advisor.store import RunFolder, require_cache
 
 AGAIN_S = 5.0  # Seconds until the work is ended again, if something caught the first end
 
-MOST_ANSWER_SHARE = 0.2  # Of a time limit, for the end of a command that was ended before its first job
+# Of a time limit, for the end of a command that was ended before its first job.
+MOST_ANSWER_SHARE = 0.2
 
 
 class OutOfTime(StageError):
@@ -40,7 +43,8 @@ def out_of_time(limit: str, before: str, hint: str) -> OutOfTime:
 
 
 def find_end_of_preparation(execution: Execution, started: float) -> float:
-    """Return when the work before the first job must end, by the monotonic clock; infinite without a limit.
+    """Return when the work before the first job must end, by the monotonic clock;
+    infinite without a limit.
 
     The end of the command takes its time, too: more of it on a busy machine.
     """
@@ -58,18 +62,26 @@ def require_time(execution: Execution, ends_at: float, run: RunFolder) -> None:
         OutOfTime: the moment is over.
     """
     if time.monotonic() > ends_at:
-        raise out_of_time(execution.time_limit, "the first job", f"give it more time: {continue_command(run.path)}")
+        raise out_of_time(
+            execution.time_limit,
+            "the first job",
+            f"give it more time: {continue_command(run.path)}",
+        )
 
 
-def resolve_question(request: Request, resumed: RunFolder | None, say: Say, started: float) -> Resolved:
-    """Return a question with all its parts, checked: what cannot be searched is refused before anything is spent.
+def resolve_question(
+    request: Request, resumed: RunFolder | None, say: Say, started: float
+) -> Resolved:
+    """Return a question with all its parts, checked:
+    what cannot be searched is refused before anything is spent.
 
-    A time limit may read fewer images than the request names, and counts from ``started`` seconds of the monotonic
-    clock. A run that is ``resumed`` keeps its cards and thread counts.
+    A time limit may read fewer images than the request names, and counts from ``started`` seconds
+    of the monotonic clock. A run that is ``resumed`` keeps its cards and thread counts.
     """
     require_installed(request)
     require_executor(request.execution)
-    # A cache that cannot be written, and folders of killed searches, are dealt with before the images are read.
+    # A cache that cannot be written, and folders of killed searches,
+    # are dealt with before the images are read.
     require_cache()
     sweep_folders()
     if resumed is None:
@@ -77,8 +89,11 @@ def resolve_question(request: Request, resumed: RunFolder | None, say: Say, star
         check_storage(request.execution.storage)
     else:
         request = keep_thread_counts(resumed, request)
-    # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
-    ends_at = find_end_of_preparation(request.execution, started) if request.question.data else math.inf
+    # Without images there is nothing to prepare:
+    # a limit that is too short is refused with the shortest useful one.
+    ends_at = (
+        find_end_of_preparation(request.execution, started) if request.question.data else math.inf
+    )
     with end_block_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, say)
     # The progress still shows a remark on the images, so it says what comes next.
@@ -105,9 +120,11 @@ class _Ended(BaseException):
 
 @contextmanager
 def end_block_at(ends_at: float, limit: str) -> Iterator[None]:
-    """End the block at ``ends_at`` of the monotonic clock with OutOfTime; ``limit`` is the limit as a person wrote it.
+    """End the block at ``ends_at`` of the monotonic clock with OutOfTime;
+    ``limit`` is the limit as a person wrote it.
 
-    Only the main thread can be ended so. In others, and on systems without such a timer, the block goes on.
+    Only the main thread can be ended so.
+    In others, and on systems without such a timer, the block goes on.
     """
     # Python runs handlers of signals in the main thread only, and refuses to set one elsewhere.
     if math.isinf(ends_at) or threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,6 @@
-"""Follow a search: the current work, the remaining work and the remaining time, and the answer so far."""
+"""Follow a search: the current work, the remaining work and the remaining time,
+and the answer so far.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,15 @@ KEPT_S = 2.0
 """Seconds between two moments that are written to the run."""
 
 REST = 20.0
-"""Seconds until the next event is shown for each second that showing one took. A large plan has thousands of events."""
+"""Seconds until the next event is shown for each second that showing one took.
+A large plan has thousands of events.
+"""
 
 
 class Display(Protocol):
-    """Shows a search to a person: the current work and the share (0-1) that is done, and lines that stay."""
+    """Shows a search to a person: the current work and the share (0-1) that is done,
+    and lines that stay.
+    """
 
     def status(self, line: str, share: float) -> None: ...
     def tell(self, line: str) -> None: ...
@@ -63,7 +69,8 @@ class Bar:
     def _bar(self) -> tqdm[Never]:
         from tqdm import tqdm
 
-        # A terminal of 80 columns cuts what is longer: the words say more than a wide bar and the time that is over.
+        # A terminal of 80 columns cuts what is longer:
+        # the words say more than a wide bar and the time that is over.
         form = "{percentage:3.0f}% |{bar:5}| {desc}"
         return tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
 
@@ -79,7 +86,9 @@ class Bar:
         with contextlib.suppress(OSError, ValueError):
             width = os.get_terminal_size(sys.stderr.fileno()).columns
         width = width or shutil.get_terminal_size().columns
-        lines = textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        lines = textwrap.wrap(
+            line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
         self._bar.write("\n".join(lines), file=sys.stderr)
 
     def close(self) -> None:
@@ -91,7 +100,9 @@ class Bar:
 
 
 class Lines:
-    """Lines on standard error, each with the time since the start; the current work every :data:`EVERY_S` seconds."""
+    """Lines on standard error, each with the time since the start;
+    the current work every :data:`EVERY_S` seconds.
+    """
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -99,7 +110,9 @@ class Lines:
         self._starts = False
 
     def status(self, line: str, share: float) -> None:
-        """Write that the search starts, then the first line, and then one whenever nothing was written for a while."""
+        """Write that the search starts, then the first line,
+        and then one whenever nothing was written for a while.
+        """
         if line == STARTING:
             if not self._starts:
                 self._starts = True
@@ -113,7 +126,9 @@ class Lines:
         self._last = time.monotonic()
         # A log that cannot be written does not end the search.
         with contextlib.suppress(OSError, ValueError):
-            print(f"[{show_seconds(self._last - self._started)}] {line}", file=sys.stderr, flush=True)
+            print(
+                f"[{show_seconds(self._last - self._started)}] {line}", file=sys.stderr, flush=True
+            )
 
     def close(self) -> None:
         """Do nothing."""
@@ -125,12 +140,16 @@ def make_display() -> Display:
 
 
 class Progress:
-    """Counts the stages, weighted by their expected seconds, and shows the running ones and the time left.
+    """Counts the stages, weighted by their expected seconds,
+    and shows the running ones and the time left.
 
-    At its end the display (None for nowhere) is closed. ``answer`` writes the answer so far and returns it in words.
+    At its end the display (None for nowhere) is closed.
+    ``answer`` writes the answer so far and returns it in words.
     """
 
-    def __init__(self, display: Display | None = None, answer: Callable[[RunFolder], str] = lambda _run: "") -> None:
+    def __init__(
+        self, display: Display | None = None, answer: Callable[[RunFolder], str] = lambda _run: ""
+    ) -> None:
         self._display = display
         self._answer_of = answer
         self._lock = threading.RLock()
@@ -154,7 +173,9 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         # Nothing follows a second interrupt: no answer says how to go on.
         if kind is KeyboardInterrupt and self._folder is not None:
-            self.tell("ended at once, without an answer; finished evaluations are kept. To continue:")
+            self.tell(
+                "ended at once, without an answer; finished evaluations are kept. To continue:"
+            )
             self.tell(f"  advisor search --resume {shlex.quote(str(self._folder))}")
         self.close()
 
@@ -172,7 +193,9 @@ class Progress:
 
     @contextlib.contextmanager
     def kept_in(self, run: RunFolder) -> Iterator[None]:
-        """Also write what is shown to a run, for the block; the file of a search that ended in order is removed."""
+        """Also write what is shown to a run, for the block;
+        the file of a search that ended in order is removed.
+        """
         with self._lock:
             self._run = run
             self._folder = run.path
@@ -184,11 +207,16 @@ class Progress:
                 self._run = None
                 (run.path / FILE).unlink(missing_ok=True)
 
-    def start(self, plan: Plan, done: Collection[Configuration], limit_s: float | None = None) -> None:
-        """Start with ``plan``, of which ``done`` needs no work, ``limit_s`` seconds before the time limit if any."""
+    def start(
+        self, plan: Plan, done: Collection[Configuration], limit_s: float | None = None
+    ) -> None:
+        """Start with ``plan``, of which ``done`` needs no work,
+        ``limit_s`` seconds before the time limit if any.
+        """
         with self._lock:
             self._began = time.monotonic()
-            # The limit counts from the start of the command, so less of it is left here than the user wrote.
+            # The limit counts from the start of the command,
+            # so less of it is left here than the user wrote.
             self._ends = self._began + (math.inf if limit_s is None else limit_s)
             self._evaluated = len(done)
             self._configurations = plan.size
@@ -218,7 +246,8 @@ class Progress:
                 self.tell(f"{subject} crashed, and goes on from what it kept")
             else:
                 self._running.pop(subject, None)
-            # A measurement stops the jobs, so its seconds say nothing of how busy other programs keep the machine.
+            # A measurement stops the jobs, so its seconds say nothing
+            # of how busy other programs keep the machine.
             if event.kind is EventKind.DONE and not event.stage.resources.alone:
                 self._load.note(event.cpu_s, event.seconds)
                 self._tell_load()
@@ -227,11 +256,15 @@ class Progress:
             self._show_event()
 
     def _tell_load(self) -> None:
-        """Say once that other programs keep the machine busy: a narrow terminal cuts the line that moves."""
+        """Say once that other programs keep the machine busy:
+        a narrow terminal cuts the line that moves.
+        """
         slowdown = self._load.slowdown
         if slowdown >= BUSY and not self._has_told_load:
             self._has_told_load = True
-            self.tell(f"other programs keep the machine busy: work takes {slowdown:.1f} times as long")
+            self.tell(
+                f"other programs keep the machine busy: work takes {slowdown:.1f} times as long"
+            )
 
     @contextlib.contextmanager
     def doing(self, subject: str) -> Iterator[None]:
@@ -253,13 +286,17 @@ class Progress:
         with self._lock:
             self._evaluated += evaluation.status is not Status.SKIPPED
             if self._remaining is not None:
-                self._remaining.evaluated(evaluation.configuration, evaluation.status is not Status.SKIPPED)
+                self._remaining.evaluated(
+                    evaluation.configuration, evaluation.status is not Status.SKIPPED
+                )
             if evaluation.status is Status.FAILED:
                 self.tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
             self._show_event()
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
-        """Exclude configurations that are not expected to start from the time left, until they are expected again."""
+        """Exclude configurations that are not expected to start from the time left,
+        until they are expected again.
+        """
         with self._lock:
             if self._remaining is not None:
                 self._remaining.defer(configurations)
@@ -283,7 +320,8 @@ class Progress:
         if started >= self._quiet_until:
             self._show()
             ended = time.monotonic()
-            # Showing an event takes time from the search, so the pause after it grows with what it took.
+            # Showing an event takes time from the search,
+            # so the pause after it grows with what it took.
             self._quiet_until = ended + REST * (ended - started)
 
     def _show(self) -> None:
@@ -300,7 +338,11 @@ class Progress:
 
     def _take_snapshot(self) -> Snapshot:
         running = [f"{subject}{more}" for subject, more in self._running.items()]
-        now = self._saying or " | ".join(running[:2]) or (STARTING if self._remaining is None else CHOOSING)
+        now = (
+            self._saying
+            or " | ".join(running[:2])
+            or (STARTING if self._remaining is None else CHOOSING)
+        )
         if self._remaining is None:
             return Snapshot(now)
         left_s = self._remaining.seconds(time.monotonic())
@@ -310,6 +352,7 @@ class Progress:
         if limited:
             left_s = max(0.0, until_limit_s)
             share = 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
-        # A search may evaluate configurations that the plan had skipped, if nothing meets the budget.
+        # A search may evaluate configurations that the plan had skipped,
+        # if nothing meets the budget.
         whole = max(self._evaluated, self._configurations)
         return Snapshot(now, self._evaluated, whole, left_s, share, limited)

@@ -5,15 +5,17 @@ import math
 from advisor.core import Evaluation
 
 REFUTING_DEVIATIONS = 1.64
-"""Standard deviations of the difference by which the hold-out must be below validation: by chance alone, that happens
-to one file in twenty."""
+"""Standard deviations of the difference by which the hold-out must be below validation: by chance
+alone, that happens to one file in twenty.
+"""
 
 
 def is_refuted(evaluation: Evaluation) -> bool:
-    """Return whether a file has less accuracy on the hold-out than on validation, by more than noise.
+    """Return whether a file has less accuracy on the hold-out than on validation,
+    by more than noise.
 
-    The pick is the file that validation prefers, so its figure there is too high by selection. False without a figure
-    on the hold-out, and where an interval is not known.
+    The pick is the file that validation prefers, so its figure there is too high by selection.
+    False without a figure on the hold-out, and where an interval is not known.
     """
     validation = evaluation.accuracy
     holdout = evaluation.holdout_accuracy
@@ -23,11 +25,14 @@ def is_refuted(evaluation: Evaluation) -> bool:
     errors = validation.standard_error, holdout.standard_error
     if errors[0] is None or errors[1] is None:
         return False
-    return holdout.value < validation.value - REFUTING_DEVIATIONS * math.hypot(errors[0], errors[1])
+    return holdout.value < validation.value - REFUTING_DEVIATIONS * math.hypot(
+        errors[0], errors[1]
+    )
 
 
 def accuracy_on_both(evaluation: Evaluation) -> float | None:
-    """Return the accuracy in % on all images of validation and hold-out together; None if one part is not known.
+    """Return the accuracy in % on all images of validation and hold-out together;
+    None if one part is not known.
 
     A figure of a part of the hold-out stands for all of it.
     """
@@ -47,8 +52,8 @@ def sentence_of_refutation(refuted: Evaluation) -> str:
     configuration = refuted.configuration
     name = f"{configuration.card} {configuration.variant_name}"
     return (
-        f"Left out of this comparison is {name}, which validation prefers ({refuted.accuracy.value:.1f} %): the "
-        f"hold-out refutes it ({refuted.holdout_accuracy.value:.1f} % there), and on both parts together the pick is "
-        "better. "
-        "The hold-out took part in this choice, so its figure may be a little too high."
+        f"Left out of this comparison is {name}, which validation prefers"
+        f" ({refuted.accuracy.value:.1f} %): the hold-out refutes it"
+        f" ({refuted.holdout_accuracy.value:.1f} % there), and on both parts together the pick is"
+        " better. The hold-out took part in this choice, so its figure may be a little too high."
     )

@@ -16,13 +16,17 @@ from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
 
 PRIOR_CONFIGURATIONS = 10
-"""Weight of the plan, in configurations, in the share of forms that are made: the plan says that all are."""
+"""Weight of the plan, in configurations, in the share of forms that are made:
+the plan says that all are.
+"""
 
 MOST_DONE = 0.9
 """Largest share of a running stage without epochs that counts as done."""
 
 PRIOR_SHARE = 0.2
-"""Share of a running stage with epochs after which its own pace weighs as much as the expected seconds."""
+"""Share of a running stage with epochs after which its own pace weighs
+as much as the expected seconds.
+"""
 
 CAPTURED_FILES = 2
 """Files that run under capture conditions: the pick and the runner-up."""
@@ -32,7 +36,9 @@ FILE = "progress.json"
 
 @dataclass(frozen=True)
 class _Running:
-    """A running stage: when it started, how long measurements had taken by then, and the share of its epochs."""
+    """A running stage: when it started, how long measurements had taken by then,
+    and the share of its epochs.
+    """
 
     since: float
     alone_s: float
@@ -40,7 +46,9 @@ class _Running:
 
 
 class Remaining:
-    """The stages of a plan that are left; it ``started`` at these seconds of the monotonic clock."""
+    """The stages of a plan that are left; it ``started`` at these seconds of the monotonic
+    clock.
+    """
 
     def __init__(self, plan: Plan, done: Collection[Configuration], started: float) -> None:
         self._plan = plan
@@ -53,22 +61,25 @@ class Remaining:
         self._captured = 0
         self._evaluated = 0
         self._made = 0
-        # The planned seconds of the stages of a name that have run here, and the seconds that they took.
+        # The planned seconds of the stages of a name that have run here,
+        # and the seconds that they took.
         self._took: dict[StageName, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         self._jobs_s = 0.0
         self._alone_s = 0.0
 
     def note(self, event: StageEvent, now: float) -> None:
         """Record an event of a stage at ``now`` seconds of the monotonic clock."""
-        # What is recorded is planned seconds beside those that were taken: their ratio corrects the stages that are
-        # left.
+        # What is recorded is planned seconds beside those that were taken:
+        # their ratio corrects the stages that are left.
         stage = event.stage
         planned = self._plan.costs.seconds(event.stage)
         if event.kind is EventKind.STARTED:
             self._running[stage] = _Running(now, self._alone_s)
         elif event.kind is EventKind.EPOCH and stage in self._running:
             done, epochs = event.epochs
-            self._running[stage] = replace(self._running[stage], reached=event.share or done / epochs)
+            self._running[stage] = replace(
+                self._running[stage], reached=event.share or done / epochs
+            )
         elif event.kind is EventKind.ENDED:
             self._running.pop(stage, None)
         elif event.kind in (EventKind.DONE, EventKind.CACHED):
@@ -98,7 +109,9 @@ class Remaining:
         self._made += made
 
     def defer(self, configurations: Collection[Configuration]) -> None:
-        """Exclude the deferred configurations; one that is not among them any more counts again."""
+        """Exclude the deferred configurations; one that is not among them any more counts
+        again.
+        """
         self._deferred = frozenset(configurations)
 
     def seconds(self, now: float) -> float:
@@ -134,7 +147,8 @@ class Remaining:
         for variant in left:
             needed.update(self._by_variant[variant])
         needed -= self._finished
-        # As if so many configurations had been made before: the first one that is skipped does not halve the estimate.
+        # As if so many configurations had been made before:
+        # the first one that is skipped does not halve the estimate.
         made = (self._made + PRIOR_CONFIGURATIONS) / (self._evaluated + PRIOR_CONFIGURATIONS)
         for stage in needed:
             yield stage, made if stage.scope.compression else 1.0
@@ -151,37 +165,51 @@ class Remaining:
         return Paces(self._took).of(name)
 
     def _side_by_side(self, now: float) -> float:
-        """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""
+        """Return how many jobs run at a time:
+        as many as there are cores, corrected by what was seen.
+        """
         cores = self._plan.cores
         running = self._running.items()
-        # A measurement that still runs has paused the jobs until now, so its seconds are no work of theirs.
-        measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
+        # A measurement that still runs has paused the jobs until now,
+        # so its seconds are no work of theirs.
+        measuring_s = sum(
+            now - measured.since for stage, measured in running if stage.resources.alone
+        )
         jobs = []
         for stage, job in running:
             if not stage.resources.alone:
                 jobs.append(job)
         worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
-        # A measurement has the machine for itself, so the time of jobs is what measurements left of it.
+        # A measurement has the machine for itself,
+        # so the time of jobs is what measurements left of it.
         elapsed = now - self._started - self._alone_s - measuring_s
-        # All cores for the first PACE_S seconds, as the plan assumes: a few seconds of work tell little.
+        # All cores for the first PACE_S seconds, as the plan assumes:
+        # a few seconds of work tell little.
         return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
 
     def _left_of(self, running: _Running, expected: float, now: float) -> float:
-        """Return the seconds that are left of a stage of ``expected`` seconds, by its epochs if it has any."""
+        """Return the seconds that are left of a stage of ``expected`` seconds,
+        by its epochs if it has any.
+        """
         worked_s = self._worked_s(running, now)
         if not running.reached:
-            # A stage that takes longer than expected keeps a tenth, so that the time left never reads 0 while it runs.
+            # A stage that takes longer than expected keeps a tenth,
+            # so that the time left never reads 0 while it runs.
             return expected - min(worked_s, MOST_DONE * expected)
         # After few epochs their pace is not certain, so the expected seconds still count.
         whole_s = (worked_s + PRIOR_SHARE * expected) / (running.reached + PRIOR_SHARE)
         return (1 - running.reached) * whole_s
 
     def _worked_s(self, running: _Running, now: float) -> float:
-        """Return the seconds that a stage has worked: measurements that ended meanwhile had paused it."""
+        """Return the seconds that a stage has worked:
+        measurements that ended meanwhile had paused it.
+        """
         return now - running.since - (self._alone_s - running.alone_s)
 
     def _capturing_s(self) -> float:
-        """Return the seconds that runs under capture conditions still take; for a robust question, stages are these."""
+        """Return the seconds that runs under capture conditions still take;
+        for a robust question, stages are these.
+        """
         images = 0
         if self._plan.workload.images:
             images = self._plan.workload.images[Role.CAPTURED]
@@ -198,7 +226,9 @@ class Remaining:
         stages = {}
         for card in self._plan.cards:
             for variant in workload.variants_of(card):
-                stages[(card.name, variant)] = with_all_before(VariantStages(card, *variant, workload).evaluation)
+                stages[(card.name, variant)] = with_all_before(
+                    VariantStages(card, *variant, workload).evaluation
+                )
         return stages
 
     @cached_property
@@ -215,16 +245,20 @@ class Remaining:
         stages = {}
         for card in self._plan.cards:
             for training, compression in workload.variants_of(card):
-                stages[(card.name, training)] = VariantStages(card, training, compression, workload).judging
+                stages[(card.name, training)] = VariantStages(
+                    card, training, compression, workload
+                ).judging
         return {network: judging[0] for network, judging in stages.items() if judging}
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A moment of a search: the current work in words, and the configurations that need no more work.
+    """A moment of a search: the current work in words,
+    and the configurations that need no more work.
 
-    ``left_s`` are the expected seconds to the end, None before the plan is known. ``share`` (0-1) of the planned work
-    is done, or of the time limit is over if it ends the search first (``limited``).
+    ``left_s`` are the expected seconds to the end, None before the plan is known. ``share`` (0-1)
+    of the planned work is done, or of the time limit is over if it ends the search first
+    (``limited``).
     """
 
     now: str
@@ -236,7 +270,9 @@ class Snapshot:
 
     @property
     def left(self) -> str:
-        """The time left in words; empty before the plan is known, and when the time limit is over."""
+        """The time left in words; empty before the plan is known, and when the time limit is
+        over.
+        """
         if self.left_s is None or (self.limited and not self.left_s):
             return ""
         # A limit ends the search at its second; the end of the work is estimated.
@@ -258,6 +294,8 @@ def write_snapshot(run: RunFolder, snapshot: Snapshot) -> None:
 
 
 def read_snapshot(run: RunFolder) -> Snapshot | None:
-    """Return the last moment that the search wrote; None if there is none. After a killed search it stays."""
+    """Return the last moment that the search wrote; None if there is none.
+    After a killed search it stays.
+    """
     known = parse_known(Snapshot, run.read_json(FILE))
     return Snapshot(**known) if "now" in known else None

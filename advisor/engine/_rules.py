@@ -9,12 +9,15 @@ from advisor.engine._space.plan import Plan
 from advisor.engine._targets.device_prediction import CardPredictor
 
 SCREEN_MARGIN = 6.0
-"""Largest ratio of the float backbone's time (with all cores) to the budget at which a card is trained. int8 was
-measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so no good card is lost."""
+"""Largest ratio of the float backbone's time (with all cores) to the budget at which a card is
+trained. int8 was measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2),
+so no good card is lost.
+"""
 
 
 def rules_of(plan: Plan, card_predictor: CardPredictor) -> Rules:
-    """Return the rules of a search, in the order in which they are asked; a rule that cannot apply is left out.
+    """Return the rules of a search, in the order in which they are asked;
+    a rule that cannot apply is left out.
 
     To add a rule, write a function or a method ``reason(candidate, known)``, and add a line.
     """
@@ -24,16 +27,22 @@ def rules_of(plan: Plan, card_predictor: CardPredictor) -> Rules:
     images = question.data is not None
     threads = max(question.thread_counts)
     limited = question.limits.latency_ms is not None
-    # From cheap to expensive: the plan alone, a prediction, a timing of the backbone, and then results of lighter
-    # recipes.
+    # From cheap to expensive: the plan alone, a prediction, a timing of the backbone,
+    # and then results of lighter recipes.
     rules = [
         RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
         RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
     ]
     if elsewhere:
-        rules.append(RejectionRule(RuleNeeds.PREDICTION, StageName.PREDICT, card_predictor.explain_no_training))
+        rules.append(
+            RejectionRule(
+                RuleNeeds.PREDICTION, StageName.PREDICT, card_predictor.explain_no_training
+            )
+        )
     if images and on_host and limited:
-        rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)))
+        rules.append(
+            RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads))
+        )
     rules.append(RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, explain_needless))
     return Rules(question.limits, tuple(rules))
 
@@ -45,7 +54,9 @@ def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:
     least = plan.least_size(card, candidate.compression)
     if limit is None or card.own_file or least <= limit:
         return ""
-    return f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
+    return (
+        f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
+    )
 
 
 def not_licensed(plan: Plan, candidate: Configuration, known: Known) -> str:
@@ -54,14 +65,17 @@ def not_licensed(plan: Plan, candidate: Configuration, known: Known) -> str:
 
 
 def slow_backbone(threads: int, _candidate: Configuration, known: Known) -> str:
-    """Return why a card cannot meet the latency budget in any form, by its float backbone; empty if it may."""
+    """Return why a card cannot meet the latency budget in any form, by its float backbone;
+    empty if it may.
+    """
     limit = known.limits.latency_ms
     least_ms = known.backbone_ms
     if limit is None or least_ms / threads <= SCREEN_MARGIN * limit:
         return ""
     return (
-        f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over {SCREEN_MARGIN:.0f} times "
-        f"the budget {show_ms(limit)} with every thread at work: not trained"
+        f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over"
+        f" {SCREEN_MARGIN:.0f} times the budget {show_ms(limit)} with every thread at work: not"
+        " trained"
     )
 
 

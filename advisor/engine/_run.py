@@ -13,8 +13,19 @@ from typing import Any
 from advisor.core import Evaluation, Status
 from advisor.engine._afterwards import when_answered
 from advisor.engine._decide import answering
-from advisor.engine._execution import Executor, LocalExecutor, Machine, executor_for, one_blas_thread
-from advisor.engine._history.manifest import describe_run, same_weights, write_images, write_manifest
+from advisor.engine._execution import (
+    Executor,
+    LocalExecutor,
+    Machine,
+    executor_for,
+    one_blas_thread,
+)
+from advisor.engine._history.manifest import (
+    describe_run,
+    same_weights,
+    write_images,
+    write_manifest,
+)
 from advisor.engine._history.run_inputs import keep_inputs
 from advisor.engine._interruptible import run_interruptibly
 from advisor.engine._pipeline.cost import CostCalibration
@@ -61,27 +72,35 @@ def run_search(
 ) -> SearchResult:
     """Answer ``request`` in a new run folder, or continue the run in ``resume``.
 
-    A time limit counts from ``started`` seconds of the monotonic clock; None for now.
-    The work happens in a thread with its own event loop. A notebook, which already runs a loop, can therefore call it.
-    An interrupt reaches the caller's thread, which stops the search in order. AdvisorError: the study's database is no
-    longer reachable; finished evaluations are kept. UsageError: it cannot be answered here.
+    A time limit counts from ``started`` seconds of the monotonic clock; None for now. The work
+    happens in a thread with its own event loop. A notebook, which already runs a loop, can
+    therefore call it. An interrupt reaches the caller's thread, which stops the search in order.
+    AdvisorError: the study's database is no longer reachable; finished evaluations are kept.
+    UsageError: it cannot be answered here.
     """
     began = time.monotonic() if started is None else started
     resumed = None if resume is None else RunFolder.open(resume)
     with contextlib.ExitStack() as held:
         if resumed is not None:
-            # Before anything that may wait for the process that has the run, such as a lock of the cache.
+            # Before anything that may wait for the process that has the run,
+            # such as a lock of the cache.
             held.callback(resumed.hold().release)
-        # The load of other programs is measured while the parts of the question are read: it takes no time of its own.
+        # The load of other programs is measured while the parts of the question are read:
+        # it takes no time of its own.
         load = agent.Load(cpu_s_of_tree)
         try:
             resolved = resolve_question(request, resumed, progress.say, began)
         except KeyboardInterrupt:
-            progress.tell("interrupted before the search began: type the same command to begin again")
+            progress.tell(
+                "interrupted before the search began: type the same command to begin again"
+            )
             raise
         execution = resolved.execution
-        executor = executor_for(execution, lambda: None if verbose else run.place(run.log_file.name))
-        # From here on there is a run, which --resume can continue: what can be refused without one was refused above.
+        executor = executor_for(
+            execution, lambda: None if verbose else run.place(run.log_file.name)
+        )
+        # From here on there is a run, which --resume can continue:
+        # what can be refused without one was refused above.
         run = resumed or RunFolder.create(request.folder, request.run_name)
         with contextlib.closing(executor), _keeping_latest(run):
             if resumed is None:
@@ -100,7 +119,8 @@ def run_search(
 
 @contextlib.contextmanager
 def _keeping_latest(run: RunFolder) -> Iterator[None]:
-    """Let ``latest`` lead to the earlier run again if the block fails before this run has a result.
+    """Let ``latest`` lead to the earlier run again if the block fails
+    before this run has a result.
 
     After an interrupt it leads here, where --resume goes on.
     """
@@ -115,7 +135,8 @@ def _keeping_latest(run: RunFolder) -> Iterator[None]:
 class _Search:
     """One search while it runs. ``stop`` says why it ended.
 
-    :meth:`work` does all of it in the thread that calls it. Another thread may call :meth:`ask_to_stop` meanwhile.
+    :meth:`work` does all of it in the thread that calls it.
+    Another thread may call :meth:`ask_to_stop` meanwhile.
     """
 
     def __init__(
@@ -139,7 +160,8 @@ class _Search:
         self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
         machine = executor.machine
-        # The loop, the evaluator and the progress share one calibration: what a stage took changes what others cost.
+        # The loop, the evaluator and the progress share one calibration:
+        # what a stage took changes what others cost.
         self._search_loop = SearchLoop(
             resolved.request, run, progress, started, machine.cores, calibration, machine.trainings
         )
@@ -150,13 +172,16 @@ class _Search:
         if self._resolved.images is not None:
             write_images(self._run, self._resolved.images)
         candidates = self._fetch_candidates()
-        # Many children run at once; a BLAS with a thread for each core would fight them for the cores.
+        # Many children run at once; a BLAS with a thread
+        # for each core would fight them for the cores.
         with one_blas_thread():
             asyncio.run(self._search_among(candidates))
 
     def ask_to_stop(self) -> None:
         """Let the search end in order; what is done is kept."""
-        self._progress.tell("stopping; finished evaluations are kept. Interrupt again to end at once.")
+        self._progress.tell(
+            "stopping; finished evaluations are kept. Interrupt again to end at once."
+        )
         stopping = self._search_loop.stopping
         # The search has no event loop yet, so nobody waits for the event: it can be set from here.
         if self._loop is None:
@@ -167,13 +192,17 @@ class _Search:
             self._loop.call_soon_threadsafe(stopping.set)
 
     def _begin_child(self) -> None:
-        """Let a child that will convert begin: it takes seconds to import TensorFlow, while weights are fetched."""
+        """Let a child that will convert begin:
+        it takes seconds to import TensorFlow, while weights are fetched.
+        """
         converts = any(card.needs_converter for card in self._resolved.cards)
         if converts and isinstance(self._executor, LocalExecutor):
             self._executor.begin()
 
     def _fetch_candidates(self) -> Candidates:
-        """Return the cards with their weights; refuse to go on where the time is over, or a resumed run had others."""
+        """Return the cards with their weights;
+        refuse to go on where the time is over, or a resumed run had others.
+        """
         execution = self._resolved.execution
         ends_at = find_end_of_preparation(execution, self._started)
         # Weights that lie here would be called late if the images have taken the whole limit.
@@ -184,7 +213,9 @@ class _Search:
         return candidates
 
     async def _search_among(self, candidates: Candidates) -> None:
-        """Plan, evaluate, judge the finalists, do what is left with an answer, and note how the search went."""
+        """Plan, evaluate, judge the finalists, do what is left with an answer,
+        and note how the search went.
+        """
         self._enter_loop()
         resolved = self._resolved
         plan = resolved.plan(candidates, self._calibration.pace)
@@ -192,7 +223,8 @@ class _Search:
         rules = rules_of(plan, CardPredictor(resolved.targets, plan.cards_by_name, predictor))
         done = skip_ruled_out(self._run, plan, rules)
         with self._open_study(plan, done) as study:
-            # The manifest is written before the first job, so that a killed search can be continued and read.
+            # The manifest is written before the first job,
+            # so that a killed search can be continued and read.
             self._write_manifest(candidates, plan, {}, {})
             with contextlib.closing(self._executor):
                 walker = self._make_walker(candidates, plan)
@@ -201,13 +233,15 @@ class _Search:
                 self._show_start(plan, done)
                 async with answering(self._run, self._progress.answer, self._executor.machine):
                     began = time.monotonic()
-                    self.stop = await self._search_loop.evaluate_all(study, evaluator, plan, len(done), scorer)
+                    self.stop = await self._search_loop.evaluate_all(
+                        study, evaluator, plan, len(done), scorer
+                    )
                     evaluating_s = time.monotonic() - began
                     await self._finish_evaluations(evaluator, plan)
                     await self._judge_finalists(evaluator, scorer)
                     await self._use_time_left(scorer)
-                # A search that other work disturbed says nothing about this machine: its pace is not kept for the
-                # next one.
+                # A search that other work disturbed says nothing about this machine:
+                # its pace is not kept for the next one.
                 self._calibration.keep(disturbed=_was_disturbed(self._run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self.stop = INTERRUPTED
@@ -217,7 +251,8 @@ class _Search:
     def _enter_loop(self) -> None:
         """Note the event loop that runs, and give it threads for the jobs that wait."""
         self._loop = asyncio.get_running_loop()
-        # The default executor has few threads on small machines, and each waiting job occupies one.
+        # The default executor has few threads on small machines,
+        # and each waiting job occupies one.
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
 
     @contextlib.contextmanager
@@ -229,7 +264,9 @@ class _Search:
             open_storage(execution.storage, self._run) as (storage, name),
             explain_lost_connection(execution.storage, self._run.path),
         ):
-            yield Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
+            yield Study(
+                storage, name, plan, question.limits, execution.sampler, question.seed, done
+            )
 
     def _make_walker(self, candidates: Candidates, plan: Plan) -> Walker:
         """Return what runs the stages of candidates."""
@@ -264,16 +301,32 @@ class _Search:
         """Return what evaluates configurations, on all devices of the question."""
         resolved = self._resolved
         targets = resolved.targets
-        on_host = Evaluator(walker, plan.workload, plan.cards_by_name, resolved.recipes, rules, self._run, targets.host)
+        on_host = Evaluator(
+            walker,
+            plan.workload,
+            plan.cards_by_name,
+            resolved.recipes,
+            rules,
+            self._run,
+            targets.host,
+        )
         return MultiDeviceEvaluator(
-            on_host, targets, predictor, resolved.question, self._run, self._executor, self._progress.doing
+            on_host,
+            targets,
+            predictor,
+            resolved.question,
+            self._run,
+            self._executor,
+            self._progress.doing,
         )
 
     def _make_scorer(self, walker: Walker, plan: Plan) -> Scorer | None:
         """Return what scores finalists on the hold-out; None without images."""
         if self._resolved.images is None:
             return None
-        return Scorer(walker, plan.workload, plan.cards_by_name, self._run, self._search_loop.judging)
+        return Scorer(
+            walker, plan.workload, plan.cards_by_name, self._run, self._search_loop.judging
+        )
 
     def _show_start(self, plan: Plan, done: Sequence[Evaluation]) -> None:
         """Show what the search is going to do, and how long it may take."""
@@ -282,23 +335,30 @@ class _Search:
         self._progress.start(plan, [evaluation.configuration for evaluation in done], left_s)
 
     async def _finish_evaluations(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
-        """End what still runs, try again what deserves it, and record the cards that the search did not reach."""
+        """End what still runs, try again what deserves it,
+        and record the cards that the search did not reach.
+        """
         # What still runs would keep cores from the finalists.
         await evaluator.drop()
-        # In this order: a timing that succeeds now can make the rescue of skipped configurations needless.
+        # In this order: a timing that succeeds now can make the rescue
+        # of skipped configurations needless.
         await self._search_loop.retry_timings(evaluator)
         await self._search_loop.rescue(evaluator, plan)
         await self._search_loop.finish_beside(evaluator)
         for remark in evaluator.remarks:
             self._progress.say(remark)
-        # After an interrupt the cards without a result are not recorded: the resumed run still evaluates them.
+        # After an interrupt the cards without a result are not recorded:
+        # the resumed run still evaluates them.
         if not self._search_loop.stopping.is_set():
             record_unevaluated(self._run, plan, self.stop.reason)
 
-    async def _judge_finalists(self, evaluator: MultiDeviceEvaluator, scorer: Scorer | None) -> None:
+    async def _judge_finalists(
+        self, evaluator: MultiDeviceEvaluator, scorer: Scorer | None
+    ) -> None:
         """Time the finalists for longer, then score them on the hold-out."""
         await self._search_loop.time_again(evaluator)
-        # Last, because a longer timing can change which files are finalists, and the hold-out judges only finalists.
+        # Last, because a longer timing can change which files are finalists,
+        # and the hold-out judges only finalists.
         await self._search_loop.judge(scorer)
 
     async def _use_time_left(self, scorer: Scorer | None) -> None:
@@ -306,7 +366,9 @@ class _Search:
         stopping = self._search_loop.stopping
         say = self._progress.say
         answer_s = self._search_loop.answer_s
-        await when_answered(scorer, self._run, stopping, self._resolved.execution, self._started, say, answer_s)
+        await when_answered(
+            scorer, self._run, stopping, self._resolved.execution, self._started, say, answer_s
+        )
 
     def _trainers(self) -> Trainers | None:
         """Return the children of this machine that train, None if other machines do."""
@@ -314,9 +376,15 @@ class _Search:
         return trainers if isinstance(trainers, Trainers) else None
 
     def _write_manifest(
-        self, candidates: Candidates, plan: Plan, durations: Mapping[str, float], more: Mapping[str, Any]
+        self,
+        candidates: Candidates,
+        plan: Plan,
+        durations: Mapping[str, float],
+        more: Mapping[str, Any],
     ) -> None:
-        """Write the manifest, with the seconds since the search began; ``more`` replaces entries, or adds some."""
+        """Write the manifest, with the seconds since the search began;
+        ``more`` replaces entries, or adds some.
+        """
         searched = {"search": round(time.monotonic() - self._started, 1)}
         manifest = {
             **describe_run(self._resolved, candidates, plan),
@@ -328,7 +396,9 @@ class _Search:
 
     def _list_durations(self, evaluating_s: float) -> dict[str, float]:
         """Return the seconds of the evaluations, and those of each stage."""
-        stages = {str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()}
+        stages = {
+            str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()
+        }
         return {"evaluating": round(evaluating_s, 1), **stages}
 
     def _describe_end(self, evaluator: MultiDeviceEvaluator) -> dict[str, Any]:
@@ -372,6 +442,7 @@ def compute_taken_share(cores: int, others_cores: float, wanted: int) -> float:
 
 def _was_disturbed(evaluations: Sequence[Evaluation]) -> bool:
     """Return whether other work kept the machine busy: most timings of the run saw some."""
-    # Single disturbed timings happen on any machine. Most of them together show other work throughout.
+    # Single disturbed timings happen on any machine.
+    # Most of them together show other work throughout.
     timed = [evaluation.contended for evaluation in evaluations if evaluation.latency is not None]
     return sum(timed) * 2 > len(timed)

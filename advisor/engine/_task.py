@@ -35,23 +35,35 @@ class SearchTask(TaskFacts, ABC):
     def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
         """Return the faults in a set of images.
 
-        ``data`` is a folder or a file. ``checker`` finds wrong labels and crops by a network's features; None to look
-        for neither. ``say`` is called with a line about each step. UsageError: the path cannot be read as images of the
-        task, or there are no checks for it.
+        ``data`` is a folder or a file. ``checker`` finds wrong labels and crops by a network's
+        features; None to look for neither. ``say`` is called with a line about each step.
+        UsageError: the path cannot be read as images of the task, or there are no checks for it.
         """
-        # Not abstract: a task without checks is complete, and a search reports unreadable images anyway.
-        raise UsageError(f"--task: there are no checks for {self.name}", "search reports images that it cannot read")
+        # Not abstract: a task without checks is complete,
+        # and a search reports unreadable images anyway.
+        raise UsageError(
+            f"--task: there are no checks for {self.name}",
+            "search reports images that it cannot read",
+        )
 
     @abstractmethod
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    def model(
+        self, card: Card, training: str, purpose: Purpose, workload: Workload
+    ) -> Stage[FloatModel]:
         """Return the stage that makes a card's float file, after the stages that train it."""
 
     @abstractmethod
-    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    def score(
+        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+    ) -> Stage[Path]:
         """Return the stage that runs a file over images and writes its answers."""
 
-    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-        """Return the stage that runs a file over images under capture conditions, of a task that has them."""
+    def capture(
+        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+    ) -> Stage[Path]:
+        """Return the stage that runs a file over images under capture conditions,
+        of a task that has them.
+        """
         raise NotImplementedError(self.name)
 
     @abstractmethod
@@ -62,8 +74,9 @@ class SearchTask(TaskFacts, ABC):
 def find_task(name: str) -> SearchTask:
     """Return the task of a name; KeyError if there is none.
 
-    The registry below knows facts alone: tasks are above this room, and each is a :class:`SearchTask`. It is imported
-    late, because it imports the tasks, whose base class is here.
+    The registry below knows facts alone: tasks are above this room, and each is a
+    :class:`SearchTask`. It is imported late, because it imports the tasks, whose base class is
+    here.
     """
     from advisor.core import TASKS
 

@@ -1,4 +1,6 @@
-"""The bundle of a candidate of a run: made in memory, the same for the same run, then written atomically."""
+"""The bundle of a candidate of a run:
+made in memory, the same for the same run, then written atomically.
+"""
 
 import hashlib
 import json
@@ -36,7 +38,14 @@ from advisor.exporting._documents import (
     render_edgetpu,
     render_readme,
 )
-from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, make_exported_model, parts_of, vector_files
+from advisor.exporting._shipping import (
+    PARTS,
+    ExportedModel,
+    ShippedModel,
+    make_exported_model,
+    parts_of,
+    vector_files,
+)
 from advisor.reporting import Risk, app_growth, risks_of, summary_of
 from advisor.store import read_bytes
 from advisor.tflite import one_line
@@ -65,21 +74,29 @@ FIGURES = (
 
 
 def list_choices(decision: Decision) -> tuple[Evaluation, ...]:
-    """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front; one entry an artefact."""
+    """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front;
+    one entry an artefact.
+    """
     ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
     by_file: dict[str, Evaluation] = {}
     for evaluation in ordered:
         if evaluation is None or not evaluation.artefact:
             continue
         listed_evaluation = by_file.setdefault(evaluation.artefact, evaluation)
-        # One file runs with several settings: its fastest ones stand for it, but those of the pick stay.
-        if listed_evaluation is not decision.pick and evaluation.latency_ms < listed_evaluation.latency_ms:
+        # One file runs with several settings:
+        # its fastest ones stand for it, but those of the pick stay.
+        if (
+            listed_evaluation is not decision.pick
+            and evaluation.latency_ms < listed_evaluation.latency_ms
+        ):
             by_file[evaluation.artefact] = evaluation
     return tuple(by_file.values())
 
 
 def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
-    """Return the evaluation to ship: a number of :func:`list_choices` from 1, a key, or None for the pick."""
+    """Return the evaluation to ship:
+    a number of :func:`list_choices` from 1, a key, or None for the pick.
+    """
     offered = list_choices(run.decision)
     if not offered:
         raise UsageError(
@@ -91,7 +108,9 @@ def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
     place = units.whole_number(pick)
     if place is not None:
         if not 1 <= place <= len(offered):
-            raise UsageError(f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE)
+            raise UsageError(
+                f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE
+            )
         return offered[place - 1]
     by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
     candidate = by_key.get(pick)
@@ -99,27 +118,38 @@ def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
         raise UsageError(f"--pick: the run has no candidate '{pick}'{nearest(pick, by_key)}", _SEE)
     if candidate.status is not Status.OK:
         raise UsageError(
-            f"--pick: '{pick}' has no artefact; its status is {candidate.status} ({candidate.reason})", _SEE
+            f"--pick: '{pick}' has no artefact; its status is {candidate.status}"
+            f" ({candidate.reason})",
+            _SEE,
         )
     return candidate
 
 
 def require_replaceable(folder: Path, force: bool) -> Path:
-    """Return the folder if it is free, or a bundle to replace with ``force``; anything else is refused."""
+    """Return the folder if it is free, or a bundle to replace with ``force``;
+    anything else is refused.
+    """
     if folder.is_symlink():
         raise UsageError(f"--to: '{folder}' is a link", "name the folder that it leads to")
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
         if not parent.is_dir():
-            raise UsageError(f"--to: '{parent}' is a file, so it cannot hold a folder", "choose another folder")
+            raise UsageError(
+                f"--to: '{parent}' is a file, so it cannot hold a folder", "choose another folder"
+            )
         return folder
     if folder.is_dir() and not any(folder.iterdir()):
         return folder
     # A mistyped --to must not delete a folder of the user's own, so only a bundle is replaced.
     if not (folder / "SHA256SUMS").is_file() or not (folder / "bundle.json").is_file():
-        raise UsageError(f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder")
+        raise UsageError(
+            f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder"
+        )
     if not force:
-        raise UsageError(f"--to: '{folder}' already holds a bundle", "choose another folder, or add --force to replace")
+        raise UsageError(
+            f"--to: '{folder}' already holds a bundle",
+            "choose another folder, or add --force to replace",
+        )
     # The folder is replaced as a whole, so what the user put into it would be lost.
     others = _other_files(folder)
     if others:
@@ -133,7 +163,8 @@ def require_replaceable(folder: Path, force: bool) -> Path:
 def _other_files(folder: Path) -> list[str]:
     """Return the files and links in the folder of a bundle that its list does not name.
 
-    What Python keeps beside code that has run, ``__pycache__/NAME.pyc``, is made anew and counts for nothing.
+    What Python keeps beside code that has run, ``__pycache__/NAME.pyc``,
+    is made anew and counts for nothing.
     """
     lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
     listed_names = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
@@ -149,14 +180,17 @@ def _other_files(folder: Path) -> list[str]:
 
 
 def replace_bundle(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files by their paths beside the folder, then move it there: a reader sees the old bundle or the new one."""
+    """Write files by their paths beside the folder, then move it there:
+    a reader sees the old bundle or the new one.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Beside the folder, so that the move stays within one file system.
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
         raise UsageError(
-            f"--to: '{folder}' cannot be written ({error.strerror or error})", "choose another folder"
+            f"--to: '{folder}' cannot be written ({error.strerror or error})",
+            "choose another folder",
         ) from None
     try:
         for name, content in contents.items():
@@ -183,7 +217,8 @@ class Bundle:
         evaluation: the evaluation that was exported.
         model: the shipped model.
         files: paths within the folder.
-        without_page: why the page to try the model could not be made; empty if it is there, or was not to be.
+        without_page: why the page to try the model could not be made; empty if it is there, or was
+            not to be.
     """
 
     path: Path
@@ -204,19 +239,21 @@ def export(
     sign: Path | str | None = None,
     tiers: int = 0,
 ) -> Bundle:
-    """Write the bundle of a run's pick, or of another of its candidates; :func:`advisor.api.export` explains it all.
+    """Write the bundle of a run's pick, or of another of its candidates;
+    :func:`advisor.api.export` explains it all.
 
     Raises:
-        UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, no file
-            with a class for unknown things, a run that does not prove itself, a key that cannot sign, or a folder in
-            the way. Nothing is written then.
+        UsageError: no such candidate, its artefact is missing or was changed, a target that it
+            cannot serve, no file with a class for unknown things, a run that does not prove
+            itself, a key that cannot sign, or a folder in the way. Nothing is written then.
     """
     # Folder and key come first: what is wrong with them is an error before the run is read.
     folder = require_replaceable(Path(to), force)
     signed = None if sign is None else read_signer(Path(sign))
     stored = load_run(run)
     evaluation = choose_candidate(stored, pick)
-    others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
+    # Another row cannot change what was named.
+    others = ("evaluations.jsonl", "answers/") if pick is not None else ()
     stored.require_proof(others)
     valid = (*PLATFORMS, EDGETPU, *list_registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
@@ -234,8 +271,12 @@ def export(
     return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
 
 
-def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple[dict[str, bytes], str]:
-    """Return the files of the parts among the targets, and with ``page`` those of the page, or why it is missing."""
+def _parts(
+    exported: ExportedModel, targets: Sequence[str], page: bool
+) -> tuple[dict[str, bytes], str]:
+    """Return the files of the parts among the targets, and with ``page`` those of the page,
+    or why it is missing.
+    """
     contents: dict[str, bytes] = {}
     for part in parts_of(targets).values():
         contents |= part.files(exported)
@@ -261,16 +302,20 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
     if EDGETPU not in targets:
         return
     if not shipping.edgetpu:
-        raise UsageError(f"--edgetpu: there is no program for it that {shipping.does}", "leave it out")
+        raise UsageError(
+            f"--edgetpu: there is no program for it that {shipping.does}", "leave it out"
+        )
     if not types <= {"int8", "uint8"}:
         raise UsageError(
-            f"--edgetpu: it runs fully quantized models only, and {exported.evaluation.configuration.key} takes "
-            f"{'/'.join(sorted(types))}",
+            "--edgetpu: it runs fully quantized models only, and"
+            f" {exported.evaluation.configuration.key} takes {'/'.join(sorted(types))}",
             "choose an int8 candidate with --pick; advisor export RUN --list shows them",
         )
 
 
-def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[str, bytes]) -> dict[str, bytes]:
+def _contents(
+    exported: ExportedModel, targets: Sequence[str], parts: Mapping[str, bytes]
+) -> dict[str, bytes]:
     run = exported.run
     shipping = exported.shipping
     evaluation = exported.evaluation
@@ -284,7 +329,11 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, all_risks),
         "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
-        **dict(render_code(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
+        **dict(
+            render_code(shipping, target, model, evaluation)
+            for target in targets
+            if target in PLATFORMS
+        ),
     }
     if "android" in targets:
         path, code = interpreter_code(shipping, evaluation)
@@ -292,19 +341,25 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
     if EDGETPU in targets:
         # The program gives integers to the network, and an edited file takes floats.
         file = MEASURED if model.edits else MODEL
-        texts[shipping.edgetpu] = render_edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
+        texts[shipping.edgetpu] = render_edgetpu(
+            shipping.edgetpu, file, model.measured.mean, model.measured.std
+        )
     contents |= {**vector_files(model, shipping.answering), **parts}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = render_readme(shipping, evaluation, names)
     texts["bundle.json"] = _summary(run, evaluation, model, all_risks)
     contents |= {name: text.encode() for name, text in texts.items()}
     # In the form that sha256sum reads, and sorted: the same run gives the same bytes.
-    hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
+    hashes = [
+        f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)
+    ]
     return {**contents, SUMS: "".join(hashes).encode()}
 
 
 def read_signer(key: Path) -> Callable[[bytes], bytes]:
-    """Return what signs with a private Ed25519 key in PEM. UsageError: it is none, or a package is missing."""
+    """Return what signs with a private Ed25519 key in PEM. UsageError:
+    it is none, or a package is missing.
+    """
     require_extra("cryptography", "sign", "--sign needs cryptography, which is not installed")
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -314,16 +369,27 @@ def read_signer(key: Path) -> Callable[[bytes], bytes]:
     what = "holds a key of another kind than Ed25519"
     try:
         private_key = load_pem_private_key(read_bytes(key, KEY_BYTES), None)
-    except (TypeError, ValueError, UnsupportedAlgorithm) as error:  # a TypeError: it needs a password
-        what = "holds an encrypted key" if isinstance(error, TypeError) else "holds no private key in PEM"
+    except (
+        TypeError,
+        ValueError,
+        UnsupportedAlgorithm,
+    ) as error:  # a TypeError: it needs a password
+        what = (
+            "holds an encrypted key"
+            if isinstance(error, TypeError)
+            else "holds no private key in PEM"
+        )
     if not isinstance(private_key, Ed25519PrivateKey):
         raise UsageError(
-            f"--sign: '{key}' {what}", "make one without a password: openssl genpkey -algorithm ed25519 -out key.pem"
+            f"--sign: '{key}' {what}",
+            "make one without a password: openssl genpkey -algorithm ed25519 -out key.pem",
         )
     return private_key.sign
 
 
-def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]) -> str:
+def _summary(
+    run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]
+) -> str:
     target = evaluation.configuration.target
     pick = run.decision.pick
     devices = devices_of(evaluation)
@@ -333,10 +399,19 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "recall_thresholds": model.thresholds.recall,
     }
     growth = app_growth(len(model.content), target.accelerator)
-    settings = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
+    settings = (
+        "runtime",
+        "accelerator",
+        "threads",
+        "latency_ms",
+        "provenance",
+        "budget_probability",
+    )
     described_devices = {}
     for device, figures in devices.items():
-        described_devices[device] = {"device": device} | {name: getattr(figures, name) for name in settings}
+        described_devices[device] = {"device": device} | {
+            name: getattr(figures, name) for name in settings
+        }
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": run.name,
@@ -348,12 +423,19 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "measured_sha256": evaluation.artefact_sha256,
         **({"on_all_images": asdict(evaluation.on_all)} if evaluation.on_all else {}),
         "edits": model.edits,
-        "input": {"size": model.size, "mean": model.mean, "std": model.std, "channels": "RGB", "type": "float32"},
+        "input": {
+            "size": model.size,
+            "mean": model.mean,
+            "std": model.std,
+            "channels": "RGB",
+            "type": "float32",
+        },
         "labels": model.labels,
         **{name: value for name, value in thresholds.items() if value not in (None, {})},
         "run_with": {
             **{name: getattr(target, name) for name in ("threads", "accelerator", "runtime")},
-            # Loading reads only the pages that are needed, and the programs of the bundle do it so, too.
+            # Loading reads only the pages that are needed,
+            # and the programs of the bundle do it so, too.
             "memory_mapped": True,
             "measured_on": target.device,
         },
@@ -361,7 +443,9 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_ri
         "devices": described_devices,
         "app_growth_bytes": growth.by_abi,
         "app_growth_litert": growth.release,
-        "figures": {name: quantity for name, quantity in evaluation.to_json().items() if name in FIGURES},
+        "figures": {
+            name: quantity for name, quantity in evaluation.to_json().items() if name in FIGURES
+        },
         "risks": list(map(asdict, all_risks)),
     }
     # JSON has no NaN, and readers in other languages refuse the one that Python writes.

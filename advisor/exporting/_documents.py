@@ -36,11 +36,17 @@ from advisor.tflite import CENTRE_DISTANCE
 PLATFORMS = ("android", "ios", "python")
 INTERPRETER_CODE = "InterpreterNetwork.kt"
 
-DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu", "npu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
+DELEGATES: Mapping[str, tuple[str, ...]] = {
+    "android": ("cpu", "gpu", "npu"),
+    "ios": ("cpu", "gpu"),
+    "python": ("cpu",),
+}
 """Accelerators that the code of each platform supports."""
 
 NPU_RUNTIMES = ("ai-edge-litert", "litert", "qnn", "tflite")
-"""Beginnings of the runtimes whose NPU figures hold on Android, as LiteRT 2 runs on Qualcomm, MediaTek and Google."""
+"""Beginnings of the runtimes whose NPU figures hold on Android, as LiteRT 2 runs on Qualcomm,
+MediaTek and Google.
+"""
 
 _ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
     {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
@@ -62,18 +68,23 @@ CONTENTS: Mapping[str, str] = {
     "python/": "a program that {does}",
     "edgetpu/": "a program for a Coral Edge TPU",
 }
-"""Content of each file or folder of a bundle, without the parts of integrations; the task's words are filled in."""
+"""Content of each file or folder of a bundle, without the parts of integrations;
+the task's words are filled in.
+"""
 
 CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
 
 LITERT = "2.3.0"
-"""Version of LiteRT that the code for Android names. The package ``ai-edge-litert`` of a search has the same one."""
+"""Version of LiteRT that the code for Android names.
+The package ``ai-edge-litert`` of a search has the same one.
+"""
 
 
 def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
     """Return a template of a package with its variables.
 
-    In code every text is encoded for its language; in Markdown the filter ``md`` escapes untrusted text.
+    In code every text is encoded for its language;
+    in Markdown the filter ``md`` escapes untrusted text.
     """
     language = template.removesuffix(".j2").rpartition(".")[2]
     return _environment(package, language).get_template(template).render(**values)
@@ -85,7 +96,9 @@ def render_html(template: str, package: str, **values: object) -> str:
 
 
 def _in_comment(text: str) -> str:
-    """Return a text as it can stand in a comment of one line: C would join a line that ends in a backslash."""
+    """Return a text as it can stand in a comment of one line:
+    C would join a line that ends in a backslash.
+    """
     # In C, ??/ is a trigraph: the compiler may read it as a backslash.
     return re.sub(r"(\\|\?\?/)$", "/", visible(" ".join(text.splitlines())))
 
@@ -98,7 +111,9 @@ def _in_string(text: str) -> str:
 @cache
 def _map_encoders() -> Mapping[str, Callable[[str], str]]:
     """Return the function that encodes the texts in code, by the ending of its file."""
-    return MappingProxyType(dict.fromkeys(("cc", "h", "kt", "swift"), _in_comment) | {"py": _in_string})
+    return MappingProxyType(
+        dict.fromkeys(("cc", "h", "kt", "swift"), _in_comment) | {"py": _in_string}
+    )
 
 
 @cache
@@ -106,11 +121,15 @@ def _environment(package: str, language: str) -> Environment:
     encode = _map_encoders().get(language, str)
     environment = Environment(
         autoescape=language == "html",  # noqa: S701 (Markdown escapes where it needs it)
-        # Names come from run folders of others. Encoded here, no template can forget that a quote would end a text.
+        # Names come from run folders of others.
+        # Encoded here, no template can forget that a quote would end a text.
         finalize=lambda value: encode(value) if type(value) is str else value,
         # The templates of a task may include those of this package.
-        loader=ChoiceLoader(list(map(PackageLoader, dict.fromkeys((package, "advisor.exporting"))))),
-        # A name that is missing must fail here: an empty place in code would fail in the user's app.
+        loader=ChoiceLoader(
+            list(map(PackageLoader, dict.fromkeys((package, "advisor.exporting"))))
+        ),
+        # A name that is missing must fail here:
+        # an empty place in code would fail in the user's app.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -121,8 +140,12 @@ def _environment(package: str, language: str) -> Environment:
     return environment
 
 
-def render_code(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
-    """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``."""
+def render_code(
+    shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation
+) -> tuple[str, str]:
+    """Return path within the bundle and content of the snippet for ``android``,
+    ``ios`` or ``python``.
+    """
     path = shipping.snippets[platform]
     target = evaluation.configuration.target
     folder, _, name = path.rpartition("/")
@@ -144,7 +167,9 @@ def render_code(shipping: Shipping, platform: str, model: ShippedModel, evaluati
 
 
 def interpreter_code(shipping: Shipping, evaluation: Evaluation) -> tuple[str, str]:
-    """Return path within the bundle and content of the code for Android apps that have the older ``Interpreter``."""
+    """Return path within the bundle and content of the code for Android apps
+    that have the older ``Interpreter``.
+    """
     folder, _, name = shipping.snippets["android"].rpartition("/")
     return f"{folder}/{INTERPRETER_CODE}", render_template(
         f"{INTERPRETER_CODE}.j2",
@@ -153,10 +178,13 @@ def interpreter_code(shipping: Shipping, evaluation: Evaluation) -> tuple[str, s
     )
 
 
-def render_edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
+def render_edgetpu(
+    path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]
+) -> str:
     """Return the snippet for a Coral Edge TPU.
 
-    ``measured`` is the name of the file with int8 input and output; mean and deviation are those of RGB values 0..255.
+    ``measured`` is the name of the file with int8 input and output;
+    mean and deviation are those of RGB values 0..255.
     """
     return render_template(
         f"{path.rpartition('/')[2]}.j2",
@@ -172,10 +200,19 @@ def _remark(evaluation: Evaluation, platform: str) -> str:
     """Return a line that says where the settings come from, and whether the code supports them."""
     target = evaluation.configuration.target
     threads = plural(target.threads, "thread")
-    figure = f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}" if evaluation.latency else ""
-    best = f"Best on {_name_place(target.device)} with {threads}, {target.accelerator}, {target.runtime}{figure}."
+    figure = (
+        f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}"
+        if evaluation.latency
+        else ""
+    )
+    best = (
+        f"Best on {_name_place(target.device)} with {threads}, {target.accelerator},"
+        f" {target.runtime}{figure}."
+    )
     devices = devices_of(evaluation).items()
-    others = [f"{name}: {figures.accelerator}, threads {figures.threads}" for name, figures in devices][1:]
+    others = [
+        f"{name}: {figures.accelerator}, threads {figures.threads}" for name, figures in devices
+    ][1:]
     best += f" Other devices: {'; '.join(others)}." if others else ""
     if target.accelerator != _accelerator(target, platform):
         best += " This code runs on the CPU: measure the latency there."
@@ -183,12 +220,16 @@ def _remark(evaluation: Evaluation, platform: str) -> str:
 
 
 def _name_place(device: str) -> str:
-    """Return a device in words for a reader elsewhere: the profile ``host`` is the machine that searched."""
+    """Return a device in words for a reader elsewhere:
+    the profile ``host`` is the machine that searched.
+    """
     return "the machine of the search" if device == HOST else device
 
 
 def _accelerator(target: Target, platform: str) -> str:
-    """Return the accelerator that the code of a platform uses: that of the target if it can, else the CPU."""
+    """Return the accelerator that the code of a platform uses:
+    that of the target if it can, else the CPU.
+    """
     accelerator = target.accelerator
     if accelerator not in DELEGATES[platform]:
         return "cpu"
@@ -198,7 +239,9 @@ def _accelerator(target: Target, platform: str) -> str:
 
 
 def devices_of(evaluation: Evaluation) -> dict[str, DeviceFigures]:
-    """Return the figures on every device that the evaluation's file runs on; the evaluation's own device is first."""
+    """Return the figures on every device that the evaluation's file runs on;
+    the evaluation's own device is first.
+    """
     target_figures = {evaluation.configuration.target.device: evaluation.figures}
     known = {**target_figures, **evaluation.device_figures, **(evaluation.required_figures or {})}
     return {device: figures for device, figures in known.items() if not figures.reason}
@@ -207,22 +250,33 @@ def devices_of(evaluation: Evaluation) -> dict[str, DeviceFigures]:
 def benchmark_options(figures: DeviceFigures) -> str:
     """Return the options of ``benchmark_model`` for a device."""
     delegate = _ON_ACCELERATORS.get(figures.accelerator, _ON_ACCELERATORS["cpu"])
-    return f"--num_threads={figures.threads} {delegate} --warmup_runs=10 --num_runs=200 --max_secs=30"
+    return (
+        f"--num_threads={figures.threads} {delegate} --warmup_runs=10 --num_runs=200 --max_secs=30"
+    )
 
 
 def benchmark_lines(figures: DeviceFigures) -> tuple[str, ...]:
-    """Return the commands that time the model on an Android phone and on a computer with benchmark_model."""
+    """Return the commands that time the model on an Android phone and
+    on a computer with benchmark_model.
+    """
     options = benchmark_options(figures)
     return (
         "adb push model.tflite benchmark_model /data/local/tmp/",
         "adb shell chmod +x /data/local/tmp/benchmark_model",
-        f"adb shell /data/local/tmp/benchmark_model --graph=/data/local/tmp/model.tflite {options}",
+        (
+            "adb shell /data/local/tmp/benchmark_model --graph=/data/local/tmp/model.tflite"
+            f" {options}"
+        ),
         f"./benchmark_model --graph=model.tflite {options}",
     )
 
 
-def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]) -> str:
-    """Return the card as Markdown, with ``all_risks``; names of classes, cards and sources are escaped."""
+def model_card(
+    run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]
+) -> str:
+    """Return the card as Markdown, with ``all_risks``;
+    names of classes, cards and sources are escaped.
+    """
     configuration = evaluation.configuration
     pick = run.decision.pick
     shipping = shipping_of(run.question)
@@ -245,7 +299,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_
         near=CENTRE_DISTANCE,
         labels=model.labels,
         labels_shown=LABELS_SHOWN,
-        told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),
+        told_apart=evaluation.unknown is not None
+        and model.labels[-1:] == (evaluation.unknown.label,),
         on_all=on_all_images(evaluation),
         learnt_all=evaluation.on_all is not None and bool(evaluation.on_all.file),
         demonstration=demonstration,
@@ -253,12 +308,19 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_
         warnings=[risk for risk in all_risks if risk.warns],
         risks=[risk for risk in all_risks if not risk.warns],
         figures=list(_figures(run.question, evaluation)),
-        limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.by_figure.items()],
+        limits=[
+            f"{name} {show_figure(name, value)}"
+            for name, value in run.question.limits.by_figure.items()
+        ],
         devices=devices_of(evaluation),
-        latency=lambda device: f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown",
+        latency=lambda device: (
+            f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown"
+        ),
         share=lambda value: "none" if value is None else f"{100 * value:.0f} %",
         probability=lambda device: (
-            show_probability(device.budget_probability) if device.budget_probability is not None else ""
+            show_probability(device.budget_probability)
+            if device.budget_probability is not None
+            else ""
         ),
         answers=evaluation.holdout_answers or evaluation.answers,
         counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
@@ -271,8 +333,12 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_
     )
 
 
-def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
-    """Yield name, value, interval, number of images or runs, and provenance of each known figure."""
+def _figures(
+    question: Question, evaluation: Evaluation
+) -> Iterator[tuple[str, str, str, int | None, str]]:
+    """Yield name, value, interval, number of images or runs, and provenance of each known
+    figure.
+    """
     metric = question.of_task.metric
     usual = TASKS[question.task].metric
     judged = evaluation.holdout_answers or evaluation.answers
@@ -280,8 +346,10 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
     images = f"{evaluation.holdout_part.shown}, " if evaluation.holdout_part else ""
     metrics = [name for name in METRICS if name in judged.metrics]
     others = [name for name in metrics if name != question.metric]
+    # Only a hold-out figure was not used for selection.
+    selected_on = " on validation, used for selection" if evaluation.holdout_accuracy else ""
     rows = (
-        (f"{metric}{' on validation, used for selection' if evaluation.holdout_accuracy else ''}", evaluation.accuracy),
+        (f"{metric}{selected_on}", evaluation.accuracy),
         (f"{metric} on the hold-out ({images}images like these)", evaluation.holdout_accuracy),
         *((f"{METRICS[name].label} on the {part}", judged.metrics[name]) for name in others),
         *((f"{name} on the {part}", figure) for name, figure in judged.figures.items()),
@@ -292,7 +360,10 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
         ("latency, 90th percentile", evaluation.latency_p90),
         ("file size", evaluation.size),
         ("peak memory", evaluation.memory),
-        ("lost by compression", None if evaluation.configuration.compression == FLOAT else evaluation.drop),
+        (
+            "lost by compression",
+            None if evaluation.configuration.compression == FLOAT else evaluation.drop,
+        ),
     )
     for name, quantity in rows:
         if quantity is None:
@@ -314,7 +385,8 @@ def _show(value: float | None, unit: str) -> str:
 
 def render_readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
     """Return README.md for a bundle of ``files``."""
-    # The list of hashes is made after all files, as it has the hash of the README too, and so is not among them.
+    # The list of hashes is made after all files, as it has the hash of the README too,
+    # and so is not among them.
     present = set(CHECKSUMS)
     for path in files:
         folder, slash, _ = path.partition("/")

@@ -43,7 +43,8 @@ class PhotographAnswer(Written):
 
     Attributes:
         photograph: its path as given.
-        answer: the class, or ``unknown`` where its probability is below the threshold; of objects, their numbers.
+        answer: the class, or ``unknown`` where its probability is below the threshold; of objects,
+            their numbers.
         found: the most probable classes, or the objects that the app shows, the surest first.
         least: least probability or score (0-1) that the app shows; 0 if it shows all.
         error: why there is no answer, or empty.
@@ -70,29 +71,35 @@ class PhotographAnswer(Written):
 def predict(
     run: Path, photographs: Sequence[Path], to: Path | None = None, tiling: Tiling | None = None
 ) -> tuple[PhotographAnswer, ...]:
-    """Return the answers of the pick, each photograph with its own error; see :class:`PhotographAnswer`.
+    """Return the answers of the pick, each photograph with its own error;
+    see :class:`PhotographAnswer`.
 
-    Of a folder, all images below it are answered. With a ``tiling``, a detector runs on each tile of a photograph.
+    Of a folder, all images below it are answered.
+    With a ``tiling``, a detector runs on each tile of a photograph.
 
-    Photographs are copied to the folder ``to``, if one is given, with the objects that were found drawn on them.
+    Photographs are copied to the folder ``to``, if one is given,
+    with the objects that were found drawn on them.
 
-    Raises UsageError: a folder has no photograph, the run has no file or finds no objects for ``to``, or ``to`` has
-    files. The run has no detector for a ``tiling``.
-    StageError: the work exceeded a limit, or the file cannot run.
+    Raises UsageError: a folder has no photograph, the run has no file or finds no objects for
+    ``to``, or ``to`` has files. The run has no detector for a ``tiling``. StageError: the work
+    exceeded a limit, or the file cannot run.
     """
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if tiling is not None:
         _require_boxes(run)
     if to is not None:
         _require_objects(run)
-        copies = [_name_copy(place, str(photograph)) for place, photograph in enumerate(photographs)]
+        copies = [
+            _name_copy(place, str(photograph)) for place, photograph in enumerate(photographs)
+        ]
         is_new = not to.exists()
         # Files in the way are an error before the first photograph is decoded.
         ensure_output_dir(to, copies, force=False)
     scratch = Scratch()
     runs = len(tiling.windows) if tiling else 1
     limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * runs * len(photographs))
-    # Decoders and runtime are native code that reads files of others, so the child writes below one folder only.
+    # Decoders and runtime are native code that reads files of others,
+    # so the child writes below one folder only.
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
         names = list(map(str, photographs))
@@ -107,7 +114,9 @@ def predict(
             # Nothing says at which photograph the child ended, so each is tried alone.
             photograph_answers = []
             for place, name in enumerate(names):
-                photograph_answers.append(_answer_alone(pool, str(run), place, name, folder, tiling))
+                photograph_answers.append(
+                    _answer_alone(pool, str(run), place, name, folder, tiling)
+                )
     finally:
         pool.close()
         scratch.remove()
@@ -126,23 +135,35 @@ def _files_of(path: Path) -> list[Path]:
         return [path]
     files = images_in(path)
     if not files:
-        raise UsageError(f"'{path}' has no photograph", "give files of photographs, or a folder of them")
+        raise UsageError(
+            f"'{path}' has no photograph", "give files of photographs, or a folder of them"
+        )
     return files
 
 
-def _answer_alone(pool: ChildPool, run: str, place: int, name: str, to: str, tiling: Tiling | None) -> PhotographAnswer:
-    """Return the answer to one of several photographs, at one of which the child ended: only that one has an error."""
+def _answer_alone(
+    pool: ChildPool, run: str, place: int, name: str, to: str, tiling: Tiling | None
+) -> PhotographAnswer:
+    """Return the answer to one of several photographs, at one of which the child ended:
+    only that one has an error.
+    """
     try:
-        (answer,) = pool.call(f"{__name__}:predictions", run, [name], to, place, tiling, limits=LIMITS)
+        (answer,) = pool.call(
+            f"{__name__}:predictions", run, [name], to, place, tiling, limits=LIMITS
+        )
     except StageError as error:
-        return PhotographAnswer(name, error=f"the photograph cannot be used: its reader {error.message}")
+        return PhotographAnswer(
+            name, error=f"the photograph cannot be used: its reader {error.message}"
+        )
     return cast("PhotographAnswer", answer)
 
 
 def predictions(
     run: str, photographs: Sequence[str], to: str, first: int = 0, tiling: Tiling | None = None
 ) -> tuple[PhotographAnswer, ...]:
-    """See :func:`predict`; the child process calls this. The copies are numbered from ``first``."""
+    """See :func:`predict`; the child process calls this. The copies are numbered from
+    ``first``.
+    """
     model = _Model(*_with_pick(run))
     photograph_answers = []
     for place, name in enumerate(photographs, first):
@@ -152,25 +173,36 @@ def predictions(
 
 
 def _require_objects(run: Path) -> None:
-    """Refuse copies with objects of a run that has none, before a folder is made for them: UsageError."""
+    """Refuse copies with objects of a run that has none, before a folder is made for them:
+    UsageError.
+    """
     loaded, _pick = _with_pick(str(run))
     if TASKS[loaded.question.task].probabilities:
-        raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
+        raise UsageError(
+            "--to: the run has no objects to draw, it names the class of an image",
+            "leave --to out",
+        )
 
 
 def _require_boxes(run: Path) -> None:
     """Refuse tiles of a run whose files find no boxes: UsageError."""
     loaded, _pick = _with_pick(str(run))
     if shipping_of(loaded.question).answers != BOXES:
-        raise UsageError("--tiles: only detectors run on tiles, whose boxes can be joined", "leave --tiles out")
+        raise UsageError(
+            "--tiles: only detectors run on tiles, whose boxes can be joined", "leave --tiles out"
+        )
 
 
 def _name_copy(place: int, photograph: str) -> str:
-    """Return the name of the copy of a photograph; several may have the same name in different folders."""
+    """Return the name of the copy of a photograph;
+    several may have the same name in different folders.
+    """
     return f"{place + 1:03}-{Path(photograph).stem}.png"
 
 
-def _predict_photograph(model: _Model, name: str, to: Path | None, tiling: Tiling | None) -> PhotographAnswer:
+def _predict_photograph(
+    model: _Model, name: str, to: Path | None, tiling: Tiling | None
+) -> PhotographAnswer:
     from advisor.datasets import measure_photograph
 
     path = Path(name)
@@ -178,14 +210,20 @@ def _predict_photograph(model: _Model, name: str, to: Path | None, tiling: Tilin
         size = measure_photograph(path)
     except UsageError as error:
         return PhotographAnswer(name, error=error.message)
-    results, least, layer = model.answer(path) if tiling is None else model.answer_tiles(path, tiling)
+    results, least, layer = (
+        model.answer(path) if tiling is None else model.answer_tiles(path, tiling)
+    )
     if to:
         _draw(path, results, layer, to, size)
     return PhotographAnswer(name, model.shipping.said(results, least), results, least)
 
 
-def _draw(photograph: Path, results: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]) -> None:
-    """Write the upright photograph with a layer for its pixels, or with a box or a ring for each object."""
+def _draw(
+    photograph: Path, results: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]
+) -> None:
+    """Write the upright photograph with a layer for its pixels,
+    or with a box or a ring for each object.
+    """
     from PIL import Image, ImageDraw, ImageOps
 
     from advisor.datasets import open_image
@@ -194,7 +232,11 @@ def _draw(photograph: Path, results: Sequence[Found], layer: bytes, to: Path, si
         upright = ImageOps.exif_transpose(image).convert("RGB")
     if layer:
         # Each pixel of a mask is one class, so a colour between two would be none of them.
-        colours = Image.open(BytesIO(layer)).convert("RGBA").resize(upright.size, Image.Resampling.NEAREST)
+        colours = (
+            Image.open(BytesIO(layer))
+            .convert("RGBA")
+            .resize(upright.size, Image.Resampling.NEAREST)
+        )
         mixed = Image.blend(upright, colours.convert("RGB"), OPACITY)
         Image.composite(mixed, upright, colours.getchannel("A")).save(to)
         return
@@ -203,7 +245,9 @@ def _draw(photograph: Path, results: Sequence[Found], layer: bytes, to: Path, si
     width, height = size
     for result in results:
         sides = (height, width, height, width)
-        top, left, bottom, right = (share * side for share, side in zip(result.box, sides, strict=True))
+        top, left, bottom, right = (
+            share * side for share, side in zip(result.box, sides, strict=True)
+        )
         # A task that finds centres gives boxes without an area.
         if left < right and top < bottom:
             pen.rectangle((left, top, right, bottom), outline=INK, width=thick)
@@ -222,9 +266,11 @@ class FormAnswer:
     key: str  #: key of its evaluation
     size_bytes: int  #: size of the shipped file
     picked: bool  #: it is the pick
-    found: tuple[Found, ...]  #: the most probable classes, or the objects that the app shows, the surest first
+    #: the most probable classes, or the objects that the app shows, the surest first
+    found: tuple[Found, ...]
     least: float = 0.0  #: least probability or score (0-1) that the app shows; 0 if it shows all
-    layer: str = ""  #: PNG in base64 with a colour for each pixel, to lay over the photograph; empty without
+    #: PNG in base64 with a colour for each pixel, to lay over the photograph; empty without
+    layer: str = ""
     answer: str = ""  #: the answer in words
 
     @property
@@ -244,7 +290,8 @@ class PhotographAnswers:
     labels: tuple[str, ...]  #: the classes of its files
     width: int  #: of the upright photograph, in pixels
     height: int  #: in pixels
-    forms: tuple[FormAnswer, ...]  #: the answers: float32, int8 and the form of the pick, as far as there are files
+    #: the answers: float32, int8 and the form of the pick, as far as there are files
+    forms: tuple[FormAnswer, ...]
 
     @property
     def classes(self) -> bool:
@@ -253,7 +300,9 @@ class PhotographAnswers:
 
     @property
     def agree(self) -> bool:
-        """All files have the same answer: the first class, or the number of objects of each class."""
+        """All files have the same answer: the first class, or the number of objects of each
+        class.
+        """
         compared = list(map(self._comparable_answer, self.forms))
         return all(answer == compared[0] for answer in compared)
 
@@ -288,8 +337,8 @@ class Answerer:
     def answer(self, run: Path, photograph: bytes) -> PhotographAnswers:
         """Return the answers of the files of the pick's network.
 
-        Raises UsageError: the run has no file for the photograph, or the photograph is not an image that can be read.
-        StageError: the work exceeded a limit, or a file cannot run.
+        Raises UsageError: the run has no file for the photograph, or the photograph is not an
+        image that can be read. StageError: the work exceeded a limit, or a file cannot run.
         """
         with self._lock:
             path = self._scratch.path / "photograph"
@@ -323,7 +372,16 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
         shown = base64.b64encode(layer).decode()
         said = model.shipping.said(results, least)
         forms.append(
-            FormAnswer(configuration.compression, configuration.key, size, picked, results, least, shown, said)
+            FormAnswer(
+                configuration.compression,
+                configuration.key,
+                size,
+                picked,
+                results,
+                least,
+                shown,
+                said,
+            )
         )
     return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
 
@@ -334,7 +392,9 @@ def _with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
 
     loaded = load_run(run)
     if loaded.decision.pick is None:
-        raise UsageError("the run has no candidate with a file", "wait for its first answer, or search again")
+        raise UsageError(
+            "the run has no candidate with a file", "wait for its first answer, or search again"
+        )
     return loaded, loaded.decision.pick
 
 
@@ -371,17 +431,23 @@ class _Model:
         self._interpreter.allocate_tensors()
 
     def answer(self, photograph: Path) -> tuple[tuple[Found, ...], float, bytes]:
-        """Return what it finds, the least probability or score that the app shows, and a layer (:class:`.Shipping`)."""
+        """Return what it finds, the least probability or score that the app shows,
+        and a layer (:class:`.Shipping`).
+        """
         from advisor.datasets import load
 
         shipped = self.shipped
         layer = self.shipping.layer
-        answered = outputs(self._interpreter, load(photograph, shipped.size), shipped.mean, shipped.std)
+        answered = outputs(
+            self._interpreter, load(photograph, shipped.size), shipped.mean, shipped.std
+        )
         results = self.shipping.found(answered, shipped)
         least = self._thresholds.least(results[0].label) if results else shipped.threshold or 0.0
         return results, least, layer(answered, shipped) if layer else b""
 
-    def answer_tiles(self, photograph: Path, tiling: Tiling) -> tuple[tuple[Found, ...], float, bytes]:
+    def answer_tiles(
+        self, photograph: Path, tiling: Tiling
+    ) -> tuple[tuple[Found, ...], float, bytes]:
         """Return what :meth:`answer` returns, from all tiles of a photograph."""
         import numpy as np
 

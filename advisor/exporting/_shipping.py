@@ -8,10 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from advisor.core import Evaluation, ShippedThresholds, UsageError, list_registered, load_integration
+from advisor.core import (
+    Evaluation,
+    ShippedThresholds,
+    UsageError,
+    list_registered,
+    load_integration,
+)
 from advisor.exporting import check
 from advisor.store import artefact_problem
-from advisor.tflite import Metadata, make_editable, one_line, open_model, read_description, write_description
+from advisor.tflite import (
+    Metadata,
+    make_editable,
+    one_line,
+    open_model,
+    read_description,
+    write_description,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,9 +46,11 @@ THRESHOLD = "the metadata states the score from which on answers are shown:"
 COUNT = 6
 SEED = 20
 TOLERANCES = (0.02, 0.05, 0.1)
-"""Largest differences of a probability, a score or an edge (in shares of the image) that the checker accepts. Other
-processors add in another order, and kernels of a quantized model round differently: probabilities of an int8
-MobileNetV2 differed by 0.010 between two runtimes, scores of an int8 detector with it by 0.06 between two kernels."""
+"""Largest differences of a probability, a score or an edge (in shares of the image) that the
+checker accepts. Other processors add in another order, and kernels of a quantized model round
+differently: probabilities of an int8 MobileNetV2 differed by 0.010 between two runtimes, scores of
+an int8 detector with it by 0.06 between two kernels.
+"""
 
 LOOKED_AT = 5 * COUNT
 """Crops that a detector's vectors are chosen from, those with the highest scores."""
@@ -54,7 +69,8 @@ class ShippedModel:
         mean: subtracted from RGB values 0..255, one number for all channels.
         std: divisor of the difference.
         size: side of the input in pixels.
-        edits: changes for clients that do not support the artefact's types or normalization, or that read a threshold.
+        edits: changes for clients that do not support the artefact's types or normalization, or
+            that read a threshold.
         measured: description of the measured artefact.
         thresholds: scores from which on a client shows an object or a class.
         types: types of the measured artefact's inputs and outputs.
@@ -86,11 +102,14 @@ class ShippedModel:
         return uneven or bool(self.types - {"float32"})
 
 
-def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD) -> ShippedModel:
-    """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a threshold.
+def prepare_model(
+    artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD
+) -> ShippedModel:
+    """Return the artefact as MediaPipe 1.2 needs it:
+    float32 in and out, one mean and std, a threshold.
 
-    No edit changes the values that the network computes. Metadata is written last, because every edit drops it. Clients
-    show a box or a class from its score in ``thresholds`` on.
+    No edit changes the values that the network computes. Metadata is written last, because every
+    edit drops it. Clients show a box or a class from its score in ``thresholds`` on.
 
     Raises:
         UsageError: the file, called ``name``, is damaged, or has no metadata.
@@ -99,7 +118,8 @@ def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO
     metadata = read_description(model, artefact, name)
     if metadata is None or not metadata.labels or not metadata.mean:
         raise UsageError(
-            f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
+            f"{name} has no metadata with labels and normalization",
+            "search again: artefacts of this version have it",
         )
     types = frozenset(tensor.dtype for tensor in (*model.inputs, *model.outputs))
     described, edits = _adapt_tables(tables, types, metadata)
@@ -107,7 +127,8 @@ def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO
     # No client reads a threshold of a map.
     is_map = len(model.outputs[0].shape) >= 4
     if scores and not is_map:
-        # MediaPipe reads one threshold for all classes. The lowest one hides no answer that a class may show.
+        # MediaPipe reads one threshold for all classes.
+        # The lowest one hides no answer that a class may show.
         least = min(scores)
         by_class = scores if thresholds.by_class else ()
         more = ", for some classes a higher one" if by_class else ""
@@ -127,10 +148,11 @@ def prepare_model(artefact: bytes, name: str, thresholds: ShippedThresholds = NO
 
 
 def _scores_of_labels(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
-    """Return the score of each label for the metadata, with which clients compare it; empty if all answers count.
+    """Return the score of each label for the metadata, with which clients compare it;
+    empty if all answers count.
 
-    Where scores differ and an image has one class, they are at least a half: no class is shown behind a more probable
-    one that is left out.
+    Where scores differ and an image has one class, they are at least a half: no class is shown
+    behind a more probable one that is left out.
     """
     least = 0.0 if thresholds.several else 0.5
     if not thresholds.by_class:
@@ -138,7 +160,9 @@ def _scores_of_labels(thresholds: ShippedThresholds, labels: Sequence[str]) -> t
     return tuple(max(least, thresholds.least(label)) for label in labels)
 
 
-def _adapt_tables(tables: schema.ModelT, types: frozenset[str], metadata: Metadata) -> tuple[Metadata, tuple[str, ...]]:
+def _adapt_tables(
+    tables: schema.ModelT, types: frozenset[str], metadata: Metadata
+) -> tuple[Metadata, tuple[str, ...]]:
     """Edit the tables of a file; return its description then, and what was edited."""
     from advisor.tflite import fold_normalization, take_floats
 
@@ -147,11 +171,16 @@ def _adapt_tables(tables: schema.ModelT, types: frozenset[str], metadata: Metada
     if types != {"float32"}:
         # Before the normalization, which can go inside only behind a float32 input.
         take_floats(make_editable(tables))
-        edits.append(f"input and output take float32 instead of {'/'.join(sorted(types - {'float32'}))}")
+        edits.append(
+            f"input and output take float32 instead of {'/'.join(sorted(types - {'float32'}))}"
+        )
     if len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1:
         return metadata, tuple(edits)
     fold_normalization(make_editable(tables), metadata.mean, metadata.std)
-    edits.append("the normalization, which differs by channel, happens inside the model: it takes RGB 0..255")
+    edits.append(
+        "the normalization, which differs by channel, happens inside the model: it takes RGB"
+        " 0..255"
+    )
     return replace(metadata, mean=(0.0,), std=(1.0,)), tuple(edits)
 
 
@@ -159,8 +188,9 @@ Answer = Mapping[str, object]
 """A model's answer to an image, in the form of ``vectors.json``."""
 
 Answering = Callable[[ShippedModel, "Crops"], tuple[float, Sequence[tuple[int, Answer]]]]
-"""Function from images, each made by a call as uint8 (size, size, 3), to a tolerance, and the places and answers of at
-most ``COUNT`` of them."""
+"""Function from images, each made by a call as uint8 (size, size, 3), to a tolerance, and the
+places and answers of at most ``COUNT`` of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -170,7 +200,8 @@ class Found:
     Attributes:
         label: its class.
         score: its probability or score (0-1).
-        box: top, left, bottom and right of an object in shares of the upright image, without area for a centre.
+        box: top, left, bottom and right of an object in shares of the upright image, without area
+            for a centre.
     """
 
     label: str
@@ -185,7 +216,9 @@ def count_objects(objects: Sequence[Found], _least: float) -> str:
 
 
 def draw_vector_images(side: int) -> Sequence[Callable[[], Pixels]]:
-    """Return what loads each image of test vectors, uint8 (side, side, 3): crops of photographs in scikit-image."""
+    """Return what loads each image of test vectors, uint8 (side, side, 3):
+    crops of photographs in scikit-image.
+    """
     from advisor.datasets import photograph_crops
 
     return photograph_crops(side, SEED)
@@ -194,9 +227,9 @@ def draw_vector_images(side: int) -> Sequence[Callable[[], Pixels]]:
 def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     """Run the model over crops of the photographs that ship with scikit-image: its test vectors.
 
-    The user's images stay in the run, because a bundle goes to people who may not see them. There is a file with the
-    pixels of each input (uint8 RGB, row by row: size x size x 3 bytes), and ``vectors.json`` with the expected answers
-    and the largest difference that the checker accepts.
+    The user's images stay in the run, because a bundle goes to people who may not see them. There
+    is a file with the pixels of each input (uint8 RGB, row by row: size x size x 3 bytes), and
+    ``vectors.json`` with the expected answers and the largest difference that the checker accepts.
     """
     from advisor.isolation import redirect_errors
 
@@ -211,7 +244,9 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
         "mean": model.mean,
         "std": model.std,
         "tolerance": tolerance,
-        "vectors": [{"input": name, **answer} for name, (_, answer) in zip(names, rows, strict=True)],
+        "vectors": [
+            {"input": name, **answer} for name, (_, answer) in zip(names, rows, strict=True)
+        ],
     }
     pixels = {}
     for name, (place, _) in zip(names, rows, strict=True):
@@ -220,15 +255,21 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     return {f"test_vectors/{name}": content for name, content in files.items()}
 
 
-def make_runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
-    """Return two functions that run the model on one of the images: with the kernels of clients, and with others."""
+def make_runners(
+    model: ShippedModel, images: Crops
+) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
+    """Return two functions that run the model on one of the images:
+    with the kernels of clients, and with others.
+    """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     from advisor.isolation import redirect_errors
 
     def runner(kind: OpResolverType) -> Callable[[int], list[Any]]:
         with redirect_errors():  # the runtime reports there which kernels it uses
-            interpreter = Interpreter(model_content=model.content, num_threads=1, experimental_op_resolver_type=kind)
+            interpreter = Interpreter(
+                model_content=model.content, num_threads=1, experimental_op_resolver_type=kind
+            )
             interpreter.allocate_tensors()
         return lambda place: check.outputs(interpreter, images[place](), model.mean, model.std)
 
@@ -242,17 +283,19 @@ def choose_vectors(
     apart: Callable[[NDArray[Any], NDArray[Any]], float],
     rank: Callable[[NDArray[Any]], float],
 ) -> tuple[float, list[tuple[int, NDArray[Any]]]]:
-    """Return a tolerance, and places and answers of at most ``COUNT`` images, those with the highest ``rank`` first.
+    """Return a tolerance, and places and answers of at most ``COUNT`` images,
+    those with the highest ``rank`` first.
 
-    ``read`` takes the outputs. The tolerance is the smallest one of which half contains the difference (``apart``)
-    between two kernels in enough of :data:`LOOKED_AT` images.
+    ``read`` takes the outputs. The tolerance is the smallest one of which half contains the
+    difference (``apart``) between two kernels in enough of :data:`LOOKED_AT` images.
     """
     runner, other = make_runners(model, images)
     answers = [read(runner(place)) for place in range(len(images))]
     order = sorted(range(len(images)), key=lambda place: -rank(answers[place]))[:LOOKED_AT]
     differences = {place: apart(answers[place], read(other(place))) for place in order}
     for tolerance in TOLERANCES:
-        # If even the largest tolerance leaves fewer images, the loop ends with them: few vectors are better than none.
+        # If even the largest tolerance leaves fewer images, the loop ends with them:
+        # few vectors are better than none.
         same = [place for place in order if differences[place] <= tolerance / 2][:COUNT]
         if len(same) == COUNT:
             break
@@ -264,11 +307,13 @@ class Page:
     """What a page for browsers does with a model of a task.
 
     Attributes:
-        script: path of JavaScript in ``package`` with ``meaningOf(outputs, facts)``; empty if there is no page.
+        script: path of JavaScript in ``package`` with ``meaningOf(outputs, facts)``; empty if
+            there is no page.
         facts: further facts for it.
         package: the package.
         title: the question that the page answers.
-        counted: what its files tell apart, as one and as many; empty if the number of them says nothing.
+        counted: what its files tell apart, as one and as many; empty if the number of them says
+            nothing.
         bars: what the figures of the bars are; empty for probabilities.
     """
 
@@ -302,15 +347,19 @@ class Shipping:
         card: template of the model card.
         snippets: path of the code for each platform.
         answering: function that makes the expected answers of test vectors.
-        found: function that reads what a photograph shows from the outputs, one array for each, the surest first.
+        found: function that reads what a photograph shows from the outputs, one array for each,
+            the surest first.
         edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
         coreml: there is a Core ML package.
         page: the page for browsers.
-        least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
-        said: function that says the answer to a photograph in words, given what was found and the least score.
-        layer: function that returns a PNG with a colour for each pixel, to lay over the photograph; None if pixels have
-            no answer.
-        package: package with the folder ``templates``; they may use those of ``advisor.exporting``.
+        least: score from which on objects are shown, if the evaluation chose none; None of a
+            classifier.
+        said: function that says the answer to a photograph in words, given what was found and the
+            least score.
+        layer: function that returns a PNG with a colour for each pixel, to lay over the
+            photograph; None if pixels have no answer.
+        package: package with the folder ``templates``; they may use those of
+            ``advisor.exporting``.
     """
 
     does: str
@@ -328,14 +377,18 @@ class Shipping:
     package: str = "advisor.exporting"
 
     def thresholds(self, evaluation: Evaluation) -> ShippedThresholds:
-        """Return the scores from which on answers are shown, which the evaluation chose on the validation part."""
+        """Return the scores from which on answers are shown,
+        which the evaluation chose on the validation part.
+        """
         boxes = evaluation.answers.boxes
         confidence = evaluation.answers.confidence
         if confidence is not None:
             thresholds = confidence.thresholds
             # A file of labels has one name a line, so names of classes are written on one.
             return replace(
-                thresholds, by_class=_name_on_one_line(thresholds.by_class), recall=_name_on_one_line(thresholds.recall)
+                thresholds,
+                by_class=_name_on_one_line(thresholds.by_class),
+                recall=_name_on_one_line(thresholds.recall),
             )
         labels = evaluation.answers.label_thresholds
         if labels:
@@ -369,8 +422,12 @@ class ExportedModel:
     tiers: int = 0
 
 
-def make_exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:
-    """Return the model of an evaluation as it ships, with one more class, which the search made of its pick, or not."""
+def make_exported_model(
+    run: LoadedRun, evaluation: Evaluation, unknown_class: bool
+) -> ExportedModel:
+    """Return the model of an evaluation as it ships, with one more class,
+    which the search made of its pick, or not.
+    """
     artefact = artefact_of(run, evaluation)
     shipping = shipping_of(run.question)
     thresholds = shipping.thresholds(evaluation)
@@ -381,22 +438,27 @@ def make_exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: b
             replacement = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
             file = more.file
             artefact = artefact_of(run, replacement)
-        return ExportedModel(run, shipping, evaluation, prepare_model(artefact, file, thresholds), artefact)
+        return ExportedModel(
+            run, shipping, evaluation, prepare_model(artefact, file, thresholds), artefact
+        )
     facts = evaluation.unknown
     if facts is None or not facts.file:
         raise UsageError(
-            f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
+            f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown"
+            " things",
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
     replacement = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
     model = prepare_model(artefact_of(run, replacement), facts.file, thresholds)
     edit = (
-        f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
-        "were measured without it"
+        f"one more class, '{facts.label}', answers images of things that are none of the others;"
+        " latency and memory were measured without it"
     )
     judged = replace(evaluation, on_all=None)  # the class is one more of the judged file
     # The bundle keeps the measured file beside it: latency and memory are figures of that one.
-    return ExportedModel(run, shipping, judged, replace(model, edits=(*model.edits, edit)), artefact)
+    return ExportedModel(
+        run, shipping, judged, replace(model, edits=(*model.edits, edit)), artefact
+    )
 
 
 class BundlePart(Protocol):
@@ -421,18 +483,24 @@ class BundlePart(Protocol):
 
 def parts_of(targets: Sequence[str]) -> dict[str, BundlePart]:
     """Return the parts among some targets, in alphabetical order."""
-    return {name: load_integration(PARTS, name) for name in list_registered(PARTS) if name in targets}
+    return {
+        name: load_integration(PARTS, name) for name in list_registered(PARTS) if name in targets
+    }
 
 
 def artefact_of(run: LoadedRun, evaluation: Evaluation) -> bytes:
-    """Return the file of an evaluation; one that is missing, changed or without weights is a ``UsageError``."""
+    """Return the file of an evaluation;
+    one that is missing, changed or without weights is a ``UsageError``.
+    """
     problem = artefact_problem(run.folder, evaluation)
     if problem is not None:
         raise UsageError(
             f"'{run.folder.path}': {problem}",
-            "advisor export RUN --list shows the others; or search again, which takes what it can from the cache",
+            "advisor export RUN --list shows the others; or search again, which takes what it can"
+            " from the cache",
         )
-    # Such a card was timed with random weights: its file is right in size and latency, and answers nothing.
+    # Such a card was timed with random weights:
+    # its file is right in size and latency, and answers nothing.
     if evaluation.card_facts.lacks_weights:
         card = evaluation.configuration.card
         raise UsageError(

@@ -1,22 +1,31 @@
 """Check a bundle: its files against SHA256SUMS, its model against the test vectors.
 
     python check.py                                  # the bundle that this file is in
-    python check.py --key PUBLIC.pem BUNDLE          # another one, and who signed it; needs cryptography
+    python check.py --key PUBLIC.pem BUNDLE          # another one, and who signed it
 
-BUNDLE has SHA256SUMS, bundle.json and test_vectors/. Nothing is imported from it, and a file that SHA256SUMS does not
-name is wrong. A bundle can bring another check.py: take this one and the key from a place that you trust.
+With ``--key``, it needs the package cryptography.
 
-Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow. Exits with 0 if nothing has changed, else with 1.
+BUNDLE has SHA256SUMS, bundle.json and test_vectors/. Nothing is imported from it, and a file that
+SHA256SUMS does not name is wrong. A bundle can bring another check.py: take this one and the key
+from a place that you trust.
+
+Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow.
+Exits with 0 if nothing has changed, else with 1.
 """
 
 import os
 import sys
 
 if __name__ == "__main__":
-    # Python looks for modules beside this file first, which may be in the bundle that is to be checked, and PYTHONPATH
-    # may name the current folder. Both modules above are there since Python started; pathlib is not.
+    # Python looks for modules beside this file first, which may be in the bundle that is to be
+    # checked, and PYTHONPATH may name the current folder. Both modules above are there since
+    # Python started; pathlib is not.
     _FILES = [__file__, os.path.realpath(__file__)]
-    _FOLDERS = {os.getcwd(), *map(os.path.dirname, _FILES), *map(os.path.realpath, sys.argv[1:])}  # noqa: PTH109
+    _FOLDERS = {
+        os.getcwd(),  # noqa: PTH109
+        *map(os.path.dirname, _FILES),
+        *map(os.path.realpath, sys.argv[1:]),
+    }
     sys.path[:] = [place for place in sys.path if os.path.realpath(place) not in _FOLDERS]
 
 import argparse
@@ -58,7 +67,9 @@ def interpreter_class() -> Any:
 
 
 def wrong_files(bundle: Path) -> list[str]:
-    """Return what is wrong with the files of a bundle: missing, changed, not named by SHA256SUMS, or links."""
+    """Return what is wrong with the files of a bundle:
+    missing, changed, not named by SHA256SUMS, or links.
+    """
     try:
         return _wrong_files(bundle)
     except OSError as error:
@@ -85,7 +96,8 @@ def _wrong_files(bundle: Path) -> list[str]:
         path = bundle / name
         if not path.is_file():
             wrong.append(f"{name} is missing")
-        # A sparse file in a bundle of somebody else could take hours to hash, and no model is so large.
+        # A sparse file in a bundle of somebody else could take hours to hash,
+        # and no model is so large.
         elif path.stat().st_size > MOST_FILE_BYTES:
             wrong.append(f"{name} has more than {MOST_FILE_BYTES} bytes")
         elif sha256_of(path) != match[1]:
@@ -96,7 +108,8 @@ def _wrong_files(bundle: Path) -> list[str]:
         if path.is_symlink():
             wrong.append(f"{name} is a link")
         elif path.is_dir():
-            if str(name) not in folders and not any(path.iterdir()):  # of the others, each file is named
+            # Of the others, each file is named.
+            if str(name) not in folders and not any(path.iterdir()):
                 wrong.append(f"{name} is not a folder of the bundle: remove it")
         elif str(name) not in named:
             wrong.append(f"{name} is not a file of the bundle: remove it")
@@ -123,15 +136,23 @@ def entries_in(folder: Path) -> Iterator[Path]:
 
 
 def shown(text: str) -> str:
-    """Return a text as a terminal can show it: names of files may have control characters, or be no UTF-8."""
+    """Return a text as a terminal can show it:
+    names of files may have control characters, or be no UTF-8.
+    """
     return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        (
+            character
+            if character.isprintable()
+            else character.encode("unicode_escape").decode("ascii")
+        )
         for character in text
     )
 
 
 def named_file(bundle: Path, name: Any) -> Path:
-    """Return a file that a document of the bundle names; ValueError if it is not one of the bundle's."""
+    """Return a file that a document of the bundle names;
+    ValueError if it is not one of the bundle's.
+    """
     path = PurePosixPath(str(name))
     if path.is_absolute() or ".." in path.parts or not (bundle / path).is_file():
         raise ValueError(f"the bundle has no file '{path}'")
@@ -139,20 +160,28 @@ def named_file(bundle: Path, name: Any) -> Path:
 
 
 def signed_on(bundle: Path) -> str:
-    """Return the date and time in UTC at which a bundle was signed; empty if SHA256SUMS does not say it."""
+    """Return the date and time in UTC at which a bundle was signed;
+    empty if SHA256SUMS does not say it.
+    """
     with (bundle / SUMS).open(encoding="utf-8", errors="replace") as file:
         match = _SIGNED_ON.fullmatch(file.readline().strip())
     return match[1] if match else ""
 
 
 def wrong_signature(bundle: Path, key: Path) -> str:
-    """Return why SHA256SUMS is not proved to be signed with the private key of a public one; empty if it is."""
+    """Return why SHA256SUMS is not proved to be signed with the private key of a public one;
+    empty if it is.
+    """
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
     except ImportError:
-        return "the signature cannot be checked: cryptography is not installed (pip install cryptography)"
-    for path in (key, bundle / SIGNATURE, bundle / SUMS):  # a pipe or a device would be read for ever
+        return (
+            "the signature cannot be checked: cryptography is not installed (pip install"
+            " cryptography)"
+        )
+    # A pipe or a device would be read for ever.
+    for path in (key, bundle / SIGNATURE, bundle / SUMS):
         linked = path.is_symlink() and path != key
         if path.exists() and (linked or not path.is_file() or path.stat().st_size > MOST_BYTES):
             return f"{path.name} is a link, no file, or has more than {MOST_BYTES} bytes"
@@ -173,7 +202,9 @@ def load_model(bundle: Path) -> Any:
     """Return the interpreter of the model of a bundle, with its tensors allocated."""
     document = json.loads((bundle / "bundle.json").read_text(encoding="utf-8"))
     threads = document["run_with"]["threads"]
-    interpreter = interpreter_class()(model_path=str(named_file(bundle, document["model"])), num_threads=threads)
+    interpreter = interpreter_class()(
+        model_path=str(named_file(bundle, document["model"])), num_threads=threads
+    )
     interpreter.allocate_tensors()
     return interpreter
 
@@ -183,11 +214,15 @@ def outputs(interpreter: Any, pixels: Any, mean: float, std: float) -> list[Any]
     image = (pixels[None].astype(np.float32) - np.float32(mean)) / np.float32(std)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
     interpreter.invoke()
-    return [interpreter.get_tensor(output["index"])[0] for output in interpreter.get_output_details()]
+    return [
+        interpreter.get_tensor(output["index"])[0] for output in interpreter.get_output_details()
+    ]
 
 
 def boxes_of(found: list[Any], least: float) -> list[dict[str, Any]]:
-    """Return the boxes of a detector's outputs from a score on: top, left, bottom and right in shares of the image."""
+    """Return the boxes of a detector's outputs from a score on:
+    top, left, bottom and right in shares of the image.
+    """
     boxes, labels, scores, count = found
     return [
         {"label": int(labels[place]), "score": float(scores[place]), "box": boxes[place].tolist()}
@@ -200,7 +235,8 @@ def other_probabilities(found: list[Any], row: dict[str, Any], tolerance: float)
     """Return how the probabilities differ from those of a test vector; empty if they do not."""
     (answer,) = found
     difference = float(np.abs(answer - np.array(row["probabilities"], np.float32)).max())
-    behind = float(answer.max() - answer[row["label"]])  # another label may be first by less than the tolerance
+    # Another label may be first by less than the tolerance.
+    behind = float(answer.max() - answer[row["label"]])
     if max(difference, behind) <= tolerance:
         return ""
     return f"label {np.argmax(answer)} instead of {row['label']}, off by {difference:.4f}"
@@ -213,11 +249,15 @@ def other_scores(found: list[Any], row: dict[str, Any], tolerance: float) -> str
     place = np.unravel_index(differences.argmax(), differences.shape)
     if differences[place] <= tolerance:
         return ""
-    return f"a score of label {place[2]} in row {place[0]}, column {place[1]} is off by {differences[place]:.4f}"
+    return (
+        f"a score of label {place[2]} in row {place[0]}, column {place[1]} is off by"
+        f" {differences[place]:.4f}"
+    )
 
 
 def other_mask(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
-    """Return in how many pixels the highest score is another class; empty if in no more than the tolerance allows.
+    """Return in how many pixels the highest score is another class;
+    empty if in no more than the tolerance allows.
 
     The mask of a test vector is written as pairs of a class and how many pixels in a row have it.
     """
@@ -227,7 +267,9 @@ def other_mask(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
 
 
 def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
-    """Return how the boxes differ; empty if they do not. One that is hardly above the least score may be missing."""
+    """Return how the boxes differ; empty if they do not.
+    One that is hardly above the least score may be missing.
+    """
     seen = boxes_of(found, row["least"] - tolerance)
     expected = row["boxes"]
     for what, boxes, others in (("no box", expected, seen), ("an unexpected box", seen, expected)):
@@ -260,7 +302,12 @@ def wrong_answers(bundle: Path, interpreter: Any) -> list[str]:
         pixels = np.fromfile(named_file(bundle / "test_vectors", row["input"]), np.uint8)
         image = pixels.reshape(expected["size"], expected["size"], 3)
         answers = outputs(interpreter, image, expected["mean"], expected["std"])
-        kinds = {"boxes": other_boxes, "mask": other_mask, "scores": other_scores, "probabilities": other_probabilities}
+        kinds = {
+            "boxes": other_boxes,
+            "mask": other_mask,
+            "scores": other_scores,
+            "probabilities": other_probabilities,
+        }
         difference = next(kinds[name] for name in kinds if name in row)(answers, row, tolerance)
         if difference:
             wrong.append(f"{row['input']}: {difference}")
@@ -269,16 +316,27 @@ def wrong_answers(bundle: Path, interpreter: Any) -> list[str]:
 
 def main() -> int:
     """Check the bundle and print what is wrong."""
-    parser = argparse.ArgumentParser(description="Check a bundle: its files, and the answers of its model.")
-    parser.add_argument("--key", type=Path, help="public Ed25519 key in PEM: also check who signed the bundle")
-    parser.add_argument("bundle", type=Path, nargs="?", default=HERE, help="folder; default: the one of this file")
+    parser = argparse.ArgumentParser(
+        description="Check a bundle: its files, and the answers of its model."
+    )
+    parser.add_argument(
+        "--key", type=Path, help="public Ed25519 key in PEM: also check who signed the bundle"
+    )
+    parser.add_argument(
+        "bundle", type=Path, nargs="?", default=HERE, help="folder; default: the one of this file"
+    )
     given = parser.parse_args()
     bundle: Path = given.bundle
     if not (bundle / SUMS).is_file():
         print(f"WRONG: {shown(str(bundle))} is no bundle: it has no {SUMS}")
         return 1
-    wrong = [text for text in (wrong_signature(bundle, given.key) if given.key else "", *wrong_files(bundle)) if text]
-    # Files that have changed are not run: the runtime is native code, and a hostile model could use a fault in it.
+    wrong = [
+        text
+        for text in (wrong_signature(bundle, given.key) if given.key else "", *wrong_files(bundle))
+        if text
+    ]
+    # Files that have changed are not run:
+    # the runtime is native code, and a hostile model could use a fault in it.
     if not wrong:
         try:
             wrong = wrong_answers(bundle, load_model(bundle))
@@ -299,7 +357,11 @@ def main() -> int:
 
 def _when(bundle: Path) -> str:
     date = signed_on(bundle)
-    return f"on {date}" if date else "by a version before 0.2.0, which stated no date and let files be added"
+    return (
+        f"on {date}"
+        if date
+        else "by a version before 0.2.0, which stated no date and let files be added"
+    )
 
 
 if __name__ == "__main__":

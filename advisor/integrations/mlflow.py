@@ -35,7 +35,9 @@ def require_installed() -> None:
 
 
 def require_reachable(address: str) -> None:
-    """Ask the server or the database for an experiment; see :class:`advisor.api._answers.ExperimentLog`."""
+    """Ask the server or the database for an experiment; see
+    :class:`advisor.api._answers.ExperimentLog`.
+    """
     failed = [f"'{without_password(address)}' does not answer within {ANSWERS_S:.0f} s"]
     client = _mlflow().MlflowClient
 
@@ -53,7 +55,10 @@ def require_reachable(address: str) -> None:
     # Making the tables of a new database may take long.
     asking.join(None if address.startswith("sqlite:") else ANSWERS_S)
     if failed:
-        raise UsageError(f"--log-to: {failed[0]}", "check it, or log the run later: advisor report RUN --log-to PLACE")
+        raise UsageError(
+            f"--log-to: {failed[0]}",
+            "check it, or log the run later: advisor report RUN --log-to PLACE",
+        )
 
 
 def _mlflow() -> Any:
@@ -89,7 +94,9 @@ def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> s
     except Exception as error:
         shown = without_password(address)
         add = "add the password, and " * (shown != address)
-        again = f"{add}try again: advisor report {shlex.quote(str(folder))} --log-to mlflow:{shown}"
+        again = (
+            f"{add}try again: advisor report {shlex.quote(str(folder))} --log-to mlflow:{shown}"
+        )
         raise UsageError(f"--log-to: {_problem(error)}", again) from error
 
 

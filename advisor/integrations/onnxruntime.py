@@ -1,7 +1,9 @@
-"""ONNX Runtime on this machine's CPU, and the ONNX exports of files, made with tf2onnx and compared with their files.
+"""ONNX Runtime on this machine's CPU, and the ONNX exports of files,
+made with tf2onnx and compared with their files.
 
-Other runtimes may run the exports too. The entry points ``advisor.runtimes`` and ``advisor.exporters`` name this
-module; ``devices/_connections/protocol.py`` declares what a maker of exports must offer.
+Other runtimes may run the exports too. The entry points ``advisor.runtimes`` and
+``advisor.exporters`` name this module; ``devices/_connections/protocol.py`` declares what a maker
+of exports must offer.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError, UsageError, install_extra, message_of
-from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, compare_export, keep_export
+from advisor.devices import (
+    SMALL_DIFFERENCE,
+    HostConnection,
+    PackagedRuntime,
+    compare_export,
+    keep_export,
+)
 from advisor.isolation import CallLimits, Scratch
 from advisor.tflite import content_of, operator_name, pack, read, unpack
 
@@ -26,14 +34,18 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", "clustered_16")
-"""Forms with an ONNX export that computes the same. Weights stored as float16 are widened in it, as LiteRT does on
-loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``, ``weight_int4`` and ``int16x8``."""
+"""Forms with an ONNX export that computes the same. Weights stored as float16 are widened in it,
+as LiteRT does on loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``,
+``weight_int4`` and ``int16x8``.
+"""
 
 TITLE = "ONNX"
 VERSION = "4"
 LIMITS = CallLimits(seconds=600, memory_bytes=8_000_000_000)
 PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
-RUNTIME = PackagedRuntime("onnxruntime", "ONNX Runtime", PACKAGES, "onnx", ("float32", "int8"), FORMS, HostConnection())
+RUNTIME = PackagedRuntime(
+    "onnxruntime", "ONNX Runtime", PACKAGES, "onnx", ("float32", "int8"), FORMS, HostConnection()
+)
 versions = RUNTIME.versions
 
 OPSET = 17
@@ -41,21 +53,30 @@ OPSET = 17
 
 
 def inputs(sha256: str) -> dict[str, str]:
-    """Return what an export depends on; see :class:`advisor.devices._connections.protocol.Exporter`."""
+    """Return what an export depends on; see
+    :class:`advisor.devices._connections.protocol.Exporter`.
+    """
     package_versions = versions()
     for package in PACKAGES:
         if not package_versions[package]:
-            raise UsageError(f"ONNX Runtime needs {package}, which is not installed", install_extra("onnx"))
+            raise UsageError(
+                f"ONNX Runtime needs {package}, which is not installed", install_extra("onnx")
+            )
     return {"artefact": sha256, **package_versions}
 
 
 def write(model: Path, folder: Path) -> None:
-    """Write the ONNX export of a file; see :class:`advisor.devices._connections.protocol.Exporter`."""
-    keep_export(write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE)
+    """Write the ONNX export of a file; see
+    :class:`advisor.devices._connections.protocol.Exporter`.
+    """
+    keep_export(
+        write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE
+    )
 
 
 def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:
-    """Write the ONNX export of a file and return how it compares on the same inputs, or why there is no export.
+    """Write the ONNX export of a file and return how it compares on the same inputs,
+    or why there is no export.
 
     One Transpose brings the image into ONNX's order.
     """
@@ -65,7 +86,10 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
         facts = compare_export(model, partial(_run_onnx, export, _bytes_in(model)), small)
     except StageError as error:
         return error.message
-    return {**facts, "transposes": sum(node.op_type == "Transpose" for node in converted.graph.node)}
+    return {
+        **facts,
+        "transposes": sum(node.op_type == "Transpose" for node in converted.graph.node),
+    }
 
 
 def _convert(model: str) -> ModelProto:
@@ -89,18 +113,23 @@ def plain_tables(data: bytes) -> bytes:
     """Return a file in which tf2onnx finds everything.
 
     - All constants are inside the tables; files of the quantizer have some behind them.
-    - 8-bit weights belong to the operator that uses them, without a DEQUANTIZE between. tf2onnx writes one.
-    - Operator codes are in both fields that have one. The quantizer writes one field, and tf2onnx took its QUANTIZE for
-      ADD.
+    - 8-bit weights belong to the operator that uses them, without a DEQUANTIZE between.
+      tf2onnx writes one.
+    - Operator codes are in both fields that have one.
+      The quantizer writes one field, and tf2onnx took its QUANTIZE for ADD.
     - No name meets one that tf2onnx makes: it calls the dequantized value of ``x`` ``x_dequant``.
     """
     tables = unpack(data)
     for code in tables.operatorCodes:
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
-        code.deprecatedBuiltinCode = min(code.builtinCode, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
+        code.deprecatedBuiltinCode = min(
+            code.builtinCode, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES
+        )
     for graph in tables.subgraphs:
         widened = _find_widened(tables, graph)
-        graph.operators = [operator for operator in graph.operators if int(operator.outputs[0]) not in widened]
+        graph.operators = [
+            operator for operator in graph.operators if int(operator.outputs[0]) not in widened
+        ]
         for operator in graph.operators:
             operator.inputs = [widened.get(int(index), int(index)) for index in operator.inputs]
         ends = {*graph.inputs, *graph.outputs}
@@ -126,8 +155,9 @@ def _find_widened(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, i
 def to_uint8(model: ModelProto) -> ModelProto:
     """Write int8 activations as uint8 with a shifted zero point: the same values in another type.
 
-    On x86, ONNX Runtime fuses quantized operators only with uint8 activations and int8 weights. Measured with 1.31:
-    MobileNetV2 takes 7.5 ms with int8 and 3.3 ms with uint8, SqueezeNet 11.6 ms and 2.1 ms.
+    On x86, ONNX Runtime fuses quantized operators only with uint8 activations and int8 weights.
+    Measured with 1.31: MobileNetV2 takes 7.5 ms with int8 and 3.3 ms with uint8, SqueezeNet 11.6
+    ms and 2.1 ms.
     """
     import numpy as np
     from onnx import TensorProto, numpy_helper
@@ -137,8 +167,15 @@ def to_uint8(model: ModelProto) -> ModelProto:
     shifted: dict[str, str] = {}
     for node in graph.node:
         # Weights are constants and stay int8, which the fused operators take.
-        quantizes = node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[0] not in constants
-        if not quantizes or len(node.input) < 3 or constants[node.input[2]].data_type != TensorProto.INT8:
+        quantizes = (
+            node.op_type in ("QuantizeLinear", "DequantizeLinear")
+            and node.input[0] not in constants
+        )
+        if (
+            not quantizes
+            or len(node.input) < 3
+            or constants[node.input[2]].data_type != TensorProto.INT8
+        ):
             continue
         name = node.input[2]
         if name not in shifted:
@@ -157,8 +194,12 @@ def _bytes_in(model: str) -> list[bool]:
     return [output.dtype == "int8" for output in read(Path(model)).outputs]
 
 
-def _run_onnx(export: str, shifted_back: Sequence[bool], inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Run the export; values that are int8 in its file are shifted on the way in and out: it has them as uint8."""
+def _run_onnx(
+    export: str, shifted_back: Sequence[bool], inputs: Sequence[Sequence[Array]]
+) -> list[list[Array]]:
+    """Run the export; values that are int8 in its file are shifted on the way in and out:
+    it has them as uint8.
+    """
     import numpy as np
     import onnxruntime
 
@@ -174,7 +215,9 @@ def _run_onnx(export: str, shifted_back: Sequence[bool], inputs: Sequence[Sequen
                 feeds[name] = (value.astype(np.int16) + 128).astype(np.uint8) if is_int8 else value
             outputs = session.run(None, feeds)
             pairs = zip(outputs, shifted_back, strict=True)
-            answers.append([value.astype(np.int16) - 128 if shift else value for value, shift in pairs])
+            answers.append(
+                [value.astype(np.int16) - 128 if shift else value for value, shift in pairs]
+            )
     # ONNX Runtime's errors have no common class.
     except Exception as error:
         raise StageError(f"ONNX Runtime cannot run the export: {message_of(error)}") from error

@@ -1,8 +1,9 @@
-"""Run native code in child processes, so that a crash, a hang or too much memory fails one evaluation only.
+"""Run native code in child processes, so that a crash,
+a hang or too much memory fails one evaluation only.
 
-Read ``_process.py`` first (the only place that starts programs), then ``_pool.py`` (calls with limits) and
-``_resources.py`` (memory, cores, temporary folders). ``agent`` is a program: it times files, here or on a device. What
-its file defines is used by its name, such as ``agent.Effort``.
+Read ``_process.py`` first (the only place that starts programs), then ``_pool.py`` (calls with
+limits) and ``_resources.py`` (memory, cores, temporary folders). ``agent`` is a program: it times
+files, here or on a device. What its file defines is used by its name, such as ``agent.Effort``.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +12,13 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.isolation import agent
-    from advisor.isolation._agent_documents import AgentJson, Block, LoadReading, SeriesDocument, SustainedDocument
+    from advisor.isolation._agent_documents import (
+        AgentJson,
+        Block,
+        LoadReading,
+        SeriesDocument,
+        SustainedDocument,
+    )
     from advisor.isolation._pool import (
         EXPECTED_BYTES,
         HEAVY,

@@ -6,7 +6,9 @@ from typing import Any, TypedDict
 
 
 class Block(TypedDict):
-    """The runs of one block; ``cpu_ns`` is None at several threads, ``waited_ns`` where the system does not tell."""
+    """The runs of one block; ``cpu_ns`` is None at several threads,
+    ``waited_ns`` where the system does not tell.
+    """
 
     wall_ns: list[int]
     cpu_ns: list[int] | None

@@ -1,11 +1,13 @@
-"""Run calls in the child process: import a function by name, call it, send back its value or its error.
+"""Run calls in the child process:
+import a function by name, call it, send back its value or its error.
 
-Before the first call, the process gives up what calls do not need: network, foreign folders, other programs, memory. It
-also makes the imports of TensorFlow lean. ``main`` has the order.
+Before the first call, the process gives up what calls do not need: network, foreign folders, other
+programs, memory. It also makes the imports of TensorFlow lean. ``main`` has the order.
 
-:class:`advisor.isolation._pool.Worker` starts it as ``python -m advisor.isolation._child FD``, where FD is one end of a
-socket pair. We do not use ``multiprocessing``'s spawn, because spawn runs the caller's main script again: a script
-without a ``__main__`` guard would start the search inside every child.
+:class:`advisor.isolation._pool.Worker` starts it as ``python -m advisor.isolation._child FD``,
+where FD is one end of a socket pair. We do not use ``multiprocessing``'s spawn, because spawn runs
+the caller's main script again: a script without a ``__main__`` guard would start the search inside
+every child.
 """
 
 from __future__ import annotations
@@ -40,16 +42,20 @@ from advisor.isolation._pool import IMPORTS, NETWORK, WRITES_BELOW
 from advisor.isolation._process import ENDS_WITH_PARENT, MEMORY
 
 OPTIONAL = frozenset({"matplotlib", "pandas", "sklearn"})
-"""Keras imports them, where they are installed, for plots, data frames and wrappers: 1.1 s of 3.5 s, and 110 MB."""
+"""Keras imports them, where they are installed, for plots, data frames and wrappers:
+1.1 s of 3.5 s, and 110 MB.
+"""
 
 LARGE = frozenset({"tensorflow", "keras"})
-"""Their objects stay as long as the process. Python's collection of garbage would look at them again and again while
-they are made: 0.6 s of 3.2 s."""
+"""Their objects stay as long as the process. Python's collection of garbage would look at them
+again and again while they are made: 0.6 s of 3.2 s.
+"""
 
 # linux/sched.h
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
-# linux/landlock.h and linux/prctl.h; the numbers of the system calls are the same on every processor.
+# linux/landlock.h and linux/prctl.h;
+# the numbers of the system calls are the same on every processor.
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446
@@ -71,7 +77,8 @@ def install_lean_imports() -> None:
 
 
 class _LeanFinder(MetaPathFinder):
-    """Reports the optional packages as missing while Keras is being imported; other code can import them.
+    """Reports the optional packages as missing while Keras is being imported;
+    other code can import them.
 
     Large packages are imported without collection of garbage.
     """
@@ -83,14 +90,18 @@ class _LeanFinder(MetaPathFinder):
         # importlib sets _initializing while the module's code runs
         if fullname in OPTIONAL and getattr(keras, "_initializing", False) is True:
             raise ModuleNotFoundError(f"Keras is imported without {fullname}", name=fullname)
-        spec = PathFinder.find_spec(fullname, path) if fullname in LARGE and gc.isenabled() else None
+        spec = (
+            PathFinder.find_spec(fullname, path) if fullname in LARGE and gc.isenabled() else None
+        )
         if spec is not None and spec.loader is not None:
             spec.loader.exec_module = partial(_import_uncollected, spec.loader)  # type: ignore[method-assign]
         return spec
 
 
 def _import_uncollected(loader: Loader, module: ModuleType) -> None:
-    """Run a module's code without collection of garbage, and leave its objects out of later collections."""
+    """Run a module's code without collection of garbage,
+    and leave its objects out of later collections.
+    """
     gc.disable()
     try:
         type(loader).exec_module(loader, module)
@@ -99,14 +110,17 @@ def _import_uncollected(loader: Loader, module: ModuleType) -> None:
         gc.enable()
 
 
-# Take the network, other programs and foreign folders away from a child process, where the kernel allows it.
+# Take the network, other programs and foreign folders away from a child process,
+# where the kernel allows it.
 #
-# Linux lets every user make a namespace without network interfaces, unless the distribution or a container forbids it.
-# From version 5.13 on, Landlock (docs.kernel.org/userspace-api/landlock.html) lets a process give up rights to files.
+# Linux lets every user make a namespace without network interfaces, unless the distribution or a
+# container forbids it. From version 5.13 on, Landlock
+# (docs.kernel.org/userspace-api/landlock.html) lets a process give up rights to files.
 
 
 def leave_network() -> None:
-    """Move this process, which must have one thread, into a namespace without a network; do nothing if it may not.
+    """Move this process, which must have one thread, into a namespace without a network;
+    do nothing if it may not.
 
     Root gets no user namespace: it would lose the right to files of other users.
     """
@@ -120,8 +134,13 @@ def leave_network() -> None:
     if user == 0:
         unshare(_CLONE_NEWNET)
     elif unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0:
-        # In this order: the kernel takes a map of groups only from a process that gave up setgroups.
-        namespace = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+        # In this order: the kernel takes a map of groups only
+        # from a process that gave up setgroups.
+        namespace = {
+            "setgroups": "deny",
+            "uid_map": f"{user} {user} 1",
+            "gid_map": f"{group} {group} 1",
+        }
         for name, text in namespace.items():
             # The files stay the user's own; only names of users are not shown.
             with contextlib.suppress(OSError):
@@ -129,7 +148,8 @@ def leave_network() -> None:
 
 
 def give_up_files(folders: Sequence[str]) -> bool:
-    """Let this process, which must have one thread, start no program and write below ``folders`` only.
+    """Let this process, which must have one thread,
+    start no program and write below ``folders`` only.
 
     Returns whether the kernel does that; if not, nothing changes. Everything can still be read.
     """
@@ -162,9 +182,11 @@ def give_up_files(folders: Sequence[str]) -> bool:
 
 
 def limit_memory(most_bytes: int) -> None:
-    """Let this process ask for so much memory at most: a call that wants more at once fails, and nothing is taken.
+    """Let this process ask for so much memory at most:
+    a call that wants more at once fails, and nothing is taken.
 
-    Files that are mapped to be read do not count (getrlimit(2), RLIMIT_DATA). Other systems than Linux may count less.
+    Files that are mapped to be read do not count (getrlimit(2), RLIMIT_DATA).
+    Other systems than Linux may count less.
     """
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
@@ -187,7 +209,9 @@ def main() -> None:
 
 
 def _give_up_rights() -> None:
-    """Give up what the environment says that calls do not need: network, foreign folders, other programs, memory."""
+    """Give up what the environment says that calls do not need:
+    network, foreign folders, other programs, memory.
+    """
     if not os.environ.get(NETWORK):
         leave_network()
     writes_below = os.environ.get(WRITES_BELOW)
@@ -199,7 +223,9 @@ def _give_up_rights() -> None:
 
 
 def _import_ahead() -> None:
-    """Import the modules that the parent expects calls to need, while it prepares the first one."""
+    """Import the modules that the parent expects calls to need, while it prepares the first
+    one.
+    """
     for module in os.environ.get(IMPORTS, "").split():
         # If the module is missing, the call that needs it fails with the reason.
         with contextlib.suppress(Exception):
@@ -226,17 +252,21 @@ def _answer(name: str, arguments: tuple[object, ...]) -> tuple[bool, object]:
         return False, error
     except MemoryError:
         return False, StageError("ran out of memory")
-    # The trace is for the log of the run. The parent gets one line, because the class may exist only in this process.
+    # The trace is for the log of the run.
+    # The parent gets one line, because the class may exist only in this process.
     except Exception as error:
         traceback.print_exc()
         sys.stderr.flush()
-        return False, StageError(f"{type(error).__name__}: {first_line(str(error)) or 'no message'}")
+        return False, StageError(
+            f"{type(error).__name__}: {first_line(str(error)) or 'no message'}"
+        )
 
 
 def _end_with_parent(parent: int) -> None:
     """Exit when the parent is gone: a parent that was killed cannot stop its children."""
     if ENDS_WITH_PARENT.items() <= os.environ.items():
-        # Linux kills this process when its parent's thread ends: a paused process cannot watch its parent.
+        # Linux kills this process when its parent's thread ends:
+        # a paused process cannot watch its parent.
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

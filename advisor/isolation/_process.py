@@ -1,4 +1,6 @@
-"""Start, watch and end a child process: an argument list, no shell, a session of its own, and a time limit."""
+"""Start, watch and end a child process:
+an argument list, no shell, a session of its own, and a time limit.
+"""
 
 import os
 import signal
@@ -23,10 +25,14 @@ IN_CHILD = "ADVISOR_CHILD"
 """The environment variable that is set in every child."""
 
 MEMORY = "ADVISOR_CHILD_MEMORY"
-"""The environment variable with the bytes of memory that a child can ask for at most; it is empty for no such limit."""
+"""The environment variable with the bytes of memory that a child can ask for at most;
+it is empty for no such limit.
+"""
 
 UNWANTED: ContextVar[threading.Event | None] = ContextVar("UNWANTED", default=None)
-"""An event that ends the programs of :func:`run_program` in this context, because nobody needs their results."""
+"""An event that ends the programs of :func:`run_program` in this context,
+because nobody needs their results.
+"""
 
 _LIMITS = "check that it may be run, and the limits of memory, files and processes (ulimit -a)"
 
@@ -38,7 +44,9 @@ OUTPUT_BYTES = 64_000_000
 _CHUNK_BYTES = 1 << 16
 
 ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
-"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
+"""Environment of children that may be paused:
+the kernel (Linux) kills them when the thread that started them ends.
+"""
 
 
 class TimedOut(StageError):
@@ -56,7 +64,9 @@ class Finished:
     @property
     def complaint(self) -> str:
         """The last line of standard error, or of standard output, for an error message."""
-        return last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
+        return (
+            last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
+        )
 
     @property
     def death(self) -> str:
@@ -74,12 +84,14 @@ class Finished:
 
 
 class Pause:
-    """Pauses, resumes and ends the child process of one call with signals, and knows its CPU seconds.
+    """Pauses, resumes and ends the child process of one call with signals,
+    and knows its CPU seconds.
 
-    ``cpu_s``: those of the child, and of what it started and that ended, so far. ``unwanted``: set when the call ends.
+    ``cpu_s``: those of the child, and of what it started and that ended, so far. ``unwanted``:
+    set when the call ends.
 
-    A paused child cannot see that its parent died, so children that may be paused ask the kernel to kill them then
-    (:data:`ENDS_WITH_PARENT`).
+    A paused child cannot see that its parent died, so children that may be paused ask the kernel
+    to kill them then (:data:`ENDS_WITH_PARENT`).
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -102,10 +114,13 @@ class Pause:
             return self._paused_s + self._clock() - self._since
 
     def attach(self, send_signal: Callable[[int], None]) -> None:
-        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
+        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it
+        runs.
+        """
         with self._lock:
             self._send_signal = send_signal
-            # The wish may be older than the call: it was waiting for a child when it was paused or given up.
+            # The wish may be older than the call:
+            # it was waiting for a child when it was paused or given up.
             if self.unwanted.is_set():
                 send_signal(signal.SIGKILL)
             elif self._paused:
@@ -147,11 +162,12 @@ class Pause:
 
 
 class ChildProcess:
-    """A program in a session of its own. Ctrl-C goes to this process, which ends its children in order.
+    """A program in a session of its own.
+    Ctrl-C goes to this process, which ends its children in order.
 
-    ``output`` takes standard output and standard error; None makes a pipe for each. The program inherits
-    ``descriptors``. ``hint`` is advice on installing it, for the UsageError if it cannot be run. ``popen`` is the
-    process, to read from its pipes and to wait for it.
+    ``output`` takes standard output and standard error; None makes a pipe for each. The program
+    inherits ``descriptors``. ``hint`` is advice on installing it, for the UsageError if it cannot
+    be run. ``popen`` is the process, to read from its pipes and to wait for it.
     """
 
     def __init__(
@@ -178,7 +194,9 @@ class ChildProcess:
         except FileNotFoundError as error:
             raise UsageError(f"the program '{argv[0]}' is not installed", hint) from error
         except OSError as error:
-            raise UsageError(f"the program '{argv[0]}' cannot be run: {error.strerror}", hint or _LIMITS) from error
+            raise UsageError(
+                f"the program '{argv[0]}' cannot be run: {error.strerror}", hint or _LIMITS
+            ) from error
 
     @property
     def pid(self) -> int:
@@ -196,8 +214,11 @@ class ChildProcess:
             os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """Kill the program, every process in its session, and what it started outside, as a browser is."""
-        # Listed before the first signal: afterwards nothing says any more which processes it had started.
+        """Kill the program, every process in its session, and what it started outside,
+        as a browser is.
+        """
+        # Listed before the first signal:
+        # afterwards nothing says any more which processes it had started.
         family = _suspend_family(self.pid)
         self.send(signal.SIGKILL)
         for process in family:
@@ -205,7 +226,8 @@ class ChildProcess:
                 process.kill()
         # An ended program stays in the table of processes until somebody has waited for it.
         self.popen.communicate()
-        # A killed process holds its memory and files until the kernel is done with it, and the next job needs them.
+        # A killed process holds its memory and files until the kernel is done with it,
+        # and the next job needs them.
         until = time.monotonic() + ENDS_IN_S
         while any(map(_is_alive, family)) and time.monotonic() < until:
             time.sleep(0.01)
@@ -219,8 +241,9 @@ def run_program(
     environment: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Finished:
-    """Run ``argv`` and wait until it ends, or kill it and its children after ``timeout_s`` seconds (TimedOut), at
-    :data:`UNWANTED`, or where it prints more than :data:`OUTPUT_BYTES` (StageError).
+    """Run ``argv`` and wait until it ends, or kill it and its children after ``timeout_s`` seconds
+    (TimedOut), at :data:`UNWANTED`, or where it prints more than :data:`OUTPUT_BYTES`
+    (StageError).
 
     See :class:`ChildProcess` for the other arguments.
     """
@@ -238,7 +261,9 @@ def run_program(
             if unwanted is not None and unwanted.is_set():
                 raise StageError(f"'{argv[0]}' was ended: its result is not needed any more")
             if stdout.is_full or stderr.is_full:
-                raise StageError(f"'{argv[0]}' was ended: it printed more than {OUTPUT_BYTES / 1e6:.0f} MB")
+                raise StageError(
+                    f"'{argv[0]}' was ended: it printed more than {OUTPUT_BYTES / 1e6:.0f} MB"
+                )
             if time.monotonic() >= until:
                 raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s")
         # A program may close its output and go on.
@@ -253,12 +278,16 @@ def run_program(
 
 
 class _OutputReader:
-    """Reads what a program prints, in a thread, up to :data:`OUTPUT_BYTES`: an endless output would fill the memory."""
+    """Reads what a program prints, in a thread, up to :data:`OUTPUT_BYTES`:
+    an endless output would fill the memory.
+    """
 
     def __init__(self, pipe: IO[bytes] | None) -> None:
         self.is_full = False
         self._content = bytearray()
-        self._thread = threading.Thread(target=self._read, args=(pipe,), name="advisor-output", daemon=True)
+        self._thread = threading.Thread(
+            target=self._read, args=(pipe,), name="advisor-output", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -267,7 +296,9 @@ class _OutputReader:
         return self._content.decode(errors="replace")
 
     def wait_until(self, until: float) -> bool:
-        """Wait a moment, at most until a time of the monotonic clock; return whether the output has ended."""
+        """Wait a moment, at most until a time of the monotonic clock;
+        return whether the output has ended.
+        """
         self._thread.join(min(_LOOK_S, max(0.0, until - time.monotonic())))
         return not self._thread.is_alive() and not self.is_full
 
@@ -283,7 +314,9 @@ class _OutputReader:
 
 
 def _suspend_family(pid: int) -> list[psutil.Process]:
-    """Return a process and all that it started, each suspended before its children are listed: nothing new starts."""
+    """Return a process and all that it started, each suspended before its children are listed:
+    nothing new starts.
+    """
     family: list[psutil.Process] = []
     with suppress(psutil.Error):
         family.append(psutil.Process(pid))
@@ -296,7 +329,9 @@ def _suspend_family(pid: int) -> list[psutil.Process]:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    """Return whether a process still does anything; an ended one may stay in the table of processes."""
+    """Return whether a process still does anything;
+    an ended one may stay in the table of processes.
+    """
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -1,4 +1,6 @@
-"""Measure processors, waits for them and free memory of this machine; make folders that are removed at the end."""
+"""Measure processors, waits for them and free memory of this machine;
+make folders that are removed at the end.
+"""
 
 import contextlib
 import fcntl
@@ -17,11 +19,14 @@ from advisor.core import UsageError, show_bytes
 from advisor.isolation._agent_documents import Block
 
 WAITED_LIMIT = 0.1
-"""Share of the time that threads may wait for a processor: with more, other programs disturb a timing. On an idle
-machine the share is below 0.01."""
+"""Share of the time that threads may wait for a processor: with more, other programs disturb a
+timing. On an idle machine the share is below 0.01.
+"""
 
 GROWS_S = 15.0
-"""A job that started less than this many seconds ago has not yet taken the memory that it is expected to take."""
+"""A job that started less than this many seconds ago has not yet taken the memory
+that it is expected to take.
+"""
 
 # Reserve for this process, which grows with its evaluations, and for other programs.
 KEPT_FREE_BYTES = 300_000_000
@@ -37,19 +42,26 @@ TEMPORARY_FOLDER = "TMPDIR"
 _PREFIX = "advisor-scratch-"
 
 _NEW_S = 60.0
-"""Age in seconds below which a folder may not be locked yet, though the process that made it lives."""
+"""Age in seconds below which a folder may not be locked yet,
+though the process that made it lives.
+"""
 
 _JOB_THREADS = 4
-"""Threads of one job at most: on a machine with more cores other jobs run beside it, and each thread takes memory."""
+"""Threads of one job at most: on a machine with more cores other jobs run beside it,
+and each thread takes memory.
+"""
 
 
 def usable_cores(for_job: bool = False) -> int:
-    """Return how many processors this process may use: an affinity mask or a quota can grant fewer than exist.
+    """Return how many processors this process may use:
+    an affinity mask or a quota can grant fewer than exist.
 
-    A job that runs beside others takes a few of them (``for_job``). A part of a processor counts as one: a quota of 1.5
-    lets two jobs run side by side, a quota of 0.5 one.
+    A job that runs beside others takes a few of them (``for_job``). A part of a processor counts
+    as one: a quota of 1.5 lets two jobs run side by side, a quota of 0.5 one.
     """
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    there = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     allowed = read_quota_cores()
     granted = there
     if allowed is not None:
@@ -58,17 +70,21 @@ def usable_cores(for_job: bool = False) -> int:
 
 
 def waiting_factor() -> float:
-    """Return how many times longer than on a free processor the threads of this process take for their work.
+    """Return how many times longer than on a free processor the threads
+    of this process take for their work.
 
-    The kernel counts for how long each thread ran so far, and for how long it was ready and had no processor
-    (schedstat, in nanoseconds). A quota below one processor, whose waits are not counted there, is the least factor.
+    The kernel counts for how long each thread ran so far, and for how long it was ready and had no
+    processor (schedstat, in nanoseconds). A quota below one processor, whose waits are not counted
+    there, is the least factor.
     """
     ran_ns = 0
     waited_ns = 0
     for file in Path("/proc/self/task").glob("*/schedstat"):
         # A thread may have ended since the list was read.
         with contextlib.suppress(OSError, ValueError):
-            thread_ran_ns, thread_waited_ns, *_ = map(int, file.read_text(encoding="ascii").split())
+            thread_ran_ns, thread_waited_ns, *_ = map(
+                int, file.read_text(encoding="ascii").split()
+            )
             ran_ns += thread_ran_ns
             waited_ns += thread_waited_ns
     by_others = 1.0 + waited_ns / ran_ns if ran_ns else 1.0
@@ -77,7 +93,8 @@ def waiting_factor() -> float:
 
 
 def part_of_a_core() -> float:
-    """Return the part (0-1) of one processor that this process gets by a quota below one; 1 with a whole one or more.
+    """Return the part (0-1) of one processor that this process gets by a quota below one;
+    1 with a whole one or more.
 
     Work of one processor takes so many times longer.
     """
@@ -97,8 +114,11 @@ def cpu_s_of_tree() -> float:
     return seconds
 
 
-def read_quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
-    """Return the processors that the CPU quotas of the own control group and those above allow; None without one.
+def read_quota_cores(
+    root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")
+) -> float | None:
+    """Return the processors that the CPU quotas of the own control group and those above allow;
+    None without one.
 
     Version 2 has one tree, version 1 one for each controller.
     """
@@ -122,7 +142,9 @@ def read_quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgro
 
 
 def _read_quota(folder: Path) -> list[float]:
-    """Return the processors that the quota of one control group allows, in a list that is empty without a quota."""
+    """Return the processors that the quota of one control group allows,
+    in a list that is empty without a quota.
+    """
     try:
         if (folder / "cpu.max").is_file():
             allowed, period = (folder / "cpu.max").read_text("ascii").split()
@@ -138,7 +160,9 @@ def _read_quota(folder: Path) -> list[float]:
 
 
 def compute_waited_share(threads: int, blocks: Sequence[Block]) -> float | None:
-    """Return the share of the time of blocks that their threads waited for a processor; None if it is unknown."""
+    """Return the share of the time of blocks that their threads waited for a processor;
+    None if it is unknown.
+    """
     waits_ns = []
     for block in blocks:
         waited_ns = block.get("waited_ns")
@@ -149,7 +173,9 @@ def compute_waited_share(threads: int, blocks: Sequence[Block]) -> float | None:
 
 
 def free_bytes() -> int:
-    """Return how many bytes this process and its children may still take, within the limit of the cgroup."""
+    """Return how many bytes this process and its children may still take,
+    within the limit of the cgroup.
+    """
     return min(int(psutil.virtual_memory().available), _read_cgroup_room())
 
 
@@ -163,15 +189,23 @@ def memory_there() -> str:
 
 
 def require_memory(what: str, needed_bytes: int, address_bytes: int) -> None:
-    """Raise UsageError if memory for work, or the addresses that libraries reserve for it, are not there."""
+    """Raise UsageError if memory for work, or the addresses that libraries reserve for it,
+    are not there.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if free_bytes() < needed_bytes or (limit != resource.RLIM_INFINITY and limit < address_bytes):
-        needs = f"{show_bytes(needed_bytes)} of memory and {show_bytes(address_bytes)} of addresses"
-        raise UsageError(f"{what} needs {needs}: {memory_there()}", "end other programs, or raise the limit")
+        needs = (
+            f"{show_bytes(needed_bytes)} of memory and {show_bytes(address_bytes)} of addresses"
+        )
+        raise UsageError(
+            f"{what} needs {needs}: {memory_there()}", "end other programs, or raise the limit"
+        )
 
 
 def _read_cgroup_room(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> int:
-    """Return what is left of the limits of the own cgroup (v2) and those above; pages that can be dropped count."""
+    """Return what is left of the limits of the own cgroup (v2) and those above;
+    pages that can be dropped count.
+    """
     # More than any machine has: no limit.
     left = 1 << 62
     with contextlib.suppress(OSError):
@@ -182,13 +216,17 @@ def _read_cgroup_room(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgr
                 limit = int((folder / "memory.max").read_text("ascii"))
                 used = int((folder / "memory.current").read_text("ascii"))
                 rows = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
-                droppable = sum(int(row.split()[1]) for row in rows if row.startswith("inactive_file "))
+                droppable = sum(
+                    int(row.split()[1]) for row in rows if row.startswith("inactive_file ")
+                )
                 left = min(left, max(0, limit - used + droppable))
     return left
 
 
 def no_follow(path: str, flags: int) -> int:
-    """Open a file and return its descriptor, also as an ``opener`` of :func:`open`; OSError if it is a link."""
+    """Open a file and return its descriptor, also as an ``opener`` of :func:`open`;
+    OSError if it is a link.
+    """
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
@@ -198,13 +236,17 @@ class MemoryGate:
     A job may always start if no other runs, because waiting would not free memory.
     """
 
-    def __init__(self, free: Callable[[], int] = free_bytes, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, free: Callable[[], int] = free_bytes, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._free = free
         self._clock = clock
         self._started: list[tuple[float, int]] = []
 
     def admits(self, memory_bytes: int, running: int) -> bool:
-        """Return True if a job that takes ``memory_bytes`` may start while ``running`` others run."""
+        """Return True if a job that takes ``memory_bytes`` may start while ``running`` others
+        run.
+        """
         if running == 0:
             return True
         now = self._clock()
@@ -219,14 +261,17 @@ class MemoryGate:
 
 # Temporary folders that are deleted when their owner ends, in whatever way.
 #
-# TensorFlow writes generated code into temporary files and deletes them when it exits, but not when it crashes or is
-# killed. So each child process has a folder for its temporary files. The parent deletes the folder of a child that
-# ended. A child deletes its own folder if its parent is gone. If both were killed at once, the next parent finds the
-# folder unlocked and deletes it. The same holds for the parent's own temporary folders.
+# TensorFlow writes generated code into temporary files and deletes them when it exits, but not
+# when it crashes or is killed. So each child process has a folder for its temporary files. The
+# parent deletes the folder of a child that ended. A child deletes its own folder if its parent is
+# gone. If both were killed at once, the next parent finds the folder unlocked and deletes it. The
+# same holds for the parent's own temporary folders.
 
 
 class Scratch:
-    """A new folder that this process keeps locked as long as it lives; as a context manager, it yields its path."""
+    """A new folder that this process keeps locked as long as it lives;
+    as a context manager, it yields its path.
+    """
 
     def __init__(self) -> None:
         sweep_folders()
@@ -261,7 +306,8 @@ def sweep_folders() -> None:
             lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A living process may have made it just now, and not locked it yet. Clocks are set back, too.
+                # A living process may have made it just now, and not locked it yet.
+                # Clocks are set back, too.
                 maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
                 is_new = abs(time.time() - os.fstat(lock).st_mtime) < _NEW_S
                 if not (is_new and maker.isdecimal() and psutil.pid_exists(int(maker))):

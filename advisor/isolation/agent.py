@@ -1,18 +1,21 @@
 """Time model files and print one JSON document: a program that also runs alone on a remote device.
 
-It is the longest module because a device gets this one file, and nothing else of ``advisor``. There it needs Python >=
-3.9, numpy and a runtime: ``ai_edge_litert``, else ``tflite_runtime``; for ``.onnx`` files ``onnxruntime``. Read
-its end first: :func:`main` calls :func:`measure_series`, which loads and runs each :class:`Series`.
+It is the longest module because a device gets this one file, and nothing else of ``advisor``.
+There it needs Python >= 3.9, numpy and a runtime: ``ai_edge_litert``, else ``tflite_runtime``; for
+``.onnx`` files ``onnxruntime``. Read its end first: :func:`main` calls :func:`measure_series`,
+which loads and runs each :class:`Series`.
 
     python agent.py model.tflite --threads 1,2 --effort quick
     python agent.py a.tflite b.tflite --threads 1 --effort normal     # interleaved block by block
 
-Each (file, thread count) is a series. All run the first block, then all the second, so that a slow drift of the machine
-affects them equally; the processor rests between blocks. The document has the wall time of each run and, at one thread,
-its CPU time; for each block, how long the threads waited for a processor; for the whole, how many processors others
-kept busy. Times are in nanoseconds. Memory is the private memory (``Private_Clean`` + ``Private_Dirty``) that loading
-and the first run of the first series added to a fresh process: give one file only to measure it. Native libraries print
-to standard error. The exit status is 0 with the measurements, or 3 with ``{"error": {"kind", "message"}}``.
+Each (file, thread count) is a series. All run the first block, then all the second, so that a slow
+drift of the machine affects them equally; the processor rests between blocks. The document has the
+wall time of each run and, at one thread, its CPU time; for each block, how long the threads waited
+for a processor; for the whole, how many processors others kept busy. Times are in nanoseconds.
+Memory is the private memory (``Private_Clean`` + ``Private_Dirty``) that loading and the first run
+of the first series added to a fresh process: give one file only to measure it. Native libraries
+print to standard error. The exit status is 0 with the measurements, or 3 with ``{"error": {"kind",
+"message"}}``.
 """
 
 from __future__ import annotations
@@ -40,7 +43,9 @@ MAX_RUNS = 200_000
 INPUT_SEED = 20_200
 
 MODELS: dict[str, Any] = {}
-"""Classes by suffix that load and run further files: an agent of another runtime adds its own before it starts."""
+"""Classes by suffix that load and run further files:
+an agent of another runtime adds its own before it starts.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,15 +63,19 @@ class Effort:
     def enough(self, runs: int, elapsed: float) -> bool:
         """Return True if a block of ``runs`` runs in ``elapsed`` seconds is long enough."""
         is_complete = runs >= self.runs / self.blocks and elapsed >= self.min_seconds / self.blocks
-        return is_complete or elapsed >= self.max_seconds / self.blocks or runs >= MAX_RUNS / self.blocks
+        return (
+            is_complete
+            or elapsed >= self.max_seconds / self.blocks
+            or runs >= MAX_RUNS / self.blocks
+        )
 
 
 @cache
 def map_efforts() -> Mapping[str, Effort]:
     """Return how long a series takes, by the name of the effort."""
-    # quick, normal and full are MLPerf Mobile's rapid, quick and normal (mobile_app_open, flutter/assets/tasks.pbtxt).
-    # `search` suits dozens of files, `survey` hundreds whose best ones are timed again. `load` shows whether a file
-    # runs, its memory and its load time.
+    # quick, normal and full are MLPerf Mobile's rapid, quick and normal (mobile_app_open,
+    # flutter/assets/tasks.pbtxt). `search` suits dozens of files, `survey` hundreds whose best
+    # ones are timed again. `load` shows whether a file runs, its memory and its load time.
     efforts = (
         Effort("load", 1, 0.0, 0.1, 1, 0.0),
         Effort("survey", 32, 0.15, 0.5, 8, 0.005, load_content=False),
@@ -100,7 +109,9 @@ class Series:
         self.blocks: list[documents.Block] = []
 
     def _time_run(self) -> tuple[int, int]:
-        """Return the wall time and the thread's CPU time of one run; the CPU clock is read outside the wall time."""
+        """Return the wall time and the thread's CPU time of one run;
+        the CPU clock is read outside the wall time.
+        """
         invoke = self.invoke
         cpu = time.thread_time_ns()
         wall = time.perf_counter_ns()
@@ -109,7 +120,9 @@ class Series:
         return wall, time.thread_time_ns() - cpu
 
     def warm_up(self, effort: Effort) -> None:
-        """Run until caches, packed weights and clocks are steady: at least 2 runs, a tenth of the effort's time."""
+        """Run until caches, packed weights and clocks are steady:
+        at least 2 runs, a tenth of the effort's time.
+        """
         limit = time.perf_counter() + min(1.0, max(effort.min_seconds, effort.max_seconds / 4) / 4)
         runs = 0
         while runs < 2 or (runs < 50 and time.perf_counter() < limit):
@@ -117,7 +130,9 @@ class Series:
             runs += 1
 
     def run_block(self, effort: Effort) -> None:
-        """Time one block and keep every run; the first run after the pause does not count if there are many runs."""
+        """Time one block and keep every run;
+        the first run after the pause does not count if there are many runs.
+        """
         time.sleep(effort.pause_seconds)
         if self.first_ns < effort.max_seconds / effort.blocks * 1e9 / 4:
             self._time_run()
@@ -134,8 +149,12 @@ class Series:
             block["waited_ns"] = waited_after - waited_before
         self.blocks.append(block)
 
-    def _repeat_until(self, enough: Callable[[int, float], bool]) -> tuple[list[int], list[int], float]:
-        """Run until ``enough(runs, seconds)``; return the wall and CPU time of each run, and the seconds in total."""
+    def _repeat_until(
+        self, enough: Callable[[int, float], bool]
+    ) -> tuple[list[int], list[int], float]:
+        """Run until ``enough(runs, seconds)``;
+        return the wall and CPU time of each run, and the seconds in total.
+        """
         walls: list[int] = []
         cpus: list[int] = []
         start = time.perf_counter()
@@ -148,7 +167,9 @@ class Series:
                 return walls, cpus, elapsed
 
     def run_windows(self, seconds: float, windows: int) -> list[documents.WindowReading]:
-        """Run for ``seconds`` without a pause and return a reading for each of ``windows`` equal parts of that time."""
+        """Run for ``seconds`` without a pause and return a reading for each
+        of ``windows`` equal parts of that time.
+        """
         start = time.perf_counter()
         rows: list[documents.WindowReading] = []
         for index in range(windows):
@@ -190,7 +211,12 @@ class TfliteModel:
     import_runtime = staticmethod(lambda: import_interpreter()[1:])
 
     def __init__(
-        self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
+        self,
+        path: str,
+        threads: int,
+        kernels: str,
+        shape: list[int] | None,
+        content: bytes | None = None,
     ) -> None:
         self.runtime = self.import_runtime()
         self.interpreter = new_interpreter(path, threads, kernels, content)
@@ -204,7 +230,9 @@ class TfliteModel:
 
 
 class OnnxModel:
-    """An ``.onnx`` file in ONNX Runtime on the CPU. Inputs and outputs stay bound, as an interpreter's do."""
+    """An ``.onnx`` file in ONNX Runtime on the CPU.
+    Inputs and outputs stay bound, as an interpreter's do.
+    """
 
     @staticmethod
     def import_runtime() -> tuple[str, str]:
@@ -212,11 +240,18 @@ class OnnxModel:
         try:
             import onnxruntime
         except ImportError as error:
-            raise AgentError("runtime", f"onnxruntime cannot be imported: {one_line(error)}") from error
+            raise AgentError(
+                "runtime", f"onnxruntime cannot be imported: {one_line(error)}"
+            ) from error
         return "onnxruntime", onnxruntime.__version__
 
     def __init__(
-        self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
+        self,
+        path: str,
+        threads: int,
+        kernels: str,
+        shape: list[int] | None,
+        content: bytes | None = None,
     ) -> None:
         self.runtime = self.import_runtime()
         self.shape = shape
@@ -229,9 +264,13 @@ class OnnxModel:
         if kernels != "default":
             raise AgentError("load", "ONNX Runtime has no choice of kernels")
         try:
-            self.session = onnxruntime.InferenceSession(content or path, options, providers=["CPUExecutionProvider"])
+            self.session = onnxruntime.InferenceSession(
+                content or path, options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:  # its errors have no common class
-            raise AgentError("load", f"{' '.join(self.runtime)} cannot load the file: {one_line(error)}") from error
+            raise AgentError(
+                "load", f"{' '.join(self.runtime)} cannot load the file: {one_line(error)}"
+            ) from error
 
     def invoker(self) -> Callable[[], object]:
         """Bind the inputs and outputs and return the function that runs the file once."""
@@ -242,7 +281,10 @@ class OnnxModel:
             if sizes and not isinstance(sizes[0], int):
                 sizes[0] = 1
             if not all(isinstance(size, int) for size in sizes):
-                raise AgentError("shape", f"input '{value.name}' has unknown dimensions {value.shape}: give --shape")
+                raise AgentError(
+                    "shape",
+                    f"input '{value.name}' has unknown dimensions {value.shape}: give --shape",
+                )
             kind = value.type.partition("(")[2].rstrip(")")  # of "tensor(float)"
             kind = "float32" if kind == "float" else kind
             binding.bind_cpu_input(value.name, input_values(tuple(sizes), kind, value.name))
@@ -253,16 +295,23 @@ class OnnxModel:
 
 
 def model_of(path: str) -> Any:
-    """Return the class that loads and runs a file, by its suffix: a remote device has no entry points."""
+    """Return the class that loads and runs a file, by its suffix:
+    a remote device has no entry points.
+    """
     suffix = Path(path).suffix
     return OnnxModel if suffix == ".onnx" else MODELS.get(suffix, TfliteModel)
 
 
 def import_interpreter() -> tuple[Any, str, str]:
-    """Return the interpreter module, its package name and version; AgentError if no runtime is installed."""
+    """Return the interpreter module, its package name and version;
+    AgentError if no runtime is installed.
+    """
     from importlib import import_module, metadata
 
-    for package, module in (("ai-edge-litert", "ai_edge_litert"), ("tflite-runtime", "tflite_runtime")):
+    for package, module in (
+        ("ai-edge-litert", "ai_edge_litert"),
+        ("tflite-runtime", "tflite_runtime"),
+    ):
         try:
             interpreter = import_module(module + ".interpreter")
         except ImportError:
@@ -275,20 +324,28 @@ def import_interpreter() -> tuple[Any, str, str]:
 
 
 def new_interpreter(path: str, threads: int, kernels: str, content: bytes | None = None) -> Any:
-    """Return an interpreter of the memory-mapped file, or of ``content``; AgentError if it cannot be loaded."""
+    """Return an interpreter of the memory-mapped file, or of ``content``;
+    AgentError if it cannot be loaded.
+    """
     module, package, version = import_interpreter()
     options: dict[str, Any] = {"num_threads": threads}
     if kernels == "builtin":
-        options["experimental_op_resolver_type"] = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        options["experimental_op_resolver_type"] = (
+            module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        )
     options.update({"model_path": path} if content is None else {"model_content": content})
     try:
         return module.Interpreter(**options)
     except (ValueError, RuntimeError, MemoryError) as error:
-        raise AgentError("load", f"{package} {version} cannot load the file: {one_line(error)}") from error
+        raise AgentError(
+            "load", f"{package} {version} cannot load the file: {one_line(error)}"
+        ) from error
 
 
 def resize_input(interpreter: Any, shape: list[int] | None) -> None:
-    """Set the shape of the first input; without ``shape``, refuse unknown dimensions except the batch (taken as 1)."""
+    """Set the shape of the first input;
+    without ``shape``, refuse unknown dimensions except the batch (taken as 1).
+    """
     details = interpreter.get_input_details()
     if shape:
         interpreter.resize_tensor_input(details[0]["index"], shape)
@@ -296,18 +353,27 @@ def resize_input(interpreter: Any, shape: list[int] | None) -> None:
     for detail in details:
         signature = list(map(int, detail.get("shape_signature", detail["shape"])))
         if -1 in signature[1:]:
-            raise AgentError("shape", f"input '{detail['name']}' has unknown dimensions {signature}: give --shape")
+            raise AgentError(
+                "shape",
+                f"input '{detail['name']}' has unknown dimensions {signature}: give --shape",
+            )
 
 
 def set_inputs(interpreter: Any) -> None:
-    """Fill every input with fixed pseudo-random values in the range of images: zeros can be faster than real data."""
+    """Fill every input with fixed pseudo-random values in the range of images:
+    zeros can be faster than real data.
+    """
     for detail in interpreter.get_input_details():
         shape = tuple(map(int, detail["shape"]))
-        interpreter.set_tensor(detail["index"], input_values(shape, detail["dtype"], detail["name"]))
+        interpreter.set_tensor(
+            detail["index"], input_values(shape, detail["dtype"], detail["name"])
+        )
 
 
 def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
-    """Return fixed pseudo-random values: floats in [-1, 1), the full range of 8 and 16 bits, 0 or 1 for indices."""
+    """Return fixed pseudo-random values:
+    floats in [-1, 1), the full range of 8 and 16 bits, 0 or 1 for indices.
+    """
     import numpy
 
     generator = numpy.random.default_rng(INPUT_SEED)
@@ -323,7 +389,9 @@ def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
 
 
 def read_waited_ns() -> int | None:
-    """Return how long the threads of this process have waited for a processor so far; None if unknown."""
+    """Return how long the threads of this process have waited for a processor so far;
+    None if unknown.
+    """
     try:
         files = list(Path("/proc/self/task").glob("*/schedstat"))
         return sum(int(file.read_text().split()[1]) for file in files) if files else None
@@ -332,7 +400,9 @@ def read_waited_ns() -> int | None:
 
 
 def busy_seconds() -> float | None:
-    """Return the busy seconds since boot of the processors that this process may use, including other guests."""
+    """Return the busy seconds since boot of the processors that this process may use,
+    including other guests.
+    """
     busy_ticks = 0
     try:
         rows = map(str.split, filter(None, Path("/proc/stat").read_text().splitlines()))
@@ -347,7 +417,9 @@ def busy_seconds() -> float | None:
 
 
 class Load:
-    """Observes the rest of the machine until :meth:`result`; ``own_s`` returns the CPU seconds of no other program."""
+    """Observes the rest of the machine until :meth:`result`;
+    ``own_s`` returns the CPU seconds of no other program.
+    """
 
     def __init__(self, own_s: Callable[[], float] = time.process_time) -> None:
         self.own_s = own_s
@@ -374,18 +446,28 @@ class Load:
 def read_governor() -> str:
     """Return the frequency governor of the first processor; empty if the system does not tell."""
     try:
-        return Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").read_text(encoding="utf-8").strip()
+        return (
+            Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+            .read_text(encoding="utf-8")
+            .strip()
+        )
     except (OSError, ValueError):
         return ""
 
 
 def count_cores() -> int:
-    """Return how many processors this process may use. This file travels alone, so it cannot import the function."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many processors this process may use.
+    This file travels alone, so it cannot import the function.
+    """
+    return (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
 
 
 def private_bytes() -> dict[str, int] | None:
-    """Return the private clean and dirty bytes of this process; None if the system does not tell."""
+    """Return the private clean and dirty bytes of this process; None if the system does not
+    tell.
+    """
     wanted = {"Private_Clean:": "clean", "Private_Dirty:": "dirty"}
     try:
         rows = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()]
@@ -394,12 +476,20 @@ def private_bytes() -> dict[str, int] | None:
     return {wanted[row[0]]: int(row[1]) * 1024 for row in rows if row[0] in wanted}
 
 
-def compare_memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[str, int] | None:
-    """Return the bytes added between two readings of :func:`private_bytes`, and the total of the process."""
+def compare_memory(
+    before: dict[str, int] | None, after: dict[str, int] | None
+) -> dict[str, int] | None:
+    """Return the bytes added between two readings of :func:`private_bytes`,
+    and the total of the process.
+    """
     if before is None or after is None:
         return None
     added = {name: max(0, after[name] - before[name]) for name in after}
-    return {"private_bytes": sum(added.values()), "dirty_bytes": added["dirty"], "process_bytes": sum(after.values())}
+    return {
+        "private_bytes": sum(added.values()),
+        "dirty_bytes": added["dirty"],
+        "process_bytes": sum(after.values()),
+    }
 
 
 def measure_series(
@@ -437,7 +527,9 @@ def measure_series(
 def load_series(
     models: list[str], threads: list[int], kernels: str, shape: list[int] | None
 ) -> tuple[list[Series], dict[str, int] | None]:
-    """Load every file at every thread count; also return the memory that the first one added to the fresh process."""
+    """Load every file at every thread count;
+    also return the memory that the first one added to the fresh process.
+    """
     import numpy
 
     # numpy's import and first call do not count as memory of the model.
@@ -456,7 +548,9 @@ def load_series(
 def measure_sustained(
     model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
 ) -> documents.SustainedDocument:
-    """Run one file without a pause and return the document with a reading for each part of the time."""
+    """Run one file without a pause and return the document
+    with a reading for each part of the time.
+    """
     series = Series(model, threads, kernels, shape)
     package, version = series.model.runtime
     load = Load()
@@ -486,14 +580,28 @@ def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description="Time .tflite files and print one JSON document.")
     parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("--threads", type=parse_numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument(
+        "--threads", type=parse_numbers, default=[1], help="thread counts, such as 1,2"
+    )
     parser.add_argument("--effort", choices=sorted(map_efforts()), default="quick")
-    parser.add_argument("--kernels", choices=("default", "builtin"), default="default", help="builtin: no XNNPACK")
-    parser.add_argument("--shape", type=parse_numbers, help="shape of the first input, such as 1,224,224,3")
-    parser.add_argument("--sustained", type=float, help="run the first file without a pause for this many seconds")
-    parser.add_argument("--windows", type=int, default=30, help="number of parts of that time to report")
-    parser.add_argument("--cpus", type=str, help="pin the process to these processors, such as 0,1")
-    parser.add_argument("--memory-limit", type=int, help="bytes of private memory that the process may take")
+    parser.add_argument(
+        "--kernels", choices=("default", "builtin"), default="default", help="builtin: no XNNPACK"
+    )
+    parser.add_argument(
+        "--shape", type=parse_numbers, help="shape of the first input, such as 1,224,224,3"
+    )
+    parser.add_argument(
+        "--sustained", type=float, help="run the first file without a pause for this many seconds"
+    )
+    parser.add_argument(
+        "--windows", type=int, default=30, help="number of parts of that time to report"
+    )
+    parser.add_argument(
+        "--cpus", type=str, help="pin the process to these processors, such as 0,1"
+    )
+    parser.add_argument(
+        "--memory-limit", type=int, help="bytes of private memory that the process may take"
+    )
     return parser.parse_args()
 
 
@@ -511,12 +619,15 @@ def main() -> int:
     if options.sustained:
         first = (options.models[0], options.threads[0], options.sustained, options.windows)
         return print_document(lambda: measure_sustained(*first, *loading))
-    return print_document(lambda: measure_series(options.models, options.threads, effort, *loading))
+    return print_document(
+        lambda: measure_series(options.models, options.threads, effort, *loading)
+    )
 
 
 def print_document(work: Callable[[], Mapping[str, Any]]) -> int:
     """Call ``work``, print its document or its error, and return the exit status."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would count as memory
+    # numpy's idle threads would count as memory.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Native libraries may write to standard output, which is for the document only.
     sys.stdout.flush()
     document_fd = os.dup(1)

@@ -1,8 +1,8 @@
 """Measure files: latency, memory, accuracy, operators, and what an accelerator runs.
 
-Read ``_latency/`` first (timings, and whether to trust them), then ``_accuracy.py`` (run a file over images),
-``_metrics.py`` and ``_calibration.py`` (figures from answers), ``_operators/`` and ``_on_device/``. ``host`` describes
-this machine.
+Read ``_latency/`` first (timings, and whether to trust them), then ``_accuracy.py`` (run a file
+over images), ``_metrics.py`` and ``_calibration.py`` (figures from answers), ``_operators/`` and
+``_on_device/``. ``host`` describes this machine.
 """
 
 from typing import TYPE_CHECKING
@@ -52,10 +52,20 @@ if TYPE_CHECKING:
         ScoreCalibration,
     )
     from advisor.measurement._calibration import OutOfFold, fit_temperature
-    from advisor.measurement._class_thresholds import choose_class_thresholds, judge_class_thresholds
+    from advisor.measurement._class_thresholds import (
+        choose_class_thresholds,
+        judge_class_thresholds,
+    )
     from advisor.measurement._delegation import Delegation, delegate_operators
     from advisor.measurement._host import Host, require_quiet
-    from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio, Verdict, session, timing
+    from advisor.measurement._latency import (
+        LatencyResult,
+        ModelTiming,
+        Ratio,
+        Verdict,
+        session,
+        timing,
+    )
     from advisor.measurement._latency.scenarios import Pipeline
     from advisor.measurement._latency.session import Benchmark, FileBenchmark, benchmark
     from advisor.measurement._latency.timing import judge, least_cpu_ms, measure, rank_disturbance

@@ -1,4 +1,5 @@
-"""Read which operators an accelerator supports (``device_profiles/accelerators/*.yaml``), and say which it refuses.
+"""Read which operators an accelerator supports (``device_profiles/accelerators/*.yaml``),
+and say which it refuses.
 
 Its rules refer to facts of an operator: its shapes, its constants, its options.
 """
@@ -18,17 +19,44 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from advisor.core import UsageError, nearest
-from advisor.devices import MAX_YAML_BYTES, NAME_PATTERN, DeviceProfile, DeviceTarget, FileKind, find_shipped_profiles
+from advisor.devices import (
+    MAX_YAML_BYTES,
+    NAME_PATTERN,
+    DeviceProfile,
+    DeviceTarget,
+    FileKind,
+    find_shipped_profiles,
+)
 from advisor.measurement._microcontrollers import list_compiled
 from advisor.store import read_yaml
 from advisor.tflite import BUILTINS, OPTIONS, Model, Operator
 
 Fact = float | str
 _SHAPE_FACTS = (
-    *("version", "inputs", "outputs", "changing_inputs", "rank", "output_rank", "batch", "elements", "outer_elements"),
-    *("outer_rows", "output_height", "output_width", "filter_area", "axes", "padded_axes", "same_quantization"),
+    *(
+        "version",
+        "inputs",
+        "outputs",
+        "changing_inputs",
+        "rank",
+        "output_rank",
+        "batch",
+        "elements",
+        "outer_elements",
+    ),
+    *(
+        "outer_rows",
+        "output_height",
+        "output_width",
+        "filter_area",
+        "axes",
+        "padded_axes",
+        "same_quantization",
+    ),
 )
-_AXES = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"})
+_AXES = frozenset(
+    {"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"}
+)
 _PADS = frozenset({"PAD", "PADV2", "MIRROR_PAD"})
 _INDICES = ("int32", "int64")
 
@@ -38,7 +66,9 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 @dataclass(frozen=True)
 class DataTypes:
-    """Types of input activations, constant weights and output; the last two are as the first if they are empty."""
+    """Types of input activations, constant weights and output;
+    the last two are as the first if they are empty.
+    """
 
     data: str
     weights: str = ""
@@ -46,7 +76,9 @@ class DataTypes:
 
     @classmethod
     def parse(cls, text: object) -> DataTypes:
-        """Parse ``float32``, ``float32*int8`` (activations * weights) or ``float32->int8`` (in -> out)."""
+        """Parse ``float32``, ``float32*int8`` (activations * weights)
+        or ``float32->int8`` (in -> out).
+        """
         inputs, _, output = str(text).partition("->")
         data, _, weights = inputs.partition("*")
         parts = (data.strip(), weights.strip(), output.strip())
@@ -90,7 +122,9 @@ def _require_known_facts(value: object) -> object:
 
 def _require_known_operator(value: object) -> object:
     if value not in BUILTINS.values():
-        raise ValueError(f"'{value}' is not a TensorFlow Lite operator{nearest(str(value), BUILTINS.values())}")
+        raise ValueError(
+            f"'{value}' is not a TensorFlow Lite operator{nearest(str(value), BUILTINS.values())}"
+        )
     return value
 
 
@@ -107,8 +141,12 @@ class Operators(_Strict):
     ``note`` names conditions that the rules do not check.
     """
 
-    names: Annotated[list[Annotated[str, BeforeValidator(_require_known_operator)]], Field(min_length=1)]
-    types: Annotated[list[Annotated[DataTypes, BeforeValidator(DataTypes.parse)]], Field(min_length=1)]
+    names: Annotated[
+        list[Annotated[str, BeforeValidator(_require_known_operator)]], Field(min_length=1)
+    ]
+    types: Annotated[
+        list[Annotated[DataTypes, BeforeValidator(DataTypes.parse)]], Field(min_length=1)
+    ]
     where: Where = {}
     note: Text = ""
 
@@ -116,8 +154,9 @@ class Operators(_Strict):
 class Serves(_Strict):
     """Targets of device profiles that use this accelerator.
 
-    ``unit`` is the begin of the unit's name in a profile, and ``part`` a part of the runtime that its version names,
-    such as ``qairt``; empty ones are any. No other accelerator serves a target that names the part.
+    ``unit`` is the begin of the unit's name in a profile, and ``part`` a part of the runtime that
+    its version names, such as ``qairt``; empty ones are any. No other accelerator serves a target
+    that names the part.
     """
 
     runtime: Name
@@ -126,7 +165,9 @@ class Serves(_Strict):
     part: Annotated[str, Field(max_length=100)] = ""
 
     def takes(self, profile: DeviceProfile, target: DeviceTarget) -> bool:
-        """Return whether it may serve a target: of its runtime and kind, with its unit, and a version that fits."""
+        """Return whether it may serve a target:
+        of its runtime and kind, with its unit, and a version that fits.
+        """
         same = (self.runtime, self.accelerator) == (target.runtime, target.accelerator)
         # A version that is not stated may have the part.
         versions = not target.version or self.part in target.version
@@ -141,11 +182,13 @@ class Keeps(_Strict):
 
 
 class Accelerator(_Strict):
-    """The operators that an accelerator supports: in ways of which one is enough, under the conditions ``where``.
+    """The operators that an accelerator supports:
+    in ways of which one is enough, under the conditions ``where``.
 
-    A partition with fewer than ``least_operators`` is not delegated, and ``keeps`` limits how many are. A delegation of
-    fewer than ``least_macs`` is not worth it, nor one of more than ``most_partitions``, which cost more than a delegate
-    gains (TensorFlow Lite's guidance on delegates).
+    A partition with fewer than ``least_operators`` is not delegated, and ``keeps`` limits how many
+    are. A delegation of fewer than ``least_macs`` is not worth it, nor one of more than
+    ``most_partitions``, which cost more than a delegate gains (TensorFlow Lite's guidance on
+    delegates).
     """
 
     name: Name
@@ -171,7 +214,8 @@ class Accelerator(_Strict):
         for index, tensor in enumerate(model.tensors):
             if tensor.is_constant:
                 constants.add(index)
-        # Constants in float16 are expanded once, when the file is loaded, so the results are constants too.
+        # Constants in float16 are expanded once, when the file is loaded,
+        # so the results are constants too.
         for operator in model.operators:
             if expands_constants(model, operator):
                 constants.update(operator.outputs)
@@ -181,7 +225,9 @@ class Accelerator(_Strict):
             refusals.append(self._refusal(operator, _read_types(model, operator), facts))
         return tuple(refusals)
 
-    def _refusal(self, operator: Operator, types: tuple[str, str, str], facts: Mapping[str, Fact]) -> str:
+    def _refusal(
+        self, operator: Operator, types: tuple[str, str, str], facts: Mapping[str, Fact]
+    ) -> str:
         ways = [rule for rule in self.operators if operator.name in rule.names]
         if not ways:
             return f"{operator.name} is not supported"
@@ -199,7 +245,10 @@ class Accelerator(_Strict):
                 shown += f"->{output}"
             return f"{operator.name} in {shown} is not supported"
         # One way that fits is enough; otherwise the reason of the first one is shown.
-        failures = [_find_failure(self.where, facts) or _find_failure(rule.where, facts) for rule in matching]
+        failures = [
+            _find_failure(self.where, facts) or _find_failure(rule.where, facts)
+            for rule in matching
+        ]
         if all(failures):
             return f"{operator.name} with {failures[0]}"
         return ""
@@ -217,7 +266,9 @@ def _describe_accelerator_file() -> FileKind[Accelerator]:
 
 
 def read_folder(folder: Path) -> dict[str, Accelerator]:
-    """Read every ``*.yaml`` file in a folder; raise UsageError, which names file and line, if one is not valid."""
+    """Read every ``*.yaml`` file in a folder;
+    raise UsageError, which names file and line, if one is not valid.
+    """
     accelerators = {}
     for path in sorted(folder.glob("*.yaml")):
         accelerator = _describe_accelerator_file().validate_file(read_yaml(path, MAX_YAML_BYTES))
@@ -232,16 +283,23 @@ def read_accelerators() -> Mapping[str, Accelerator]:
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """Return one accelerator by name; raise UsageError, which names the nearest one, if there is none."""
+    """Return one accelerator by name;
+    raise UsageError, which names the nearest one, if there is none.
+    """
     known = read_accelerators()
     if name not in known:
         names = sorted((*known, *list_compiled()))
-        raise UsageError(f"unknown accelerator '{name}'{nearest(name, names)}", f"accelerators: {', '.join(names)}")
+        raise UsageError(
+            f"unknown accelerator '{name}'{nearest(name, names)}",
+            f"accelerators: {', '.join(names)}",
+        )
     return known[name]
 
 
 def find_serving(profile: DeviceProfile, target: DeviceTarget) -> tuple[Accelerator, ...]:
-    """Return the accelerators that a device's target uses; several if its version does not tell which one it is."""
+    """Return the accelerators that a device's target uses;
+    several if its version does not tell which one it is.
+    """
     named = []
     serving = []
     for accelerator in read_accelerators().values():
@@ -253,7 +311,9 @@ def find_serving(profile: DeviceProfile, target: DeviceTarget) -> tuple[Accelera
 
 
 def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:
-    """Return the first condition that fails; empty if all hold. A fact that the operator does not have is ignored."""
+    """Return the first condition that fails; empty if all hold.
+    A fact that the operator does not have is ignored.
+    """
     for fact, wanted in where.items():
         value = facts.get(fact)
         name = fact.replace("_", " ")
@@ -276,12 +336,15 @@ def expands_constants(model: Model, operator: Operator) -> bool:
     return all(model.tensors[index].is_constant for index in operator.inputs if index >= 0)
 
 
-def _read_facts(model: Model, operator: Operator, constants: Collection[int]) -> Mapping[str, Fact]:
-    """Return the facts of an operator of the main graph by name, including its options; it may not have all.
+def _read_facts(
+    model: Model, operator: Operator, constants: Collection[int]
+) -> Mapping[str, Fact]:
+    """Return the facts of an operator of the main graph by name, including its options;
+    it may not have all.
 
-    ``rank`` is the highest rank of all changing tensors. ``outer_elements`` and ``outer_rows`` are the products of all
-    but the last three sides, and of all but the last side, of the first changing input. ``axes`` and ``padded_axes``
-    are texts such as ``1,2``.
+    ``rank`` is the highest rank of all changing tensors. ``outer_elements`` and ``outer_rows`` are
+    the products of all but the last three sides, and of all but the last side, of the first
+    changing input. ``axes`` and ``padded_axes`` are texts such as ``1,2``.
     """
     present = [index for index in operator.inputs if index >= 0]
     changing = []
@@ -335,7 +398,11 @@ def _read_axes(model: Model, operator: Operator) -> dict[str, Fact]:
         return {"axes": _join_numbers(number % rank for number in numbers)}
     if operator.name in _PADS:
         # Padding has two numbers for each axis, before and behind.
-        return {"padded_axes": _join_numbers(position // 2 for position, number in enumerate(numbers) if number)}
+        return {
+            "padded_axes": _join_numbers(
+                position // 2 for position, number in enumerate(numbers) if number
+            )
+        }
     return {}
 
 
@@ -344,17 +411,20 @@ def _join_numbers(numbers: Iterable[int]) -> str:
 
 
 def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
-    """Return the data types of an operator's activations, of its weights (empty if it has none) and of its output.
+    """Return the data types of an operator's activations,
+    of its weights (empty if it has none) and of its output.
 
-    Shapes, axes and integer biases are not weights. Constants that another operator expands (float16) have the type
-    that they are expanded to.
+    Shapes, axes and integer biases are not weights. Constants that another operator expands
+    (float16) have the type that they are expanded to.
     """
     tensors = []
     for index in operator.inputs:
         if index >= 0:
             tensors.append(model.tensors[index])
     # The first changing input: some operators, such as SPLIT, have a constant before it.
-    data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
+    data = next(
+        (tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None
+    )
     data_type = data.dtype if data else ""
     weights_type = ""
     for tensor in tensors:

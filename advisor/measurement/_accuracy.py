@@ -38,16 +38,18 @@ LEAST_PART = 32
 
 
 def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Floats:
-    """Return the probabilities of each image file, float32 (N, classes); the model runs once per image.
+    """Return the probabilities of each image file, float32 (N, classes);
+    the model runs once per image.
 
-    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. Of several outputs, the one named
-    ``probabilities`` is used. Errors are those of :class:`Classifier`.
+    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. Of several
+    outputs, the one named ``probabilities`` is used. Errors are those of :class:`Classifier`.
     """
     return predict_arrays(model, map(view.read, images))
 
 
 def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec) -> Floats:
-    """Return the probabilities of decoded images, N arrays uint8 (size, size, 3) RGB, as :func:`predict` does.
+    """Return the probabilities of decoded images, N arrays uint8 (size, size, 3) RGB,
+    as :func:`predict` does.
 
     Many images are divided among threads.
     """
@@ -66,14 +68,20 @@ def _classify(classifier: Classifier, view: InputSpec, pixels: Pixels) -> Floats
 
 
 def count_threads(images: int) -> int:
-    """Return how many threads a file is run in over so many images: at most one for each core, and few."""
+    """Return how many threads a file is run in over so many images:
+    at most one for each core, and few.
+    """
     return max(1, min(usable_cores(for_job=True), images // LEAST_PART))
 
 
-def run_in_threads(runs: Sequence[Callable[[Item], Answer]], items: Sequence[Item]) -> list[Answer]:
-    """Return the answer to each item; each of the functions, which do the same, has a thread and a share of the items.
+def run_in_threads(
+    runs: Sequence[Callable[[Item], Answer]], items: Sequence[Item]
+) -> list[Answer]:
+    """Return the answer to each item;
+    each of the functions, which do the same, has a thread and a share of the items.
 
-    LiteRT computes an answer with one thread and without Python's lock, so it does not depend on their number.
+    LiteRT computes an answer with one thread and without Python's lock,
+    so it does not depend on their number.
     """
     answers: list[Any] = [None] * len(items)
 
@@ -90,7 +98,8 @@ def run_in_threads(runs: Sequence[Callable[[Item], Answer]], items: Sequence[Ite
 def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
     """Return the probabilities of normalised images, as :func:`predict` does.
 
-    They are the model's input before quantisation: N arrays float32 (size, size, 3) or (1, size, size, 3).
+    They are the model's input before quantisation:
+    N arrays float32 (size, size, 3) or (1, size, size, 3).
     """
     classifier = Classifier(model)
     answers = []
@@ -105,7 +114,9 @@ def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
 
 
 def predict_captured(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
-    """Return the class of each image under each condition of ``TESTS``, int64 (tests, N); each image is read once."""
+    """Return the class of each image under each condition of ``TESTS``, int64 (tests, N);
+    each image is read once.
+    """
     classifier = Classifier(model)
     answers = np.zeros((len(TESTS), len(images)), np.int64)
     for position, path in enumerate(images):
@@ -115,13 +126,17 @@ def predict_captured(model: Path | str, images: Sequence[Path], view: InputSpec)
 
 
 def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interval:
-    """Return a figure with the 95 % interval that resamples of the images give; those without a figure do not count."""
+    """Return a figure with the 95 % interval that resamples of the images give;
+    those without a figure do not count.
+    """
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     return Interval(value, min(value, float(low)), max(value, float(high)))
 
 
 def resample_mean(shares: Sequence[float] | NDArray[Any]) -> Interval:
-    """Return the mean of what each image adds to a figure, with the interval that resamples of the images give."""
+    """Return the mean of what each image adds to a figure,
+    with the interval that resamples of the images give.
+    """
     values = np.asarray(shares, np.float64)
     count = len(values)
     drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
@@ -131,7 +146,8 @@ def resample_mean(shares: Sequence[float] | NDArray[Any]) -> Interval:
 def units_of(groups: Sequence[int], images: int) -> Labels:
     """Return the number of the group of each image, from 0 on without a gap, int64 (N,).
 
-    Images without groups, and those that are all in one, are a group each: nothing shows how other groups differ.
+    Images without groups, and those that are all in one, are a group each:
+    nothing shows how other groups differ.
     """
     units = np.unique(np.asarray(groups, np.int64), return_inverse=True)[1].reshape(-1)
     if len(units) == images and units.max(initial=0) > 0:
@@ -140,21 +156,25 @@ def units_of(groups: Sequence[int], images: int) -> Labels:
 
 
 def sums_of_units(values: NDArray[Any], units: Labels) -> NDArray[Any]:
-    """Return the sums (U, ...) of the values (N, ...) of the images of each group, see :func:`units_of`."""
+    """Return the sums (U, ...) of the values (N, ...) of the images of each group,
+    see :func:`units_of`.
+    """
     sums = np.zeros((int(units.max(initial=-1)) + 1, *values.shape[1:]), values.dtype)
     np.add.at(sums, units, values)
     return sums
 
 
 def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> OtherImagesRange:
-    """Return a figure (0-1) with the range that holds it with 95 % confidence on as many other images like these.
+    """Return a figure (0-1) with the range that holds it with 95 % confidence
+    on as many other images like these.
 
-    ``without`` are the figures without each group of images, (U,): NaN where nothing is left to judge. Images of one
-    group, such as frames of a film, resemble each other, so a group counts once. The error is that of the jackknife
-    over groups, times the root of two, because the other images differ by as much. Student's distribution allows for
-    few groups, and for few that bring most of the error; log odds keep the ends inside 0 and 1 (B. Efron and R.
-    Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11; G. Hahn and W. Meeker, "Statistical Intervals",
-    1991, section 4.8).
+    ``without`` are the figures without each group of images, (U,): NaN where nothing is left to
+    judge. Images of one group, such as frames of a film, resemble each other, so a group counts
+    once. The error is that of the jackknife over groups, times the root of two, because the other
+    images differ by as much. Student's distribution allows for few groups, and for few that bring
+    most of the error; log odds keep the ends inside 0 and 1 (B. Efron and R. Tibshirani, "An
+    Introduction to the Bootstrap", 1993, chapter 11; G. Hahn and W. Meeker, "Statistical
+    Intervals", 1991, section 4.8).
     """
     from scipy.special import expit, logit, stdtrit
 
@@ -183,11 +203,12 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
 
 
 def _count_freedom(figures: NDArray[np.float64]) -> float:
-    """Return the degrees of freedom of the variance of figures (U,): from 1 to U - 1, which equal shares in it give.
+    """Return the degrees of freedom of the variance of figures (U,):
+    from 1 to U - 1, which equal shares in it give.
 
-    Where a class is in few images, these bring most of the variance, and it is as uncertain as one of few images. This
-    is the estimate by the fourth moment (B. O'Neill, "Some useful moment results in sampling problems", The American
-    Statistician 68, 2014, section 3).
+    Where a class is in few images, these bring most of the variance, and it is as uncertain as one
+    of few images. This is the estimate by the fourth moment (B. O'Neill, "Some useful moment
+    results in sampling problems", The American Statistician 68, 2014, section 3).
     """
     count = len(figures)
     squares = np.square(figures - figures.mean())
@@ -197,10 +218,12 @@ def _count_freedom(figures: NDArray[np.float64]) -> float:
 
 
 class Classifier:
-    """A loaded classifier: the input is a normalised float32 (size, size, 3) image, the output float32 (classes,).
+    """A loaded classifier: the input is a normalised float32 (size, size, 3) image,
+    the output float32 (classes,).
 
-    Of several outputs, the one named ``output`` is read. UsageError if the file is missing, RuntimeRefusal if the
-    runtime cannot load or run it, StageError if its input or output is not that of an image classifier.
+    Of several outputs, the one named ``output`` is read. UsageError if the file is missing,
+    RuntimeRefusal if the runtime cannot load or run it, StageError if its input or output is not
+    that of an image classifier.
     """
 
     def __init__(self, model: Path | str, output: str = OUTPUT) -> None:
@@ -208,18 +231,22 @@ class Classifier:
 
         path = existing_model(model)
         try:
-            # One thread: a search scores several files side by side, and an app's answer does not depend on the
-            # threads.
+            # One thread: a search scores several files side by side,
+            # and an app's answer does not depend on the threads.
             self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {agent.one_line(error)}") from error
+            raise RuntimeRefusal(
+                f"{path.name}: LiteRT cannot load the model: {agent.one_line(error)}"
+            ) from error
         self._input = _find_image_input(path.name, self._interpreter.get_input_details())
         self._output = _find_output(path.name, self._interpreter, output)
         self.classes = int(self._output["shape"][-1])
 
     def __call__(self, image: Floats) -> Floats:
-        """Return the probabilities of one normalised image, which must have the shape of the input."""
+        """Return the probabilities of one normalised image,
+        which must have the shape of the input.
+        """
         expected = tuple(map(int, self._input["shape"][1:]))
         if image.shape != expected:
             raise StageError(f"an image of shape {image.shape} for an input of shape {expected}")
@@ -227,15 +254,22 @@ class Classifier:
             self._interpreter.set_tensor(self._input["index"], quantize(image[None], self._input))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"LiteRT cannot run the model: {agent.one_line(error)}") from error
-        return dequantize(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
+            raise RuntimeRefusal(
+                f"LiteRT cannot run the model: {agent.one_line(error)}"
+            ) from error
+        return dequantize(
+            self._interpreter.get_tensor(self._output["index"]), self._output
+        ).reshape(-1)
 
 
 def _find_image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the only input, which must be one RGB image."""
     if len(details) != 1 or len(details[0]["shape"]) != 4 or details[0]["shape"][-1] != 3:
         shapes = [list(map(int, detail["shape"])) for detail in details]
-        raise StageError(f"{name}: the inputs {shapes} are not one RGB image", "the input must be (1, size, size, 3)")
+        raise StageError(
+            f"{name}: the inputs {shapes} are not one RGB image",
+            "the input must be (1, size, size, 3)",
+        )
     return details[0]
 
 
@@ -255,9 +289,11 @@ def _find_output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """The boxes in one image, true or found: float32 (n, 4), top, left, bottom and right in shares of the image.
+    """The boxes in one image, true or found:
+    float32 (n, 4), top, left, bottom and right in shares of the image.
 
-    Labels are indices of classes, int64 (n,). Scores are float32 (n,), the highest first; ones for true boxes.
+    Labels are indices of classes, int64 (n,). Scores are float32 (n,), the highest first;
+    ones for true boxes.
     """
 
     boxes: Floats
@@ -270,7 +306,9 @@ class Detections:
         return Detections(self.boxes[sure], self.labels[sure], self.scores[sure])
 
     def relabel_boxes(self, places: Mapping[int, int]) -> Detections:
-        """Return the boxes of some classes under other labels, without the boxes of all other classes."""
+        """Return the boxes of some classes under other labels,
+        without the boxes of all other classes.
+        """
         is_listed = np.isin(self.labels, list(places))
         labels = np.array([places[label] for label in self.labels[is_listed].tolist()], np.int64)
         return Detections(self.boxes[is_listed], labels, self.scores[is_listed])
@@ -279,8 +317,9 @@ class Detections:
 class Runner(Generic[Answer]):
     """A loaded file with named outputs; call it with the path of an image.
 
-    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. UsageError if it is missing,
-    RuntimeRefusal if the runtime cannot load it, StageError if it has other outputs.
+    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. UsageError if
+    it is missing, RuntimeRefusal if the runtime cannot load it, StageError if it has other
+    outputs.
     """
 
     outputs: tuple[str, ...]
@@ -293,7 +332,9 @@ class Runner(Generic[Answer]):
         inputs = self._run.get_input_details()
         outputs = self._run.get_output_details()
         if len(inputs) != 1 or set(outputs) != set(self.outputs):
-            raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not those of {self.kind}")
+            raise StageError(
+                f"{path.name}: the outputs {', '.join(outputs)} are not those of {self.kind}"
+            )
         ((self._name, self._input),) = inputs.items()
         self._view = view
 
@@ -303,7 +344,9 @@ class Runner(Generic[Answer]):
         try:
             return Interpreter(model_path=str(self._path), num_threads=1).get_signature_runner()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{self._path.name}: LiteRT cannot load the model: {agent.one_line(error)}") from error
+            raise RuntimeRefusal(
+                f"{self._path.name}: LiteRT cannot load the model: {agent.one_line(error)}"
+            ) from error
 
     def _copy(self) -> Self:
         """Return a runner of the same file for another thread."""
@@ -312,15 +355,21 @@ class Runner(Generic[Answer]):
         return other
 
     def over(self, images: Sequence[Path], captured: bool = False) -> Iterator[Answer]:
-        """Yield the answer to each image as it is, or under each of :data:`advisor.datasets.STAYING`."""
+        """Yield the answer to each image as it is,
+        or under each of :data:`advisor.datasets.STAYING`.
+        """
         if not captured:
             others = [self._copy() for _ in range(1, count_threads(len(images)))]
             return iter(run_in_threads([self, *others], images))
-        captured_pixels = chain.from_iterable(draw_captures(image, self._view.size, STAYING) for image in images)
+        captured_pixels = chain.from_iterable(
+            draw_captures(image, self._view.size, STAYING) for image in images
+        )
         return (self.answer_for(self._view.normalise(pixels)) for pixels in captured_pixels)
 
     def __call__(self, path: Path) -> Answer:
-        """Return the answer to an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""
+        """Return the answer to an image;
+        StageError if it cannot be read, RuntimeRefusal if the runtime fails.
+        """
         return self.answer_for(self._view.read(path))
 
     def answer_for(self, array: Floats) -> Answer:
@@ -329,7 +378,9 @@ class Runner(Generic[Answer]):
         try:
             outputs = self._run(**{self._name: image})
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"LiteRT cannot run the model: {agent.one_line(error)}") from error
+            raise RuntimeRefusal(
+                f"LiteRT cannot run the model: {agent.one_line(error)}"
+            ) from error
         return self.read(outputs)
 
     def read(self, outputs: Mapping[str, Any]) -> Answer:
@@ -350,14 +401,18 @@ class Detector(Runner[Detections]):
         count = int(outputs["count"].reshape(-1)[0])
         # A decoded box may reach beyond the image.
         boxes = np.clip(outputs["boxes"][0, :count], 0.0, 1.0)
-        return Detections(boxes, outputs["classes"][0, :count].astype(np.int64), outputs["scores"][0, :count])
+        return Detections(
+            boxes, outputs["classes"][0, :count].astype(np.int64), outputs["scores"][0, :count]
+        )
 
 
 def find_centres(scores: Floats, least: float) -> Detections:
-    """Return the centres in a map of scores: places with the highest score of their class among their neighbours.
+    """Return the centres in a map of scores:
+    places with the highest score of their class among their neighbours.
 
-    Of several neighbours with equal scores, as integers have, the first one stands for all. The scores are float32
-    (rows, columns, C), at least ``least``. Returned are boxes without area at the centres, the highest score first.
+    Of several neighbours with equal scores, as integers have, the first one stands for all. The
+    scores are float32 (rows, columns, C), at least ``least``. Returned are boxes without area at
+    the centres, the highest score first.
     """
     rows, columns, _ = scores.shape
     side = 2 * CENTRE_DISTANCE + 1
@@ -368,7 +423,8 @@ def find_centres(scores: Floats, least: float) -> Detections:
     highest = windows.max(axis=(-2, -1))
     down, across, labels = np.nonzero((scores >= highest) & (scores >= least))
     order = np.argsort(-scores[down, across, labels], kind="stable")
-    # Places with equal scores are all highest: the first one, by the stable order, suppresses the others near it.
+    # Places with equal scores are all highest:
+    # the first one, by the stable order, suppresses the others near it.
     peaks: list[int] = []
     for place in order:
         same = [peak for peak in peaks if labels[peak] == labels[place]]
@@ -382,11 +438,17 @@ def find_centres(scores: Floats, least: float) -> Detections:
     y = (down[peaks] + 0.5) / rows
     x = (across[peaks] + 0.5) / columns
     boxes = np.stack([y, x, y, x], axis=1).astype(np.float32)
-    return Detections(boxes, labels[peaks].astype(np.int64), scores[down, across, labels][peaks].astype(np.float32))
+    return Detections(
+        boxes,
+        labels[peaks].astype(np.int64),
+        scores[down, across, labels][peaks].astype(np.float32),
+    )
 
 
 class CentreFinder(Detector):
-    """A loaded network that marks centres: one output ``centres``, a map of scores (1, rows, columns, C)."""
+    """A loaded network that marks centres:
+    one output ``centres``, a map of scores (1, rows, columns, C).
+    """
 
     outputs = (CENTRES,)
 
@@ -396,9 +458,13 @@ class CentreFinder(Detector):
 
 
 def save_detections(path: Path, detections: Sequence[Detections]) -> None:
-    """Write what was found in images as ``.npz``: ``counts`` (N,), and ``boxes``, ``labels`` and ``scores`` of all."""
+    """Write what was found in images as ``.npz``:
+    ``counts`` (N,), and ``boxes``, ``labels`` and ``scores`` of all.
+    """
     # An empty part first, for no images at all: nothing cannot be joined.
-    nothing = Detections(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
+    nothing = Detections(
+        np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32)
+    )
     parts = [nothing, *detections]
     np.savez(
         path,
@@ -413,7 +479,9 @@ def load_detections(path: Path) -> list[Detections]:
     """Read what :func:`save_detections` wrote."""
     with np.load(path, allow_pickle=False) as arrays:
         ends = np.cumsum(arrays["counts"])[:-1]
-        boxes, labels, scores = (np.split(arrays[name], ends) for name in ("boxes", "labels", "scores"))
+        boxes, labels, scores = (
+            np.split(arrays[name], ends) for name in ("boxes", "labels", "scores")
+        )
         return [Detections(*parts) for parts in zip(boxes, labels, scores, strict=True)]
 
 

@@ -1,4 +1,6 @@
-"""Score found boxes by their average precision, as COCO does, and centres by F1; count right and wrong ones."""
+"""Score found boxes by their average precision, as COCO does, and centres by F1;
+count right and wrong ones.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,17 @@ ALL_AREAS = slice(0, 1)
 EACH_AREA = slice(1, 4)
 MAP, *BY_AREA = (name for name, metric in METRICS.items() if metric.of_boxes)
 AREAS = {name: slice(place, place + 1) for place, name in enumerate((MAP, *BY_AREA))}
-"""Place of the area of each metric in those of ``pycocotools``: all objects, small, medium and large ones."""
+"""Place of the area of each metric in those of ``pycocotools``:
+all objects, small, medium and large ones.
+"""
 
 SIZES = (0.0, 0.025, 0.05, 0.1, 0.2, 1.0)
-"""Ends of the ranges of sizes, see :class:`.ObjectsOfSize`: 8, 16, 32 and 64 pixels at an input of 320 pixels.
+"""Ends of the ranges of sizes, see :class:`.ObjectsOfSize`:
+8, 16, 32 and 64 pixels at an input of 320 pixels.
 
-Backbones halve a map five times, so a cell of the last map has 32 pixels, and one of the map before it 16."""
+Backbones halve a map five times, so a cell of the last map has 32 pixels,
+and one of the map before it 16.
+"""
 
 # True objects that a range needs: fewer are joined with the next range.
 LEAST_OF_SIZE = 5
@@ -45,8 +52,9 @@ LEAST_SCORE = 0.5
 class DetectionScore:
     """Average precision of found boxes (0-1), with its 95 % interval (:func:`.of_other_images`).
 
-    ``half`` is mAP@0.5, the mean over classes of the average precision at an overlap of 0.5; a class without a box has
-    None. ``coco`` is the mean over overlaps from 0.5 to 0.95, COCO's main figure.
+    ``half`` is mAP@0.5, the mean over classes of the average precision at an overlap of 0.5; a
+    class without a box has None. ``coco`` is the mean over overlaps from 0.5 to 0.95, COCO's main
+    figure.
     """
 
     half: Interval
@@ -61,7 +69,8 @@ def score_boxes(
     classes: int,
     groups: Sequence[int] = (),
 ) -> DetectionScore:
-    """Return the average precision of found boxes, by ``pycocotools``; sizes are height and width in pixels.
+    """Return the average precision of found boxes, by ``pycocotools``;
+    sizes are height and width in pixels.
 
     ``groups`` has the number of the group of each image; empty if each image is one.
     """
@@ -83,7 +92,9 @@ def score_boxes(
 
 
 def _leave_out_groups(groups: Sequence[int], images: int, most: int) -> Iterator[list[int]]:
-    """Yield the places of all other images for each group of images, of which there are at most so many."""
+    """Yield the places of all other images for each group of images,
+    of which there are at most so many.
+    """
     units = units_of(groups, images)
     count = int(units.max()) + 1
     # Neighbouring groups are joined: each that is left out costs an evaluation of all images.
@@ -99,10 +110,11 @@ def score_areas(
     classes: int,
     groups: Sequence[int] = (),
 ) -> dict[str, Interval]:
-    """Return COCO's average precision (0-1) of small, medium and large objects by the names of their metrics.
+    """Return COCO's average precision (0-1) of small,
+    medium and large objects by the names of their metrics.
 
-    An area without a true object is absent. Each has the range on as many other images, see :func:`.of_other_images`.
-    Arguments are those of :func:`score_boxes`.
+    An area without a true object is absent. Each has the range on as many other images, see
+    :func:`.of_other_images`. Arguments are those of :func:`score_boxes`.
     """
     evaluation = evaluate_matches(true, detected, sizes, classes, areas=EACH_AREA)
     precision = _compute_area_precision(evaluation, range(len(true)))
@@ -112,7 +124,10 @@ def score_areas(
     for place, metric in enumerate(BY_AREA):
         value = _mean_of_known(precision[:, :, place])
         if np.isfinite(value):
-            without = [_mean_of_known(precision_without[:, :, place]) for precision_without in precisions_without]
+            without = [
+                _mean_of_known(precision_without[:, :, place])
+                for precision_without in precisions_without
+            ]
             scores[metric] = of_other_images(value, without)
     return scores
 
@@ -122,9 +137,10 @@ def count_by_size(
 ) -> tuple[ObjectsOfSize, ...]:
     """Return how many objects of each size a file finds, and how many fewer than its float32 file.
 
-    ``matched`` are the boxes of each image from the file's threshold on, and ``floats`` those of its float32 file from
-    the same threshold on; None if the two are not compared. A range with fewer than :data:`LEAST_OF_SIZE` objects is
-    joined with the next larger one. ``groups`` are those of :func:`score_boxes`.
+    ``matched`` are the boxes of each image from the file's threshold on, and ``floats`` those of
+    its float32 file from the same threshold on; None if the two are not compared. A range with
+    fewer than :data:`LEAST_OF_SIZE` objects is joined with the next larger one. ``groups`` are
+    those of :func:`score_boxes`.
     """
     sizes = []
     for image in matched:
@@ -134,7 +150,8 @@ def count_by_size(
     units = units_of(groups, len(matched))
     rows = []
     for least, below in _join_ranges(all_sizes):
-        # The last range has its upper end too, or an object as large as the image would be in none.
+        # The last range has its upper end too,
+        # or an object as large as the image would be in none.
         is_last = below == SIZES[-1]
         inside = [(size >= least) & ((size < below) | is_last) for size in sizes]
         true = np.array([flags.sum() for flags in inside])
@@ -148,12 +165,18 @@ def count_by_size(
         loss_value = loss.value if loss else None
         loss_ends = (loss.low, loss.high) if loss else None
         count = int(true.sum())
-        rows.append(ObjectsOfSize(least, below, count, middle, recall.value, recall_ends, loss_value, loss_ends))
+        rows.append(
+            ObjectsOfSize(
+                least, below, count, middle, recall.value, recall_ends, loss_value, loss_ends
+            )
+        )
     return tuple(rows)
 
 
 def _join_ranges(sizes: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Return the ends of the ranges of :data:`SIZES` with enough objects each; small ranges join the next one."""
+    """Return the ends of the ranges of :data:`SIZES` with enough objects each;
+    small ranges join the next one.
+    """
     ranges: list[tuple[float, float]] = []
     least = SIZES[0]
     for below in SIZES[1:]:
@@ -164,7 +187,8 @@ def _join_ranges(sizes: NDArray[np.float64]) -> list[tuple[float, float]]:
             ranges.append((least, below))
             least = below
         elif is_last and count:
-            # The largest objects are too few for a range of their own, so they join the one before.
+            # The largest objects are too few for a range of their own,
+            # so they join the one before.
             start = ranges.pop()[0] if ranges else SIZES[0]
             ranges.append((start, below))
     return ranges
@@ -172,10 +196,15 @@ def _join_ranges(sizes: NDArray[np.float64]) -> list[tuple[float, float]]:
 
 def _count_seen(matched: Sequence[Matched], inside: Sequence[Flags]) -> NDArray[np.int64]:
     """Return how many of the chosen true objects of each image were found."""
-    return np.array([int((image.seen & flags).sum()) for image, flags in zip(matched, inside, strict=True)], np.int64)
+    return np.array(
+        [int((image.seen & flags).sum()) for image, flags in zip(matched, inside, strict=True)],
+        np.int64,
+    )
 
 
-def _recall_on_others(seen: NDArray[np.int64], true: NDArray[np.int64], units: NDArray[np.int64]) -> Interval:
+def _recall_on_others(
+    seen: NDArray[np.int64], true: NDArray[np.int64], units: NDArray[np.int64]
+) -> Interval:
     """Return the share of true objects that were found, with its range on as many other images."""
     without_seen = seen.sum() - sums_of_units(seen, units)
     without_true = true.sum() - sums_of_units(true, units)
@@ -183,10 +212,14 @@ def _recall_on_others(seen: NDArray[np.int64], true: NDArray[np.int64], units: N
     return of_other_images(float(seen.sum() / true.sum()), without)
 
 
-def _loss_on_others(fewer: NDArray[np.int64], true: NDArray[np.int64], units: NDArray[np.int64]) -> Interval:
-    """Return the share of true objects by which two files differ (-1 to 1), with its range on as many other images.
+def _loss_on_others(
+    fewer: NDArray[np.int64], true: NDArray[np.int64], units: NDArray[np.int64]
+) -> Interval:
+    """Return the share of true objects by which two files differ (-1 to 1),
+    with its range on as many other images.
 
-    :func:`.of_other_images` keeps the ends inside 0 and 1, so a difference is moved there and back.
+    :func:`.of_other_images` keeps the ends inside 0 and 1,
+    so a difference is moved there and back.
     """
     moved = _recall_on_others(fewer + true, 2 * true, units)
     value, low, high = (2 * float(share) - 1 for share in (moved.value, moved.low, moved.high))
@@ -200,18 +233,22 @@ def split_precision(
     classes: int,
     metric: str = "",
 ) -> Floats:
-    """Return each image's share in the mAP@0.5: N values whose mean is the mAP@0.5, to compare files image by image.
+    """Return each image's share in the mAP@0.5:
+    N values whose mean is the mAP@0.5, to compare files image by image.
 
     With a ``metric`` of :data:`AREAS` they are shares in this one.
 
-    An average precision is no mean over images. Its jackknife pseudo-values are used instead: N times the figure of
-    all images less N - 1 times the figure without one image (B. Efron and R. Tibshirani, "An Introduction to the
-    Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
-    Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score_boxes`.
+    An average precision is no mean over images. Its jackknife pseudo-values are used instead: N
+    times the figure of all images less N - 1 times the figure without one image (B. Efron and R.
+    Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11), shifted so that their mean
+    is the figure itself. A share may be below 0 or above 1. Of many images, several are left out
+    at a time, and have one value. Arguments are those of :func:`score_boxes`.
     """
     # COCO's figures by area are means over all overlaps, as published.
     overlaps = () if metric else HALF
-    evaluation = evaluate_matches(true, detected, sizes, classes, overlaps, AREAS.get(metric, ALL_AREAS))
+    evaluation = evaluate_matches(
+        true, detected, sizes, classes, overlaps, AREAS.get(metric, ALL_AREAS)
+    )
     images = len(true)
     groups = np.arange(images) * min(images, MOST_GROUPS) // images
     figure = _mean_of_known(_compute_precision(evaluation, range(images)))
@@ -228,13 +265,18 @@ def split_precision(
 
 
 def choose_threshold(
-    true: Sequence[Detections], detected: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+    true: Sequence[Detections],
+    detected: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
 ) -> float:
-    """Return the score (0-1) from which on found boxes should count: one for all classes, with the best F1 in all.
+    """Return the score (0-1) from which on found boxes should count:
+    one for all classes, with the best F1 in all.
 
-    F1 is twice the number of right boxes over the number of true and of found ones. A box is right if it overlaps a
-    true one of its class by half, and no surer box does. The threshold lies midway between the least score that counts
-    and the next one, so that rounding moves no box across it. Arguments are those of :func:`score_boxes`.
+    F1 is twice the number of right boxes over the number of true and of found ones. A box is right
+    if it overlaps a true one of its class by half, and no surer box does. The threshold lies
+    midway between the least score that counts and the next one, so that rounding moves no box
+    across it. Arguments are those of :func:`score_boxes`.
     """
     matches = _list_matches(true, detected, sizes, classes)
     # Empty arrays first: without any box there is nothing else to join.
@@ -260,7 +302,9 @@ def _mean_of_known(values: Floats) -> float:
 
 def require_coco() -> None:
     """Raise UsageError where the package that scores boxes is not installed."""
-    require_extra("pycocotools", "detection", "boxes are scored by pycocotools, which is not installed")
+    require_extra(
+        "pycocotools", "detection", "boxes are scored by pycocotools, which is not installed"
+    )
 
 
 def evaluate_matches(
@@ -271,7 +315,8 @@ def evaluate_matches(
     overlaps: Sequence[float] = (),
     areas: slice = ALL_AREAS,
 ) -> Any:
-    """Match the boxes of each image at some overlaps, COCO's by default; return the evaluation of ``pycocotools``.
+    """Match the boxes of each image at some overlaps, COCO's by default;
+    return the evaluation of ``pycocotools``.
 
     ``areas`` selects the ranges of areas that are judged, each for itself.
     """
@@ -288,7 +333,11 @@ def evaluate_matches(
     truth = coco.COCO()
     answers = coco.COCO()
     for index, boxes in ((truth, true), (answers, detected)):
-        dataset: Any = {"images": images, "categories": categories, "annotations": _coco_rows(boxes, sizes)}
+        dataset: Any = {
+            "images": images,
+            "categories": categories,
+            "annotations": _coco_rows(boxes, sizes),
+        }
         index.dataset = dataset
         index.createIndex()
     evaluation = cocoeval.COCOeval(truth, answers, "bbox")
@@ -303,7 +352,9 @@ def evaluate_matches(
     return evaluation
 
 
-def _coco_rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def _coco_rows(
+    rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]
+) -> list[dict[str, Any]]:
     """Return boxes in COCO's form: numbered from 1, as left, top, width and height in pixels."""
     annotations: list[dict[str, Any]] = []
     for number, (detections, (height, width)) in enumerate(zip(rows, sizes, strict=True)):
@@ -325,7 +376,9 @@ def _coco_rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> 
 
 
 def _compute_precision(evaluation: Any, images: Sequence[int]) -> Floats:
-    """Return the average precision over some images of objects of any area, see :func:`_compute_area_precision`."""
+    """Return the average precision over some images of objects of any area,
+    see :func:`_compute_area_precision`.
+    """
     return np.asarray(_compute_area_precision(evaluation, images)[:, :, 0])
 
 
@@ -334,7 +387,8 @@ def _compute_area_precision(evaluation: Any, images: Sequence[int]) -> Floats:
 
     It is NaN for a class that has no true box of an area.
     """
-    # Matching is the expensive part and is the same for every choice of images, so only the sums are made anew.
+    # Matching is the expensive part and is the same for every choice of images,
+    # so only the sums are made anew.
     part = copy.copy(evaluation)
     matches = evaluation.evalImgs
     part.evalImgs = []
@@ -353,7 +407,9 @@ def _compute_area_precision(evaluation: Any, images: Sequence[int]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """The boxes of one image from a threshold on: which true ones were seen, and which found ones are right (bool)."""
+    """The boxes of one image from a threshold on:
+    which true ones were seen, and which found ones are right (bool).
+    """
 
     true: Detections
     found: Detections
@@ -362,7 +418,9 @@ class Matched:
 
     @property
     def f1(self) -> float:
-        """Twice the right boxes over the true and the found ones; 1 if there is nothing, and nothing was found."""
+        """Twice the right boxes over the true and the found ones;
+        1 if there is nothing, and nothing was found.
+        """
         boxes = len(self.seen) + len(self.right)
         if boxes:
             return 2 * int(self.right.sum()) / boxes
@@ -381,9 +439,11 @@ def match_boxes(
     classes: int,
     threshold: float,
 ) -> list[Matched]:
-    """Match found boxes to true ones of their class that they overlap by half, the surest first, as COCO does.
+    """Match found boxes to true ones of their class that they overlap by half, the surest first,
+    as COCO does.
 
-    Boxes with a score below the threshold do not count. Arguments are those of :func:`score_boxes`.
+    Boxes with a score below the threshold do not count.
+    Arguments are those of :func:`score_boxes`.
     """
     sure = [boxes_of_image.above(threshold) for boxes_of_image in detected]
     matches = _list_matches(true, sure, sizes, classes)
@@ -393,35 +453,50 @@ def match_boxes(
 
 
 def _list_matches(
-    true: Sequence[Detections], detected: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+    true: Sequence[Detections],
+    detected: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
 ) -> list[Any]:
-    """Return the matches at an overlap of 0.5 of each image and class that have a box; the others are None."""
+    """Return the matches at an overlap of 0.5 of each image and class that have a box;
+    the others are None.
+    """
     matches = evaluate_matches(true, detected, sizes, classes, HALF).evalImgs
     return [match for match in matches if match]
 
 
 def count_boxes(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
-    """Return the true, the found and the right boxes of each image and class, int64 (images, classes, 3)."""
+    """Return the true, the found and the right boxes of each image and class,
+    int64 (images, classes, 3).
+    """
     table = np.zeros((len(matched), classes, 3), np.int64)
     for row, image in zip(table, matched, strict=True):
-        for place, labels in enumerate((image.true.labels, image.found.labels, image.found.labels[image.right])):
+        for place, labels in enumerate(
+            (image.true.labels, image.found.labels, image.found.labels[image.right])
+        ):
             row[:, place] = np.bincount(labels, minlength=classes)
     return table
 
 
-def _flag_matches(rows: Sequence[Detections], matches: Sequence[tuple[Sequence[int], Flags]]) -> list[Flags]:
-    """Return whether each box of each image has a match; boxes are numbered from 1 over all images."""
+def _flag_matches(
+    rows: Sequence[Detections], matches: Sequence[tuple[Sequence[int], Flags]]
+) -> list[Flags]:
+    """Return whether each box of each image has a match;
+    boxes are numbered from 1 over all images.
+    """
     ends = np.cumsum([0, *(len(boxes_of_image.labels) for boxes_of_image in rows)])
     flags = np.zeros(ends[-1], bool)
     for ids, partners in matches:
-        # pycocotools marks an unmatched box by the number 0, which is why boxes are numbered from 1.
+        # pycocotools marks an unmatched box by the number 0,
+        # which is why boxes are numbered from 1.
         flags[np.asarray(ids, np.int64) - 1] = partners > 0
     return [flags[start:end] for start, end in pairwise(ends)]
 
 
 @dataclass(frozen=True)
 class CentreScore:
-    """Mean over the classes of F1 (0-1), with the range on as many other images, and F1 of each class.
+    """Mean over the classes of F1 (0-1), with the range on as many other images,
+    and F1 of each class.
 
     A class without an object has None. See :func:`.of_other_images`.
     """
@@ -435,8 +510,9 @@ def match_centres(
 ) -> list[Matched]:
     """Match what was found to true objects by its centres.
 
-    A centre with at least the ``least`` score is right if it is inside the box of an object of its class that no surer
-    centre has taken; of several ones it takes the one whose own centre is nearest.
+    A centre with at least the ``least`` score is right if it is inside the box of an object of its
+    class that no surer centre has taken; of several ones it takes the one whose own centre is
+    nearest.
     """
     matched = []
     for objects, answers in zip(true, detected, strict=True):
@@ -445,8 +521,12 @@ def match_centres(
         right = np.zeros(len(marks.labels), bool)
         centres = _compute_centres(objects)
         # The surest mark comes first, and takes its object before the others.
-        for number, (place, label) in enumerate(zip(_compute_centres(marks), marks.labels, strict=True)):
-            inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(axis=1)
+        for number, (place, label) in enumerate(
+            zip(_compute_centres(marks), marks.labels, strict=True)
+        ):
+            inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(
+                axis=1
+            )
             # An object counts once, however many centres lie in it.
             free = np.flatnonzero(inside & ~seen & (objects.labels == label))
             if len(free):
@@ -461,8 +541,12 @@ def _compute_centres(detections: Detections) -> Floats:
     return np.asarray((detections.boxes[:, :2] + detections.boxes[:, 2:]) / 2)
 
 
-def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int] = ()) -> CentreScore:
-    """Return F1: of each class and on average; raise ValueError if there is no true object; see :func:`score_boxes`."""
+def centre_score(
+    matched: Sequence[Matched], classes: int, groups: Sequence[int] = ()
+) -> CentreScore:
+    """Return F1: of each class and on average; raise ValueError if there is no true object;
+    see :func:`score_boxes`.
+    """
     table = count_boxes(matched, classes)
     if not table[:, :, 0].any():
         raise ValueError("no image has a box")
@@ -471,7 +555,9 @@ def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int]
     by_class = f1_of(total)
     without = _mean_over_classes(f1_of(total - sums_of_units(table, units)))
     mean = of_other_images(float(np.nanmean(by_class)), without)
-    return CentreScore(mean, tuple(None if np.isnan(value) else float(value) for value in by_class))
+    return CentreScore(
+        mean, tuple(None if np.isnan(value) else float(value) for value in by_class)
+    )
 
 
 def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
@@ -487,7 +573,9 @@ def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
 
 
 def f1_of(table: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return F1 (..., C) of counts (..., C, 3), see :func:`count_boxes`; NaN for a class without an object."""
+    """Return F1 (..., C) of counts (..., C, 3), see :func:`count_boxes`;
+    NaN for a class without an object.
+    """
     true, detected, right = (table[..., place] for place in range(3))
     return np.asarray(np.where(true, 2 * right / np.maximum(true + detected, 1), np.nan))
 
@@ -496,4 +584,6 @@ def _mean_over_classes(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean over the classes that have objects, NaN without one."""
     has_objects = np.isfinite(values)
     number = has_objects.sum(axis=-1)
-    return np.asarray(np.where(has_objects, values, 0).sum(axis=-1) / np.where(number, number, np.nan))
+    return np.asarray(
+        np.where(has_objects, values, 0).sum(axis=-1) / np.where(number, number, np.nan)
+    )

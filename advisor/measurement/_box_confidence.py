@@ -1,9 +1,9 @@
 """Calibration of the scores of found boxes, and thresholds with a guarantee for detectors.
 
-A score is calibrated if, of the boxes with that score, that share is right. The logits of all scores get one slope and
-one offset, which changes neither the order of the boxes nor which of them overlap: J. Platt, "Probabilistic Outputs for
-Support Vector Machines" (1999). Boxes of one image are alike, so they count as fewer independent ones: L. Kish, "Survey
-Sampling" (1965), section 5.4.
+A score is calibrated if, of the boxes with that score, that share is right. The logits of all
+scores get one slope and one offset, which changes neither the order of the boxes nor which of them
+overlap: J. Platt, "Probabilistic Outputs for Support Vector Machines" (1999). Boxes of one image
+are alike, so they count as fewer independent ones: L. Kish, "Survey Sampling" (1965), section 5.4.
 """
 
 from __future__ import annotations
@@ -35,15 +35,20 @@ RECALL = "recall"
 LEAST_SCORE = 1e-4
 MOST_SCORE = 1 - 1e-4
 SPREADS = (0.7, 2.0)
-"""Standard deviations of the logarithm of the slope and of the offset before anything is seen; they decide only where
-boxes are few."""
+"""Standard deviations of the logarithm of the slope and of the offset before anything is seen;
+they decide only where boxes are few.
+"""
 
 LEAST_GAIN = 3.0
-"""Least gain of the log-likelihood, half of the 95 % quantile of chi-squared with two degrees of freedom."""
+"""Least gain of the log-likelihood,
+half of the 95 % quantile of chi-squared with two degrees of freedom.
+"""
 
 
 class ScoreCalibration(NamedTuple):
-    """A calibrated score is the logistic function of ``slope`` times the logit of the score plus ``offset``."""
+    """A calibrated score is the logistic function of ``slope`` times the logit
+    of the score plus ``offset``.
+    """
 
     slope: float = 1.0
     offset: float = 0.0
@@ -66,8 +71,8 @@ class ScoreCalibration(NamedTuple):
 class BoxAnswers:
     """The M boxes that a detector found in N images.
 
-    ``scores`` (M,) are their scores, ``right`` (M,) says which are right, and ``images`` (M,) numbers the image of each
-    from 0. ``true`` (N,) is the number of true boxes of each image.
+    ``scores`` (M,) are their scores, ``right`` (M,) says which are right, and ``images`` (M,)
+    numbers the image of each from 0. ``true`` (N,) is the number of true boxes of each image.
     """
 
     scores: Floats
@@ -90,8 +95,8 @@ class BoxAnswers:
     def apart(self) -> float:
         """Independent boxes in one found box: 1 over the design effect, 1 + (m - 1) r.
 
-        m is the mean number of boxes beside which a box is found, itself included, and r their correlation within an
-        image, of a one-way analysis of variance.
+        m is the mean number of boxes beside which a box is found, itself included, and r their
+        correlation within an image, of a one-way analysis of variance.
         """
         count = np.bincount(self.images, minlength=len(self.true)).astype(float)
         has_boxes = count > 0
@@ -116,7 +121,9 @@ class BoxAnswers:
 
     @property
     def of_true(self) -> tuple[Floats, Labels]:
-        """The score with which each true box was found, 0 for one that was not, and the number of its image."""
+        """The score with which each true box was found, 0 for one that was not,
+        and the number of its image.
+        """
         hits = np.bincount(self.images[self.right], minlength=len(self.true))
         missed = np.repeat(np.arange(len(self.true)), self.true - hits)
         scores = np.append(self.scores[self.right], np.zeros(len(missed)))
@@ -133,7 +140,9 @@ class BoxAnswers:
         return BoxAnswers(self.scores[boxes], self.right[boxes], numbers, self.true[images])
 
     def fit_calibration(self) -> ScoreCalibration:
-        """Return slope and offset with the best likelihood; those that change nothing if the gain may be chance."""
+        """Return slope and offset with the best likelihood;
+        those that change nothing if the gain may be chance.
+        """
         from scipy.optimize import minimize
 
         if not len(self.scores):
@@ -148,7 +157,8 @@ class BoxAnswers:
             prior = float(np.square(values / SPREADS).sum()) / 2
             return apart * likelihood + prior
 
-        # The bounds keep the slope within 0.14 and 7.4: beyond, all scores would be the same or 0 and 1.
+        # The bounds keep the slope within 0.14 and 7.4:
+        # beyond, all scores would be the same or 0 and 1.
         fit = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))
         gained = loss(np.zeros(2)) - float(fit.fun)
         if gained > LEAST_GAIN:
@@ -165,7 +175,9 @@ class BoxAnswers:
         return scores
 
     def calibration_error(self, scores: Floats) -> Interval:
-        """Return the expected calibration error of scores (M,) with a 95 % interval by a bootstrap over the images."""
+        """Return the expected calibration error of scores (M,) with a 95 % interval
+        by a bootstrap over the images.
+        """
         draw = np.random.default_rng(0)
         scored = BoxAnswers(scores, self.right, self.images, self.true)
         rows = []
@@ -177,22 +189,29 @@ class BoxAnswers:
                 drawn.append(compute_calibration_error(row.scores, row.right))
         return interval_of(compute_calibration_error(scores, self.right), np.array(drawn))
 
-    def guarantee_threshold(self, guarantees: Guarantees, batch: float) -> tuple[float, BoxGuarantee | None]:
-        """Return the threshold that keeps what was asked for, with a probability of 95 %, and the guarantee.
+    def guarantee_threshold(
+        self, guarantees: Guarantees, batch: float
+    ) -> tuple[float, BoxGuarantee | None]:
+        """Return the threshold that keeps what was asked for, with a probability of 95 %,
+        and the guarantee.
 
-        For a precision it is the lowest score from which on the wanted share of boxes is right, for a recall the
-        highest one from which on the wanted share of true boxes is found. Not kept: no score does; the score is 0.
-        None: nothing was asked for. ``batch``: see :mod:`advisor.measurement._guarantees`.
+        For a precision it is the lowest score from which on the wanted share of boxes is right,
+        for a recall the highest one from which on the wanted share of true boxes is found. Not
+        kept: no score does; the score is 0. None: nothing was asked for. ``batch``: see
+        :mod:`advisor.measurement._guarantees`.
         """
         precision = guarantees.precision.plain
         recall = guarantees.recall.plain
         if precision is not None:
             lowest = find_threshold(self.scores, self.right, precision, batch, self.apart)
-            return (lowest.score if lowest else 0.0), BoxGuarantee(PRECISION, precision, lowest is not None)
+            return (lowest.score if lowest else 0.0), BoxGuarantee(
+                PRECISION, precision, lowest is not None
+            )
         if recall is None:
             return 0.0, None
         scores, numbers = self.of_true
-        # How alike the boxes are depends on the threshold, and the threshold on that: one round is enough to know it.
+        # How alike the boxes are depends on the threshold, and the threshold on that:
+        # one round is enough to know it.
         first, _ = find_reached(scores, recall, batch)
         apart = BoxAnswers(scores, (scores > 0) & (scores >= first), numbers, self.true).apart
         score, guaranteed = find_reached(scores, recall, batch, apart)

@@ -1,8 +1,9 @@
 """Calibrate a classifier's probabilities, and measure how well they agree with its answers.
 
-A probability is calibrated if, of the answers with that probability, that share is right. Dividing the logits by one
-number, the temperature, calibrates a network without changing its answers: C. Guo et al., "On Calibration of Modern
-Neural Networks" (2017). ``sure`` (N,) is the score of each answer, and ``right`` (N,) says whether it is right.
+A probability is calibrated if, of the answers with that probability, that share is right. Dividing
+the logits by one number, the temperature, calibrates a network without changing its answers: C.
+Guo et al., "On Calibration of Modern Neural Networks" (2017). ``sure`` (N,) is the score of each
+answer, and ``right`` (N,) says whether it is right.
 """
 
 from __future__ import annotations
@@ -32,31 +33,40 @@ RESAMPLES = 400
 FOLDS = 5
 
 FLOOR = 1 / 512
-"""Least probability that is told from zero: half a step of an int8 output, whose scale is 1/256."""
+"""Least probability that is told from zero: half a step of an int8 output, whose scale is
+1/256.
+"""
 
 SPREAD = 1.0
-"""Standard deviation of the logarithm of the temperature before anything is seen. It decides only where images are few
-or all answers are right: there the likelihood alone would ask for a temperature of zero."""
+"""Standard deviation of the logarithm of the temperature before anything is seen. It decides only
+where images are few or all answers are right: there the likelihood alone would ask for a
+temperature of zero.
+"""
 
 COOLEST = 0.2
 
 HOTTEST = 5.0
 
 LEAST_GAIN = 1.92
-"""Least gain of the log-likelihood: half of the 95 % quantile of chi-squared with one degree of freedom."""
+"""Least gain of the log-likelihood:
+half of the 95 % quantile of chi-squared with one degree of freedom.
+"""
 
 ALIKE = 0.95
-"""Least share of validation images with the same answer as the float file for its out-of-fold answers to count for a
-compressed one. The int8 files of the study in decision 0076 had 0.965 to 0.985."""
+"""Least share of validation images with the same answer as the float file for its out-of-fold
+answers to count for a compressed one. The int8 files of the study in decision 0076 had 0.965 to
+0.985.
+"""
 
 
 @dataclass(frozen=True)
 class Reliability:
     """Agreement of probabilities with answers.
 
-    The expected calibration error (0-1) is the mean over images of the distance between the mean probability of the
-    answers in a bin and the share of right ones, in :data:`BINS` bins of equal numbers of images, the least confident
-    first. The Brier score (0-2) is the mean squared distance to the true class, 0 is best.
+    The expected calibration error (0-1) is the mean over images of the distance between the mean
+    probability of the answers in a bin and the share of right ones, in :data:`BINS` bins of equal
+    numbers of images, the least confident first. The Brier score (0-2) is the mean squared
+    distance to the true class, 0 is best.
     """
 
     error: Interval
@@ -71,7 +81,8 @@ class OutOfFold:
     Attributes:
         answers: their ``.npy``, float32 (N, C); a row of zeros where there is none.
         labels: the class of each image, (N,).
-        floats: the ``.npy`` of what the head's own file answers to the validation part, float32 (M, C).
+        floats: the ``.npy`` of what the head's own file answers to the validation part, float32
+            (M, C).
     """
 
     answers: Path
@@ -79,7 +90,8 @@ class OutOfFold:
     floats: Path
 
     def beside(self, probabilities: Floats, labels: Labels) -> tuple[Floats, Labels]:
-        """Return these answers and those of a file to the validation part, (M, C), with their labels.
+        """Return these answers and those of a file to the validation part, (M, C),
+        with their labels.
 
         A file that answers otherwise than the head's own has those to the validation part alone.
         """
@@ -87,7 +99,8 @@ class OutOfFold:
         float_answers = np.load(self.floats, allow_pickle=False)
         same = float_answers.argmax(axis=1) == probabilities.argmax(axis=1)
         has_answer = answers.any(axis=1)
-        # A file that answers otherwise has other logits, so the float head's answers say nothing of its temperature.
+        # A file that answers otherwise has other logits,
+        # so the float head's answers say nothing of its temperature.
         if same.mean() < ALIKE or not has_answer.any():
             return probabilities, labels
         answered_labels = np.asarray(self.labels)[has_answer]
@@ -95,10 +108,12 @@ class OutOfFold:
 
 
 def fit_temperature(probabilities: Floats, labels: Labels) -> float:
-    """Return the temperature with the best likelihood of the labels, between 0.2 and 5; 1 if the gain may be chance.
+    """Return the temperature with the best likelihood of the labels, between 0.2 and 5;
+    1 if the gain may be chance.
 
-    It may be chance if a likelihood-ratio test does not reject a temperature of 1 at 5 % (S. Wilks, "The large-sample
-    distribution of the likelihood ratio", 1938). Probabilities (N, C) below :data:`FLOOR` count as that.
+    It may be chance if a likelihood-ratio test does not reject a temperature of 1 at 5 % (S.
+    Wilks, "The large-sample distribution of the likelihood ratio", 1938). Probabilities (N, C)
+    below :data:`FLOOR` count as that.
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
@@ -119,23 +134,28 @@ def fit_temperature(probabilities: Floats, labels: Labels) -> float:
 
 
 def apply_temperature(probabilities: Floats, degrees: float) -> Floats:
-    """Return probabilities (N, C) as if the logits had been divided by the temperature ``degrees``."""
+    """Return probabilities (N, C) as if the logits had been divided
+    by the temperature ``degrees``.
+    """
     from scipy.special import softmax
 
-    # Softmax of the logarithm gives the same probabilities but for rounding; a file without a temperature stays exact.
+    # Softmax of the logarithm gives the same probabilities but for rounding;
+    # a file without a temperature stays exact.
     if degrees == 1:
         return probabilities
     return np.asarray(softmax(np.log(np.maximum(probabilities, FLOOR**2)) / degrees, axis=1))
 
 
 def draw_folds(images: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield the places of the images of each fold, in a random order, and those of all other images.
+    """Yield the places of the images of each fold, in a random order,
+    and those of all other images.
 
     A single image has no fold: it leaves no other one to fit to.
     """
     if images < 2:
         return
-    # With one seed, every file has the same images in a fold, so that their figures can be compared.
+    # With one seed, every file has the same images in a fold,
+    # so that their figures can be compared.
     order = np.random.default_rng(0).permutation(images)
     for fold in range(min(FOLDS, images)):
         fold_images = order[fold::FOLDS]
@@ -143,10 +163,11 @@ def draw_folds(images: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def crossfit_probabilities(probabilities: Floats, labels: Labels) -> Floats:
-    """Return calibrated probabilities (N, C), each row by a temperature that was fitted to other images.
+    """Return calibrated probabilities (N, C),
+    each row by a temperature that was fitted to other images.
 
-    The first fold takes every fifth image of a random order, and so on. Figures of calibration from these rows do not
-    flatter the temperature that is fitted to all of them.
+    The first fold takes every fifth image of a random order, and so on. Figures of calibration
+    from these rows do not flatter the temperature that is fitted to all of them.
     """
     calibrated = np.array(probabilities, float)
     for fold_images, others in draw_folds(len(labels)):
@@ -156,7 +177,9 @@ def crossfit_probabilities(probabilities: Floats, labels: Labels) -> Floats:
 
 
 def assess_reliability(probabilities: Floats, labels: Labels) -> Reliability:
-    """Return how well probabilities (N, C) agree with the true labels (N,), with 95 % intervals over the images."""
+    """Return how well probabilities (N, C) agree with the true labels (N,),
+    with 95 % intervals over the images.
+    """
     if not len(labels):
         raise ValueError("reliability: no image")
     sure = probabilities.max(axis=1)
@@ -185,7 +208,9 @@ def _compute_errors(means: Floats, shares: Floats, sizes: Labels) -> Floats:
 
 
 def _bin_answers(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
-    """Return mean probability and share of right answers (R, B) of the bins of each row (R, N), and their sizes."""
+    """Return mean probability and share of right answers (R, B) of the bins of each row (R, N),
+    and their sizes.
+    """
     count = sure.shape[1]
     order = np.argsort(sure, axis=1, kind="stable")
     bins = min(BINS, count)
@@ -199,6 +224,10 @@ def _bin_answers(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
 
 
 def interval_of(value: float, drawn: Floats) -> Interval:
-    """Return a figure with the spread of its resamples, whose mean is shifted to it: chance alone adds to an error."""
+    """Return a figure with the spread of its resamples, whose mean is shifted to it:
+    chance alone adds to an error.
+    """
     low, high = np.quantile(drawn - drawn.mean() + value, [0.025, 0.975])
-    return Interval(float(value), max(0.0, min(float(value), float(low))), max(float(value), float(high)))
+    return Interval(
+        float(value), max(0.0, min(float(value), float(low))), max(float(value), float(high))
+    )

@@ -1,6 +1,8 @@
-"""Choose a classifier's temperature and thresholds by its probabilities of classes, and judge them on other images.
+"""Choose a classifier's temperature and thresholds by its probabilities of classes,
+and judge them on other images.
 
-``rows`` are float (N, C); a user's own file may have further columns. ``labels`` are the true classes, (N,).
+``rows`` are float (N, C); a user's own file may have further columns.
+``labels`` are the true classes, (N,).
 """
 
 from __future__ import annotations
@@ -68,13 +70,17 @@ class ClassProbabilities:
         return self.sure[place], self.right[place]
 
     def without(self, guarantees: Guarantees) -> tuple[Floats, Flags]:
-        """Return the answers of all classes of which no precision is asked by name; as :meth:`of`."""
+        """Return the answers of all classes of which no precision is asked by name; as
+        :meth:`of`.
+        """
         stricter = list(map(self.classes.index, guarantees.precision.by_class))
         place = ~np.isin(self.answers, stricter)
         return self.sure[place], self.right[place]
 
     def members(self, name: str) -> tuple[Floats, Flags]:
-        """Return the probability of a class for each image, and whether the image is of that class; (N,) each."""
+        """Return the probability of a class for each image,
+        and whether the image is of that class; (N,) each.
+        """
         label = self.classes.index(name)
         return self.rows[:, label], self.labels == label
 
@@ -99,14 +105,15 @@ def choose_class_thresholds(
     new_images: int,
     folds: OutOfFold | None = None,
 ) -> ConfidenceFacts:
-    """Return the temperature of a file, what it does, and the thresholds, all by images that its head did not learn.
+    """Return the temperature of a file, what it does, and the thresholds,
+    all by images that its head did not learn.
 
-    Figures with the temperature come from cross-fitting: each image is calibrated by others. They are those of the
-    given images. Temperature and thresholds are chosen on the out-of-fold answers of the training part too, if the
-    file answers like the float head that gave them.
+    Figures with the temperature come from cross-fitting: each image is calibrated by others. They
+    are those of the given images. Temperature and thresholds are chosen on the out-of-fold answers
+    of the training part too, if the file answers like the float head that gave them.
 
-    ``guarantees`` are what the user asked of thresholds; those for a precision are chosen without a wish too. They are
-    about ``new_images`` other images.
+    ``guarantees`` are what the user asked of thresholds; those for a precision are chosen without
+    a wish too. They are about ``new_images`` other images.
     """
     all_rows, all_labels = rows, labels
     if folds:
@@ -142,7 +149,9 @@ def choose_class_thresholds(
         by_class=by_class,
         reachable=find_reachable(*every.without(guarantees), batch=batch),
         wanted=guarantees,
-        reachable_by_class={name: find_reachable(*every.of(name), batch=batch) for name in out_of_reach},
+        reachable_by_class={
+            name: find_reachable(*every.of(name), batch=batch) for name in out_of_reach
+        },
         recall=recall,
         coverage=coverage,
         curve=draw_curve(seen.sure, seen.right),
@@ -155,7 +164,8 @@ def judge_class_thresholds(
 ) -> ConfidenceFacts:
     """Return what the chosen temperature and thresholds do on other images, such as the hold-out.
 
-    ``rows`` are of the file whose head has the temperature. What ``chosen`` lists of single mistakes stays.
+    ``rows`` are of the file whose head has the temperature.
+    What ``chosen`` lists of single mistakes stays.
     """
     seen = ClassProbabilities(rows, labels, classes)
     after = assess_reliability(rows, labels)

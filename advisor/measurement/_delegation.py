@@ -1,4 +1,6 @@
-"""Compute which operators of a file an accelerator would run, in how many partitions and in which order."""
+"""Compute which operators of a file an accelerator would run,
+in how many partitions and in which order.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -49,18 +51,23 @@ class Delegation(Written):
     taken_macs: int  #: multiply-accumulates that the accelerator runs
     partitions: int  #: number of partitions that the supported operators form
     kept: int  #: number of partitions that the runtime delegates
-    refused: tuple[RefusedOperator, ...]  #: the operators that the accelerator does not run, in the order of the file
+    #: the operators that the accelerator does not run, in the order of the file
+    refused: tuple[RefusedOperator, ...]
 
     @property
     def share(self) -> float:
-        """Share of the arithmetic that the accelerator runs, 0-1; share of the operators if there is no arithmetic."""
+        """Share of the arithmetic that the accelerator runs, 0-1;
+        share of the operators if there is no arithmetic.
+        """
         if self.macs:
             return self.taken_macs / self.macs
         return self.taken / self.operators if self.operators else 0.0
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Reasons against the accelerator for this file, each with its figure; empty if it is worth it."""
+        """Reasons against the accelerator for this file, each with its figure;
+        empty if it is worth it.
+        """
         if not self.taken:
             reason = next(iter(self.reasons), "")
             return (f"it runs no operator{': ' if reason else ''}{reason}",)
@@ -68,12 +75,14 @@ class Delegation(Written):
         if self.taken_macs < self.accelerator.least_macs:
             wanted = self.accelerator.least_macs / 1e6
             reasons.append(
-                f"only {self.taken_macs / 1e6:.2f} million MACs are delegated, fewer than {wanted:g} million"
+                f"only {self.taken_macs / 1e6:.2f} million MACs are delegated, fewer than"
+                f" {wanted:g} million"
             )
         if self.partitions > self.accelerator.most_partitions:
             left = ", ".join(dict.fromkeys(row.operator for row in self.refused))
             reasons.append(
-                f"{self.partitions} partitions, more than {self.accelerator.most_partitions}, separated by {left}"
+                f"{self.partitions} partitions, more than {self.accelerator.most_partitions},"
+                f" separated by {left}"
             )
         return tuple(reasons)
 
@@ -88,13 +97,22 @@ class Delegation(Written):
         partitions = plural(self.kept, "partition")
         if self.kept < self.partitions:
             partitions += f" of {self.partitions}"
-        part = f"{self.share:.0%} of the arithmetic ({self.taken} of {self.operators} operators, {partitions})"
+        part = (
+            f"{self.share:.0%} of the arithmetic ({self.taken} of {self.operators} operators,"
+            f" {partitions})"
+        )
         head = f"{self.accelerator.title} runs {part}"
-        return f"{head}: not worth it, {'; '.join(self.objections)}" if self.objections else f"{head}: worth it"
+        return (
+            f"{head}: not worth it, {'; '.join(self.objections)}"
+            if self.objections
+            else f"{head}: worth it"
+        )
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Number of operators that the accelerator does not run by reason, the most frequent first."""
+        """Number of operators that the accelerator does not run by reason,
+        the most frequent first.
+        """
         return dict(Counter(row.reason for row in self.refused).most_common())
 
 
@@ -109,7 +127,9 @@ def delegate_operators(model: Model, accelerator: Accelerator) -> Delegation:
         if index not in delegated:
             reasons[index] = reason_of_others
     refused = tuple(
-        RefusedOperator(index, model.operators[index].name, reason) for index, reason in enumerate(reasons) if reason
+        RefusedOperator(index, model.operators[index].name, reason)
+        for index, reason in enumerate(reasons)
+        if reason
     )
     refused_macs = sum(macs[row.index] for row in refused)
     return Delegation(
@@ -127,22 +147,26 @@ def delegate_operators(model: Model, accelerator: Accelerator) -> Delegation:
 def form_partitions(model: Model, left: set[int]) -> list[list[int]]:
     """Return the partitions that the runtime forms of all operators except ``left``.
 
-    An operator that only expands constants (float16 to float32) runs once, when the file is loaded, and belongs to no
-    partition.
+    An operator that only expands constants (float16 to float32) runs once, when the file is
+    loaded, and belongs to no partition.
     """
     order = []
     for index in execution_order(model, left):
         # Operators that read constants alone do not depend on the image.
         if index in left or not expands_constants(model, model.operators[index]):
             order.append(index)
-    return [list(indices) for refused, indices in groupby(order, key=left.__contains__) if not refused]
+    return [
+        list(indices) for refused, indices in groupby(order, key=left.__contains__) if not refused
+    ]
 
 
 def execution_order(model: Model, builtin: set[int]) -> list[int]:
-    """Return the operators' indices in the order of execution if all but ``builtin`` run in a delegate.
+    """Return the operators' indices in the order of execution if all
+    but ``builtin`` run in a delegate.
 
-    The runtime forms partitions: each takes every operator of its side (builtin or delegated) whose inputs are ready,
-    then the other side follows (``PartitionGraphIntoIndependentNodeSubsets`` in TensorFlow Lite).
+    The runtime forms partitions: each takes every operator of its side (builtin or delegated)
+    whose inputs are ready, then the other side follows
+    (``PartitionGraphIntoIndependentNodeSubsets`` in TensorFlow Lite).
     """
     # -1 stands for an optional input that is missing.
     ready = {-1, *model.subgraphs[0].inputs}
@@ -170,13 +194,20 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
 def _select_partitions(
     pieces: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]
 ) -> tuple[list[list[int]], str]:
-    """Return the partitions that the runtime delegates, and why it does not delegate the others."""
+    """Return the partitions that the runtime delegates, and why it does not delegate the
+    others.
+    """
     large = [piece for piece in pieces if len(piece) >= accelerator.least_operators]
     keeps = accelerator.keeps
     if keeps is None:
         return large, f"in a partition of fewer than {accelerator.least_operators} operators"
     if keeps.choose == "largest":
-        # By arithmetic, then operators; the position decides between equal ones, so that the order is always the same.
+        # By arithmetic, then operators;
+        # the position decides between equal ones, so that the order is always the same.
         large.sort(key=lambda piece: (-sum(macs[index] for index in piece), -len(piece), piece[0]))
-    which = f"{keeps.pieces} partitions; only these are" if keeps.pieces > 1 else "partition; only this one is"
+    which = (
+        f"{keeps.pieces} partitions; only these are"
+        if keeps.pieces > 1
+        else "partition; only this one is"
+    )
     return large[: keeps.pieces], f"outside the {keeps.choose} {which} delegated"

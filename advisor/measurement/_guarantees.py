@@ -1,12 +1,14 @@
 """Thresholds of scores whose guarantee holds with a given probability.
 
-A guarantee is a share (0-1), ``wanted``, that new images reach: of the answers from a score on that are right, of the
-images that reach a score, or of a class's images that do. It holds with the probability :data:`LEVEL`.
+A guarantee is a share (0-1), ``wanted``, that new images reach: of the answers from a score on
+that are right, of the images that reach a score, or of a class's images that do. It holds with the
+probability :data:`LEVEL`.
 
-It is about as many new images as ``batch`` says: their number over the number N of images seen. The share among them
-varies by chance, too, so it is a beta-binomial variable. A ``batch`` of 0 stands for any number of new images: then the
-guarantee is about the probability itself, and the bound is Clopper and Pearson's. ``sure`` (N,) is the score of each
-answer, and ``right`` (N,) says whether it is right.
+It is about as many new images as ``batch`` says: their number over the number N of images seen.
+The share among them varies by chance, too, so it is a beta-binomial variable. A ``batch`` of 0
+stands for any number of new images: then the guarantee is about the probability itself, and the
+bound is Clopper and Pearson's. ``sure`` (N,) is the score of each answer, and ``right`` (N,) says
+whether it is right.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from advisor.measurement._calibration import Flags, Floats, Labels
 
 LEVEL = 0.95
 
-# find_threshold tries scores in at most this many sequences. Each has its share of the probability of an error.
+# find_threshold tries scores in at most this many sequences.
+# Each has its share of the probability of an error.
 MOST_SEQUENCES = 4
 # Scores that find_threshold tries, at most; of more, some evenly placed ones.
 MOST_TRIED = 2000
@@ -37,16 +40,20 @@ POINTS = 40
 def find_threshold(
     sure: Floats, right: Flags, wanted: float, batch: float = 0.0, apart: float = 1.0
 ) -> Threshold | None:
-    """Return the lowest score from which on answers are right often enough, with the probability ``LEVEL``.
+    """Return the lowest score from which on answers are right often enough,
+    with the probability ``LEVEL``.
 
-    A score passes if the wanted share of new answers from it on is right with that probability. Scores are tried from
-    high to low until one fails, which keeps the probability for all of them together (fixed sequence; A. Angelopoulos
-    et al., "Learn then Test", 2021). As the few surest answers may hold one mistake by chance, there are several such
-    sequences: they begin with as many answers as pass if all are right, with twice as many, and so on, and share the
-    probability of an error. None if no score passes. An answer counts as ``apart`` independent ones (0-1).
+    A score passes if the wanted share of new answers from it on is right with that probability.
+    Scores are tried from high to low until one fails, which keeps the probability for all of them
+    together (fixed sequence; A. Angelopoulos et al., "Learn then Test", 2021). As the few surest
+    answers may hold one mistake by chance, there are several such sequences: they begin with as
+    many answers as pass if all are right, with twice as many, and so on, and share the probability
+    of an error. None if no score passes. An answer counts as ``apart`` independent ones (0-1).
     """
     order, ends, hits = _rank_answers(sure, right)
-    starts = [math.ceil(start / apart) for start in _list_starts(wanted, int(len(order) * apart), batch)]
+    starts = [
+        math.ceil(start / apart) for start in _list_starts(wanted, int(len(order) * apart), batch)
+    ]
     most_answers = 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
     even_places = np.linspace(0, len(ends) - 1, min(MOST_TRIED, len(ends))).round().astype(int)
@@ -54,10 +61,13 @@ def find_threshold(
     # The sequences share the probability of an error.
     level = 1 - (1 - LEVEL) / max(1, len(starts))
     fails = _probability_of_share(hits[ends - 1] * apart, ends * apart, wanted, batch) < level
-    # Each sequence ends at its first failure, however good later scores look: that keeps the probability of an error.
+    # Each sequence ends at its first failure, however good later scores look:
+    # that keeps the probability of an error.
     for start in starts:
         failed = ends[fails & (ends >= start)].min(initial=len(order) + 1)
-        most_answers = max(most_answers, int(ends[(ends >= start) & (ends < failed)].max(initial=0)))
+        most_answers = max(
+            most_answers, int(ends[(ends >= start) & (ends < failed)].max(initial=0))
+        )
     if not most_answers:
         return None
     score = float(np.asarray(sure)[order[most_answers - 1]])
@@ -65,7 +75,8 @@ def find_threshold(
 
 
 def find_reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
-    """Return the largest share of right answers that a score can guarantee, to half a point; 0 for less than 0.5.
+    """Return the largest share of right answers that a score can guarantee, to half a point;
+    0 for less than 0.5.
 
     It says what to ask for; asked for alone, it is a guarantee chosen by its data.
     """
@@ -93,14 +104,18 @@ def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
     return Threshold(score, _estimate_share(hits, taken), taken, len(sure))
 
 
-def find_reached(scores: Floats, wanted: float, batch: float = 0.0, apart: float = 1.0) -> tuple[float, float]:
-    """Return the highest score that a wanted share of new images reaches, and the share that is guaranteed.
+def find_reached(
+    scores: Floats, wanted: float, batch: float = 0.0, apart: float = 1.0
+) -> tuple[float, float]:
+    """Return the highest score that a wanted share of new images reaches,
+    and the share that is guaranteed.
 
-    Of N scores, the share of new ones that reach the k-th largest is at least a Beta(k, N - k + 1) variable, whatever
-    their distribution (S. Wilks, "Determination of sample sizes for setting tolerance limits", 1941). So k is the
-    smallest number with which the wanted share is reached with the probability ``LEVEL``; nothing is tried on labels,
-    and the guarantee is exact. With too few images for ``wanted``, it is the lowest score and what that guarantees;
-    zeros without an image. A score counts as ``apart`` independent ones (0-1).
+    Of N scores, the share of new ones that reach the k-th largest is at least a Beta(k, N - k + 1)
+    variable, whatever their distribution (S. Wilks, "Determination of sample sizes for setting
+    tolerance limits", 1941). So k is the smallest number with which the wanted share is reached
+    with the probability ``LEVEL``; nothing is tried on labels, and the guarantee is exact. With
+    too few images for ``wanted``, it is the lowest score and what that guarantees; zeros without
+    an image. A score counts as ``apart`` independent ones (0-1).
     """
     count = len(scores)
     if not count:
@@ -118,11 +133,14 @@ def find_reached(scores: Floats, wanted: float, batch: float = 0.0, apart: float
     return _middle_below(float(np.sort(scores)[::-1][place]), scores), guaranteed
 
 
-def find_covering(sure: Floats, right: Flags, wanted: float, batch: float = 0.0) -> CoverageThreshold:
-    """Return the threshold from which on a wanted share of new images is answered, and the precision guaranteed there.
+def find_covering(
+    sure: Floats, right: Flags, wanted: float, batch: float = 0.0
+) -> CoverageThreshold:
+    """Return the threshold from which on a wanted share of new images is answered,
+    and the precision guaranteed there.
 
-    The score depends on no label, so the precision of the answers from it on has a single bound. Each guarantee holds
-    with the probability ``LEVEL``.
+    The score depends on no label, so the precision of the answers from it on has a single bound.
+    Each guarantee holds with the probability ``LEVEL``.
     """
     score, guaranteed = find_reached(sure, wanted, batch)
     at = at_score(score, sure, right)
@@ -136,30 +154,38 @@ def find_covering(sure: Floats, right: Flags, wanted: float, batch: float = 0.0)
     return CoverageThreshold(wanted, guaranteed, precision, at)
 
 
-def find_recalling(column: Floats, members: Flags, wanted: float, batch: float = 0.0) -> RecallThreshold:
+def find_recalling(
+    column: Floats, members: Flags, wanted: float, batch: float = 0.0
+) -> RecallThreshold:
     """Return the probability of a class that a wanted share of its new images reaches.
 
-    ``column`` (N,) is the probability of the class for each image, and ``members`` (N,) says which are of the class.
+    ``column`` (N,) is the probability of the class for each image,
+    and ``members`` (N,) says which are of the class.
     """
     score, guaranteed = find_reached(column[members], wanted, batch)
     return at_recall(RecallThreshold(wanted, guaranteed, score, None, None, 0, 0), column, members)
 
 
 def at_recall(chosen: RecallThreshold, column: Floats, members: Flags) -> RecallThreshold:
-    """Return a threshold with its figures on other images; arguments as of :func:`find_recalling`."""
+    """Return a threshold with its figures on other images; arguments as of
+    :func:`find_recalling`.
+    """
     flagged = column >= chosen.score
     members_flagged = int(members[flagged].sum())
     images = int(flagged.sum())
     recall = _estimate_share(members_flagged, int(members.sum()))
     precision = _estimate_share(members_flagged, images)
-    return RecallThreshold(chosen.wanted, chosen.guaranteed, chosen.score, recall, precision, images, len(column))
+    return RecallThreshold(
+        chosen.wanted, chosen.guaranteed, chosen.score, recall, precision, images, len(column)
+    )
 
 
 def draw_curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
-    """Return the risk-coverage curve: right answers among the surest ones, for growing numbers of them.
+    """Return the risk-coverage curve:
+    right answers among the surest ones, for growing numbers of them.
 
-    R. El-Yaniv and Y. Wiener, "On the foundations of noise-free selective classification" (2010). Answers with one
-    score count together.
+    R. El-Yaniv and Y. Wiener, "On the foundations of noise-free selective classification" (2010).
+    Answers with one score count together.
     """
     order, ends, hits = _rank_answers(sure, right)
     if not len(order):
@@ -174,7 +200,9 @@ def draw_curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
 
 
 def _rank_answers(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
-    """Return the order of the answers, the surest first; the numbers at which a score ends; right answers so far."""
+    """Return the order of the answers, the surest first; the numbers at which a score ends;
+    right answers so far.
+    """
     order = np.argsort(-sure, kind="stable")
     hits = np.cumsum(right[order], dtype=int)
     if not len(order):
@@ -192,25 +220,32 @@ def _count_new_images(taken: float, batch: float) -> int:
 
 
 def _beta_of_precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:
-    """Return the parameters of the Beta variable that the share of right answers is, given ``hits`` of ``taken``.
+    """Return the parameters of the Beta variable that the share of right answers is,
+    given ``hits`` of ``taken``.
 
-    With Jeffreys' prior they are hits + 1/2 and misses + 1/2. For any number of new answers, Clopper and Pearson's hits
-    and misses + 1 are taken.
+    With Jeffreys' prior they are hits + 1/2 and misses + 1/2. For any number of new answers,
+    Clopper and Pearson's hits and misses + 1 are taken.
     """
     half = 0.5 if batch else 0.0
     return hits + half, taken - hits + 1 - half
 
 
-def _probability_of_share(hits: Floats | Labels, taken: Floats | Labels, wanted: float, batch: float) -> Floats:
+def _probability_of_share(
+    hits: Floats | Labels, taken: Floats | Labels, wanted: float, batch: float
+) -> Floats:
     """Return the probability that a share of new answers is right, given ``hits`` of ``taken``."""
     new = np.array([_count_new_images(count, batch) for count in taken], int)
     return _probability_of_success(*_beta_of_precision(hits, taken, batch), new, wanted)
 
 
-def _probability_of_success(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted: float) -> Floats:
-    """Return the probability that a share of new images succeeds, given that each does with a Beta variable.
+def _probability_of_success(
+    first: Floats | Labels, second: Floats | Labels, new: Labels, wanted: float
+) -> Floats:
+    """Return the probability that a share of new images succeeds,
+    given that each does with a Beta variable.
 
-    The first parameter is 0 for a variable that is 0. The numbers of new images are all 0 for any number.
+    The first parameter is 0 for a variable that is 0.
+    The numbers of new images are all 0 for any number.
     """
     from scipy.special import betaincc, betaln, gammaln
 
@@ -259,7 +294,9 @@ def _find_guaranteed(first: float, second: float, new: int) -> float:
 
 
 def _middle_below(score: float, scores: Floats) -> float:
-    """Return the middle between a score and the next lower one, so that rounding cannot move the score below it."""
+    """Return the middle between a score and the next lower one,
+    so that rounding cannot move the score below it.
+    """
     return (score + float(scores[scores < score].max(initial=0.0))) / 2
 
 
@@ -268,7 +305,8 @@ def _estimate_share(hits: int, taken: int) -> Interval | None:
 
 
 def _list_starts(wanted: float, images: int, batch: float) -> list[int]:
-    """Return the numbers of answers that sequences begin with; they depend on the number of images alone.
+    """Return the numbers of answers that sequences begin with;
+    they depend on the number of images alone.
 
     From the first number on, all answers pass if all are right.
     """

@@ -1,4 +1,6 @@
-"""Describe this machine, with a fingerprint that changes only if its speed may change, and observe how busy it is."""
+"""Describe this machine, with a fingerprint that changes only if its speed may change,
+and observe how busy it is.
+"""
 
 import contextlib
 import hashlib
@@ -18,7 +20,18 @@ from advisor.isolation import GPU_DRIVER, ChildProcess, agent, read_quota_cores,
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
 _FEATURES = (
-    *("sse4_1", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni"),
+    *(
+        "sse4_1",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "avx512f",
+        "avx512bw",
+        "avx512vl",
+        "avx512_vnni",
+        "avx_vnni",
+    ),
     *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_tile"),
     *("neon", "asimd", "asimdhp", "asimddp", "fphp", "i8mm", "bf16", "sve", "sve2", "sme"),
 )
@@ -27,11 +40,15 @@ OBSERVED_S = 0.5
 PATIENCE_S = 5.0
 # Processors that others may take from the threads: the usual load of a desktop.
 TOLERATED = 0.5
-# With these drivers, `powersave` still raises the frequency during work (kernel pages of intel_pstate and amd-pstate).
+# With these drivers, `powersave` still raises the frequency during work (kernel pages of
+# intel_pstate and amd-pstate).
 SCALING_POWERSAVE = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
 
 # The process ends shortly after its parent.
-_BURN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
+_BURN = (
+    "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent:\n   "
+    " sum(range(100_000))\n"
+)
 
 
 @dataclass(frozen=True)
@@ -47,11 +64,15 @@ class Host(Written):
     system: str  #: operating system
     features: tuple[str, ...]  #: instruction sets that the kernels use
     virtual: bool | None  #: whether it is a virtual machine, None if unknown
-    governor: str  #: frequency governor of the first processor, empty if there is none (often in virtual machines)
+    #: frequency governor of the first processor,
+    #: empty if there is none (often in virtual machines).
+    governor: str
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits, from all that the speed depends on: processor, features, cores and memory (in GiB)."""
+        """16 hexadecimal digits, from all that the speed depends on:
+        processor, features, cores and memory (in GiB).
+        """
         # In GiB, because a kernel update changes the exact number, and not the speed.
         memory_gib = round(self.memory_bytes / 2**30)
         parts = [self.cpu, self.architecture, self.cores, self.features, memory_gib]
@@ -74,7 +95,10 @@ def describe() -> Host:
         fields.setdefault(name.strip(), value.strip())
     flags = set((fields.get("flags") or fields.get("Features") or "").split())
     return Host(
-        cpu=fields.get("model name") or fields.get("Hardware") or platform.processor() or platform.machine(),
+        cpu=fields.get("model name")
+        or fields.get("Hardware")
+        or platform.processor()
+        or platform.machine(),
         architecture=platform.machine(),
         cores=usable_cores(),
         memory_bytes=int(psutil.virtual_memory().total),
@@ -86,7 +110,8 @@ def describe() -> Host:
 
 
 def trains_on(driver: Path = GPU_DRIVER) -> str:
-    """Return what a training on this machine uses, for the record of a run: the GPUs by name, or why it is the CPU.
+    """Return what a training on this machine uses, for the record of a run:
+    the GPUs by name, or why it is the CPU.
 
     TensorFlow is not imported: that takes seconds.
     """
@@ -101,7 +126,11 @@ def trains_on(driver: Path = GPU_DRIVER) -> str:
     shown = ", ".join(names)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     # An empty text or -1 hides all GPUs from CUDA.
-    if visible is not None and not visible[:1].isdigit() and not visible.startswith(("GPU-", "MIG-")):
+    if (
+        visible is not None
+        and not visible[:1].isdigit()
+        and not visible.startswith(("GPU-", "MIG-"))
+    ):
         return f"CPU: CUDA_VISIBLE_DEVICES hides {shown}"
     with contextlib.suppress(PackageNotFoundError):
         version("tensorflow-cpu")
@@ -138,13 +167,24 @@ class Conditions:
     def objections(self, threads: int) -> tuple[str, ...]:
         """Return the reasons why a timing with this many threads would be meaningless."""
         reasons = []
-        if self.others_cores is not None and self.others_cores > max(0, self.cores - threads) + TOLERATED:
+        if (
+            self.others_cores is not None
+            and self.others_cores > max(0, self.cores - threads) + TOLERATED
+        ):
             busy = f"{self.others_cores:.1f} of {self.cores} processors busy"
-            reasons.append(f"other processes keep {busy}, and the timing needs {plural(threads, 'thread')}")
+            reasons.append(
+                f"other processes keep {busy}, and the timing needs {plural(threads, 'thread')}"
+            )
         if self.governor == "powersave" and self.driver not in SCALING_POWERSAVE:
-            reasons.append(f"the frequency governor '{self.governor}' holds the processors at their lowest frequency")
+            reasons.append(
+                f"the frequency governor '{self.governor}' holds the processors at their lowest"
+                " frequency"
+            )
         if self.quota_cores is not None and self.quota_cores < threads:
-            reasons.append(f"a CPU quota allows {self.quota_cores:g} processors, fewer than the {threads} asked for")
+            reasons.append(
+                f"a CPU quota allows {self.quota_cores:g} processors, fewer than the {threads}"
+                " asked for"
+            )
         return tuple(reasons)
 
 
@@ -163,8 +203,11 @@ def observe_load(seconds: float = OBSERVED_S) -> Conditions:
     )
 
 
-def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIENCE_S) -> Conditions:
-    """Return the conditions as soon as the machine is quiet enough for timing; ``force`` does not wait for that.
+def require_quiet(
+    threads: Sequence[int], force: bool, patience_s: float = PATIENCE_S
+) -> Conditions:
+    """Return the conditions as soon as the machine is quiet enough for timing;
+    ``force`` does not wait for that.
 
     UsageError if it is not quiet enough after ``patience_s``.
     """
@@ -177,7 +220,8 @@ def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIE
         if time.monotonic() >= end:
             raise UsageError(
                 f"not timed: {'; '.join(objections)}",
-                "stop other programs or use fewer threads; with --force, advisor measures, and the verdict says so",
+                "stop other programs or use fewer threads; with --force, advisor measures, and the"
+                " verdict says so",
             )
 
 

@@ -1,4 +1,6 @@
-"""Average precision of labels, what it is without each image, and the figures that scores of labels reach."""
+"""Average precision of labels, what it is without each image,
+and the figures that scores of labels reach.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,32 @@ from advisor.measurement._label_thresholds import answers_of_label
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]
 
-LEAST = 0.5  # Score from which on a label is shown: heads are fitted so that it is the threshold of each label
+# Score from which on a label is shown: heads are fitted so that it is the threshold of each label.
+LEAST = 0.5
 
 
 def list_precisions(truth: Truth, scores: NDArray[Any]) -> Doubles:
-    """Return the average precision of each label, (C,), NaN for one without an image that has it or one that lacks it.
+    """Return the average precision of each label, (C,),
+    NaN for one without an image that has it or one that lacks it.
 
-    It is the mean, over the images with the label, of the share of such images among those with as high a score. Images
-    of equal scores count together, as a file of 8 bits has many of them.
+    It is the mean, over the images with the label, of the share of such images among those with as
+    high a score. Images of equal scores count together, as a file of 8 bits has many of them.
     """
-    return np.array([_Ranking(truth[:, label], scores[:, label]).precision for label in range(truth.shape[1])])
+    return np.array(
+        [_Ranking(truth[:, label], scores[:, label]).precision for label in range(truth.shape[1])]
+    )
 
 
 def list_precisions_without(truth: Truth, scores: NDArray[Any]) -> Doubles:
-    """Return the average precision of each label without each image, (N, C); NaN as :func:`list_precisions`."""
+    """Return the average precision of each label without each image, (N, C);
+    NaN as :func:`list_precisions`.
+    """
     return np.stack(
-        [_Ranking(truth[:, label], scores[:, label]).list_without() for label in range(truth.shape[1])], axis=1
+        [
+            _Ranking(truth[:, label], scores[:, label]).list_without()
+            for label in range(truth.shape[1])
+        ],
+        axis=1,
     )
 
 
@@ -54,7 +66,8 @@ class _Ranking:
         self._there = truth[known] == 1
         self._hits = np.bincount(block, self._there, minlength=1).astype(float)  # of each block
         self._above = np.cumsum(self._hits)  # images with the label up to the end of each block
-        self._rank = np.cumsum(np.bincount(block, minlength=1)).astype(float)  # all images up to there
+        # All images up to there.
+        self._rank = np.cumsum(np.bincount(block, minlength=1)).astype(float)
         self._total = float(self._there.sum())
 
     @property
@@ -119,7 +132,9 @@ class LabelScores:
 
     @property
     def shares(self) -> list[float]:
-        """Each image's share in it, whose mean it is: pseudo-values of the jackknife, see :func:`.split_precision`."""
+        """Each image's share in it, whose mean it is:
+        pseudo-values of the jackknife, see :func:`.split_precision`.
+        """
         known = ~np.isnan(self.by_class)
         if not known.any():
             return [0.0] * len(self.truth)
@@ -129,9 +144,12 @@ class LabelScores:
         return list(map(float, whole + (len(without) - 1) * (without.mean() - without)))
 
     def _range(self, value: float, without: Doubles) -> Interval:
-        """Return a figure with its range; ``without`` is the figure without each image, which add up to first order."""
+        """Return a figure with its range;
+        ``without`` is the figure without each image, which add up to first order.
+        """
         units = units_of(self.groups, len(without))
-        # Without its only image a label has no figure; such an image counts as one that moves nothing.
+        # Without its only image a label has no figure;
+        # such an image counts as one that moves nothing.
         moved = np.where(np.isfinite(without), without - value, 0.0)
         return of_other_images(value, value + sums_of_units(moved, units))
 
@@ -157,9 +175,13 @@ class LabelScores:
 
     @property
     def errors(self) -> Doubles:
-        """Number of wrong labels of each image, with the distance of each from the threshold added, float (N,)."""
+        """Number of wrong labels of each image,
+        with the distance of each from the threshold added, float (N,).
+        """
         wrong = (self.flags != (self.truth == 1)) & (self.truth >= 0)
-        return np.asarray((wrong * (1 + np.abs(self.scores - self._thresholds))).sum(axis=1), np.float64)
+        return np.asarray(
+            (wrong * (1 + np.abs(self.scores - self._thresholds))).sum(axis=1), np.float64
+        )
 
     def complete(self, label: int, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
         """Return a guarantee of a label's threshold with what these images show of it."""
@@ -168,13 +190,17 @@ class LabelScores:
         return answers.complete_guarantee(least, chosen)
 
     def f1_scores(self) -> tuple[Interval, Interval, Interval]:
-        """Return macro F1, micro F1, and the share of images of which all known labels are right."""
+        """Return macro F1, micro F1, and the share of images of which all known labels are
+        right.
+        """
         there = (self.truth == 1).astype(float)
         shown = self.flags.astype(float)
         counts = np.stack([shown * there, shown, there], axis=-1)  # (N, C, 3): right, shown, true
         whole = counts.sum(axis=0)
         units = units_of(self.groups, len(counts))
-        left = whole - sums_of_units(counts.reshape(len(counts), -1), units).reshape(-1, *whole.shape)
+        left = whole - sums_of_units(counts.reshape(len(counts), -1), units).reshape(
+            -1, *whole.shape
+        )
         macro = of_other_images(float(_f1(whole).mean()), _f1(left).mean(axis=-1))
         micro = of_other_images(float(_f1(whole.sum(axis=0))), _f1(left.sum(axis=1)))
         exact = (self.errors == 0).astype(float)
@@ -192,7 +218,9 @@ def _mean_known(values: Doubles) -> Doubles:
 
 
 def _f1(counts: Doubles) -> Doubles:
-    """Return the F1 of counts (..., 3) of right, shown and true labels; 1 where there is nothing to find or show."""
+    """Return the F1 of counts (..., 3) of right, shown and true labels;
+    1 where there is nothing to find or show.
+    """
     right, shown, true = np.moveaxis(counts, -1, 0)
     labels = shown + true
     f1 = 2 * right / np.maximum(labels, 1e-9)

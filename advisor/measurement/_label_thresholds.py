@@ -1,4 +1,6 @@
-"""Thresholds of labels: those with the best F1, and those that keep a share on new images as the user asks."""
+"""Thresholds of labels: those with the best F1,
+and those that keep a share on new images as the user asks.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,21 @@ Truth = NDArray[np.int8]
 Scores = NDArray[np.floating[Any]]
 Floats = NDArray[np.float32]
 
-SMOOTHED = 1.0  # Images of either kind that are added when scores are calibrated, as in Platt (1999)
+# Images of either kind that are added when scores are calibrated, as in Platt (1999).
+SMOOTHED = 1.0
 LEAST_SLOPE = 0.1
 # The logit of a threshold is finite.
 FARTHEST = 1e-9
-# Share of the new images that a guarantee is computed for: their share then varies more. Scores of the heads of folds
-# are not quite those of the head that ships: for all images, 93.7 % of the recalls were kept in place of 95.
+# Share of the new images that a guarantee is computed for: their share then varies more. Scores of
+# the heads of folds are not quite those of the head that ships: for all images, 93.7 % of the
+# recalls were kept in place of 95.
 FEWER = 0.5
 
 
 class ChosenThresholds(NamedTuple):
-    """A slope and a shift (C,) that make 0 the threshold of each label's logits, and the guarantees of these."""
+    """A slope and a shift (C,) that make 0 the threshold of each label's logits,
+    and the guarantees of these.
+    """
 
     slope: Floats
     shift: Floats
@@ -48,7 +54,8 @@ def logits_of(scores: Scores) -> Scores:
 def list_wishes(asked: Guarantees, classes: Sequence[str]) -> tuple[Guarantees, ...]:
     """Return what is asked of each label, each as a share for all answers.
 
-    A label has one threshold, which keeps one share: one that is asked by the label's name comes before the others.
+    A label has one threshold, which keeps one share:
+    one that is asked by the label's name comes before the others.
     """
     wishes = []
     for name in classes:
@@ -60,7 +67,8 @@ def list_wishes(asked: Guarantees, classes: Sequence[str]) -> tuple[Guarantees, 
 
 
 def answers_of_label(truth: Truth, scores: Scores, groups: Sequence[int]) -> BoxAnswers:
-    """Return the images of which a label is known, (N,), as answers: an image counts as a box, and a group as an image.
+    """Return the images of which a label is known, (N,), as answers:
+    an image counts as a box, and a group as an image.
 
     Images of one group are alike, as boxes of one image are.
     """
@@ -74,9 +82,11 @@ def answers_of_label(truth: Truth, scores: Scores, groups: Sequence[int]) -> Box
 def keep_shares(
     truth: Truth, scores: Scores, groups: Sequence[int], wishes: Sequence[Guarantees], batch: float
 ) -> tuple[dict[int, float], tuple[BoxGuarantee | None, ...]]:
-    """Return the thresholds that keep what is asked, by label, and the guarantee of each label; None for no wish.
+    """Return the thresholds that keep what is asked, by label, and the guarantee of each label;
+    None for no wish.
 
-    ``scores`` (N, C) are of heads that have not learnt the image. ``batch`` is the number of new images over N.
+    ``scores`` (N, C) are of heads that have not learnt the image.
+    ``batch`` is the number of new images over N.
     """
     thresholds = {}
     guarantees = []
@@ -92,10 +102,11 @@ def keep_shares(
 def choose_thresholds(
     logits: Scores, truth: Truth, groups: Sequence[int], wishes: Sequence[Guarantees], batch: float
 ) -> ChosenThresholds:
-    """Choose the threshold of each label: the one that keeps what is asked, else the one with the best F1.
+    """Choose the threshold of each label:
+    the one that keeps what is asked, else the one with the best F1.
 
-    ``logits`` (N, C) are of images that were not learnt. ``wishes`` are what is asked of each label; empty if nothing
-    is asked. ``batch`` is the number of new images over N.
+    ``logits`` (N, C) are of images that were not learnt. ``wishes`` are what is asked of each
+    label; empty if nothing is asked. ``batch`` is the number of new images over N.
     """
     from scipy.special import expit, logit
 
@@ -108,10 +119,12 @@ def choose_thresholds(
 
 
 def calibrate_logits(logits: Scores, truth: Truth) -> tuple[Floats, Floats]:
-    """Return the slope and the shift of each label's logits, (C,), after which 0 is the threshold with the best F1.
+    """Return the slope and the shift of each label's logits, (C,),
+    after which 0 is the threshold with the best F1.
 
-    The slope and a first shift make them log odds (J. Platt, "Probabilistic Outputs for Support Vector Machines",
-    1999). The F1 is the expected one: of probabilities it varies less than that of a few counted images.
+    The slope and a first shift make them log odds (J. Platt, "Probabilistic Outputs for Support
+    Vector Machines", 1999). The F1 is the expected one: of probabilities it varies less than that
+    of a few counted images.
     """
     from scipy.special import expit, logit
 
@@ -125,9 +138,9 @@ def calibrate_logits(logits: Scores, truth: Truth) -> tuple[Floats, Floats]:
         hits = np.cumsum(probabilities)
         f1 = 2 * hits / (np.arange(1, len(hits) + 1) + hits[-1])
         best = int(f1.argmax())
-        # Half of the best F1 is the threshold that reaches it (Z. Lipton et al., "Optimal Thresholding of Classifiers
-        # to Maximize F1 Measure", 2014).
-        # Cut off, because the logit of 0 is infinite.
+        # Half of the best F1 is the threshold that reaches it (Z. Lipton et al., "Optimal
+        # Thresholding of Classifiers to Maximize F1 Measure", 2014). Cut off, because the logit of
+        # 0 is infinite.
         threshold = min(max(float(f1[best]) / 2, 1e-4), 1 - 1e-4)
         slopes[label] = slope
         shifts[label] = shift - float(logit(threshold))
@@ -144,7 +157,8 @@ def _fit_platt(values: NDArray[np.float64], there: NDArray[np.bool_]) -> tuple[f
     wanted = np.where(there, high, low)
 
     def loss(place: NDArray[np.float64]) -> float:
-        # As a power the slope stays positive: a negative one would reverse the order of the images.
+        # As a power the slope stays positive:
+        # a negative one would reverse the order of the images.
         scaled = np.exp(place[0]) * values + place[1]
         return float((np.logaddexp(0.0, scaled) - wanted * scaled).mean())
 

@@ -1,8 +1,9 @@
 """Metrics of a classifier's answers: each with a 95 % interval, and with each image's share in it.
 
-The mean of the shares is the metric, so that two files are compared image by image whatever the metric is. Metrics that
-are no mean over the images are linearised: a share is the metric plus the image's influence on it (the delta method; F.
-Hampel, "The influence curve and its role in robust estimation", JASA 69, 1974).
+The mean of the shares is the metric, so that two files are compared image by image whatever the
+metric is. Metrics that are no mean over the images are linearised: a share is the metric plus the
+image's influence on it (the delta method; F. Hampel, "The influence curve and its role in robust
+estimation", JASA 69, 1974).
 """
 
 import math
@@ -28,9 +29,10 @@ FIRST_CLASSES = 5  # Classes that :data:`TOP5` looks at
 class Judged:
     """Answers of a classifier to N images with known classes, of which there is at least one.
 
-    Of the probabilities (N, C), the first of the most probable classes is the answer; ``calibrated`` are those with the
-    temperature, None where ``probabilities`` have it. ``groups`` names the group of each image; empty without groups.
-    ``costs`` (C, C) are those of each answer (columns) to an image of each class (rows), 0 for the right one.
+    Of the probabilities (N, C), the first of the most probable classes is the answer;
+    ``calibrated`` are those with the temperature, None where ``probabilities`` have it. ``groups``
+    names the group of each image; empty without groups. ``costs`` (C, C) are those of each answer
+    (columns) to an image of each class (rows), 0 for the right one.
     """
 
     probabilities: Floats
@@ -44,8 +46,9 @@ class Judged:
 class Score:
     """A metric of some answers: at most 1, higher is better, with a 95 % interval.
 
-    The mean of each image's share (N,) is the figure. ``note`` says what the figure belongs to, where the metric does
-    not. ``images`` is the number of images that the figure is of; None for all N.
+    The mean of each image's share (N,) is the figure. ``note`` says what the figure belongs to,
+    where the metric does not. ``images`` is the number of images that the figure is of; None for
+    all N.
     """
 
     figure: Interval
@@ -65,9 +68,10 @@ def score_classifier(
 ) -> dict[str, Score]:
     """Return those of some metrics that the images allow, by name; without names those of all.
 
-    ``rows`` are the probabilities of a file, (N, C or more); a user's own file may have further columns, for answers
-    that are no class. The others are those of :class:`Judged`. With ``calibrate``, each image's probabilities get the
-    temperature that others have; only the log loss needs it.
+    ``rows`` are the probabilities of a file, (N, C or more); a user's own file may have further
+    columns, for answers that are no class. The others are those of :class:`Judged`. With
+    ``calibrate``, each image's probabilities get the temperature that others have; only the log
+    loss needs it.
     """
     calibrated = None
     if calibrate and (Metric.LOG_LOSS in names or not names):
@@ -91,7 +95,8 @@ def compute_top1(judged: Judged) -> Score:
 
 
 def compute_top5(judged: Judged) -> Score | None:
-    """Return the share of images whose class is among the five most probable; None for five classes or fewer.
+    """Return the share of images whose class is among the five most probable;
+    None for five classes or fewer.
 
     Of equally probable classes the first ones count, as for the answer.
     """
@@ -122,14 +127,17 @@ def macro_f1(judged: Judged) -> Score:
     classes = judged.probabilities.shape[1]
     right = answers == labels
     # Columns as of count_boxes: true, answered, right.
-    columns = [np.bincount(numbers, minlength=classes) for numbers in (labels, answers, labels[right])]
+    columns = [
+        np.bincount(numbers, minlength=classes) for numbers in (labels, answers, labels[right])
+    ]
     table = np.stack(columns, axis=1)
     by_class = f1_of(table)
     sizes = table[:, 0]
     there = sizes > 0
     value = float(by_class[there].mean())
     f1 = np.where(there, by_class, 0.0)
-    # The influence on the F1 of a class is (2 right - F1 (is of the class + answered so)) / (share true + share found).
+    # The influence on the F1 of a class is (2 right - F1 (is of the class + answered so)) / (share
+    # true + share found).
     scale = np.where(there, len(labels) / np.maximum(sizes + table[:, 1], 1), 0.0) / there.sum()
     shares = value + scale[labels] * (2 * right - f1[labels]) - scale[answers] * f1[answers]
     return Score(_of_share(value, shares, _count_effective_images(sizes[there])), shares)
@@ -138,23 +146,27 @@ def macro_f1(judged: Judged) -> Score:
 def mean_probability(judged: Judged) -> Score:
     """Return the geometric mean of the probability of the true class: exp(-log loss).
 
-    Probabilities are at least :data:`advisor.measurement._calibration.FLOOR`, so that int8 and float outputs are alike.
+    Probabilities are at least :data:`advisor.measurement._calibration.FLOOR`,
+    so that int8 and float outputs are alike.
     """
     rows = judged.probabilities if judged.calibrated is None else judged.calibrated
     logs = np.log(np.clip(rows[np.arange(len(rows)), judged.labels].astype(float), FLOOR, 1.0))
     mean = float(logs.mean())
     half = DEVIATIONS * _standard_error(logs)
-    # The interval is that of the mean logarithm, which is nearly normal; no probability is above 1.
+    # The interval is that of the mean logarithm, which is nearly normal;
+    # no probability is above 1.
     value, low, high = (math.exp(min(0.0, log)) for log in (mean, mean - half, mean + half))
     return Score(Interval(value, low, high), value * (1 + logs - mean))
 
 
 def cost_saved(judged: Judged) -> Score | None:
-    """Return 1 - mean cost / mean cost of the cheapest constant answer; None without costs, or if that one is free.
+    """Return 1 - mean cost / mean cost of the cheapest constant answer;
+    None without costs, or if that one is free.
 
-    It is 1 minus the normalised expected cost of L. Ferrer, "Analysis and Comparison of Classification Metrics" (2022).
-    It is below 0 where always giving one answer is cheaper. The interval counts one more mistake of mean cost, or
-    answers that are all right would be a certainty: see :mod:`advisor.core._posterior`.
+    It is 1 minus the normalised expected cost of L. Ferrer, "Analysis and Comparison of
+    Classification Metrics" (2022). It is below 0 where always giving one answer is cheaper. The
+    interval counts one more mistake of mean cost, or answers that are all right would be a
+    certainty: see :mod:`advisor.core._posterior`.
     """
     if judged.costs is None:
         return None
@@ -170,7 +182,9 @@ def cost_saved(judged: Judged) -> Score | None:
     shares = value - (costs - (1 - value) * constant_costs) / base
     # The right answer costs 0, so the mean over the others is the cost of a mistake.
     mistake = float(costs_of_answers.sum(axis=1).mean()) / max(len(judged.costs) - 1, 1) / base
-    half = DEVIATIONS * math.sqrt((float(shares.var()) + mistake**2 / len(shares)) / (len(shares) + 1))
+    half = DEVIATIONS * math.sqrt(
+        (float(shares.var()) + mistake**2 / len(shares)) / (len(shares) + 1)
+    )
     return Score(Interval(value, value - half, min(1.0, value + half)), shares)
 
 
@@ -186,7 +200,9 @@ def worst_group(judged: Judged) -> Score | None:
     if len(compared) < 2:
         return None
     # The name decides between groups of one size, so that the answer is always the same.
-    worst = min(compared, key=lambda name: (right[groups == name].mean(), -(groups == name).sum(), name))
+    worst = min(
+        compared, key=lambda name: (right[groups == name].mean(), -(groups == name).sum(), name)
+    )
     inside = groups == worst
     score = _of_flags(right[inside])
     value = score.figure.value
@@ -220,9 +236,11 @@ def _of_flags(right: NDArray[np.bool_]) -> Score:
 
 
 def _count_effective_images(sizes: Labels) -> float:
-    """Return how many images of equal weight are worth images of classes that weigh the same, by the classes' sizes.
+    """Return how many images of equal weight are worth images of classes that weigh the same,
+    by the classes' sizes.
 
-    Source: L. Kish, "Survey Sampling" (1965): the squared sum of the weights over the sum of their squares.
+    Source: L. Kish, "Survey Sampling" (1965):
+    the squared sum of the weights over the sum of their squares.
     """
     return float(len(sizes) ** 2 / (1 / sizes).sum())
 
@@ -230,12 +248,14 @@ def _count_effective_images(sizes: Labels) -> float:
 def _of_share(value: float, shares: Floats, effective_images: float) -> Interval:
     """Return Wilson's interval of a share that so many images of equal weight would have.
 
-    The number is the smaller one of ``effective_images`` and of what the spread of the shares tells.
+    The number is the smaller one of ``effective_images`` and
+    of what the spread of the shares tells.
     """
     error = _standard_error(shares)
     trials = effective_images
     if error > 0 and 0 < value < 1:
-        # The variance of a share is p (1 - p) / n: solved for n, the number of images that the spread is worth.
+        # The variance of a share is p (1 - p) / n:
+        # solved for n, the number of images that the spread is worth.
         trials = min(effective_images, value * (1 - value) / error**2)
     wilson_interval = Interval.wilson(min(trials, value * trials), trials)
     return Interval(value, min(value, wilson_interval.low), max(value, wilson_interval.high))

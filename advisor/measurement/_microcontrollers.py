@@ -1,4 +1,6 @@
-"""Hold the findings of interpreters and compilers for microcontrollers, and the protocols of their integrations."""
+"""Hold the findings of interpreters and compilers for microcontrollers,
+and the protocols of their integrations.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,13 +8,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from advisor.core import Provenance, Quantity, Written, list_registered, load_integration, plural, show_bytes
+from advisor.core import (
+    Provenance,
+    Quantity,
+    Written,
+    list_registered,
+    load_integration,
+    plural,
+    show_bytes,
+)
 
 INTERPRETERS = "advisor.interpreters"
-"""Entry points of :class:`Interpreter`: modules or objects, by the name of the runtime of a device."""
+"""Entry points of :class:`Interpreter`:
+modules or objects, by the name of the runtime of a device.
+"""
 
 COMPILERS = "advisor.compilers"
-"""Entry points of :class:`Compiler`: modules or objects, by the beginning of the names of their accelerators."""
+"""Entry points of :class:`Compiler`:
+modules or objects, by the beginning of the names of their accelerators.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,11 +57,14 @@ class MicroCheck(Written):
     operators: tuple[str, ...]  #: operator types of the file
     missing: tuple[str, ...] = ()  #: those that TFLM does not have
     refusal: str = ""  #: why it refuses the file otherwise, empty if it does not
-    arena_bytes: int = 0  #: the smallest tensor arena with which the file runs; 0 if it does not run
+    #: the smallest tensor arena with which the file runs; 0 if it does not run
+    arena_bytes: int = 0
     activation_bytes: int = 0  #: the activations' share of it
     values: int = 0  #: number of output values that were compared
     #: comparison with LiteRT's ``reference`` kernels and with its ``default`` ones (XNNPACK)
-    differences: Mapping[str, OutputDifference] = field(default_factory=lambda: MappingProxyType({}))
+    differences: Mapping[str, OutputDifference] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     measured_on: str = ""  #: the day, as ISO 8601
 
     @property
@@ -65,7 +82,9 @@ class MicroCheck(Written):
     @property
     def arena(self) -> Quantity:
         """The measured arena in bytes."""
-        source = f"{self.runtime} on this machine, measured on {self.measured_on}, reference kernels"
+        source = (
+            f"{self.runtime} on this machine, measured on {self.measured_on}, reference kernels"
+        )
         return Quantity(float(self.arena_bytes), "bytes", Provenance.MEASURED, source=source)
 
     @property
@@ -73,7 +92,10 @@ class MicroCheck(Written):
         """The comparison with LiteRT in words."""
         exact = self.differences["reference"]
         usual = self.differences["default"]
-        text = f"of {plural(self.values, 'output')} {exact.differing or 'none'} differ from LiteRT's reference kernels"
+        text = (
+            f"of {plural(self.values, 'output')} {exact.differing or 'none'} differ from LiteRT's"
+            " reference kernels"
+        )
         if exact.differing:
             text += f" (by at most {exact.largest:g})"
         text += f", {usual.differing or 'none'} from its default ones"
@@ -102,7 +124,9 @@ class Interpreter(Protocol):
 
 
 def interpreter_of(runtime: str) -> Interpreter | None:
-    """Return the interpreter of a runtime that runs on this machine too; None for another runtime."""
+    """Return the interpreter of a runtime that runs on this machine too; None for another
+    runtime.
+    """
     if runtime not in list_registered(INTERPRETERS):
         return None
     interpreter: Interpreter = load_integration(INTERPRETERS, runtime)
@@ -110,14 +134,17 @@ def interpreter_of(runtime: str) -> Interpreter | None:
 
 
 def find_interpreter(runtime: str) -> Interpreter | None:
-    """Return the interpreter of a runtime if it is installed; None if not, and for another runtime."""
+    """Return the interpreter of a runtime if it is installed;
+    None if not, and for another runtime.
+    """
     interpreter = interpreter_of(runtime)
     return interpreter if interpreter is not None and interpreter.available() else None
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A configuration of an accelerator, such as ``ethos-u55-128``, in a memory mode, such as ``sram-only``.
+    """A configuration of an accelerator, such as ``ethos-u55-128``, in a memory mode,
+    such as ``sram-only``.
 
     ``system`` is the compiler's name of the clock and the memories around it.
     """
@@ -163,7 +190,8 @@ class EthosEstimate(Written):
     reasons: tuple[str, ...]  #: why, in the compiler's words
     macs: int  #: multiply-accumulates that the unit runs
     cycles: Quantity  #: cycles of the unit in one run; 0 if it runs nothing
-    latency: Quantity | None  #: time of these cycles in ms, without the operators on the CPU; None if it runs nothing
+    #: time of these cycles in ms, without the operators on the CPU; None if it runs nothing
+    latency: Quantity | None
     sram: Quantity  #: memory in bytes that activations and copied weights need at once
     dram: Quantity  #: the same of DRAM
     flash: Quantity  #: weights and commands in bytes that are read from flash
@@ -186,10 +214,12 @@ class EthosEstimate(Written):
         if self.latency is None:
             return head
         memory = {"SRAM": self.sram, "DRAM": self.dram, "flash": self.flash}
-        used = ", ".join(f"{show_bytes(size.value)} of {name}" for name, size in memory.items() if size.value)
+        used = ", ".join(
+            f"{show_bytes(size.value)} of {name}" for name, size in memory.items() if size.value
+        )
         return (
-            f"{head}: {self.cycles.value:,.0f} cycles, {self.latency.value:.3g} ms at {self.clock_mhz:g} MHz, {used}; "
-            f"estimated by {self.compiler}"
+            f"{head}: {self.cycles.value:,.0f} cycles, {self.latency.value:.3g} ms at"
+            f" {self.clock_mhz:g} MHz, {used}; estimated by {self.compiler}"
         )
 
 

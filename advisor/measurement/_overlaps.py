@@ -1,4 +1,6 @@
-"""Measure how masks overlap the true ones: the mean IoU and shares of pixels, with their ranges on other images."""
+"""Measure how masks overlap the true ones:
+the mean IoU and shares of pixels, with their ranges on other images.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from advisor.measurement._accuracy import Floats, Labels, of_other_images, sums_
 
 @dataclass(frozen=True, eq=False)
 class Overlaps:
-    """The overlap of masks of N images with the true ones: pixels in both and in either of them, int64 (N, C)."""
+    """The overlap of masks of N images with the true ones:
+    pixels in both and in either of them, int64 (N, C).
+    """
 
     both: NDArray[np.int64]
     either: NDArray[np.int64]
@@ -36,7 +40,10 @@ class Overlaps:
     @property
     def figure(self) -> Interval:
         """The mean IoU with its range on as many other images, see :func:`.of_other_images`."""
-        both, either = (pixels.sum(axis=0) - sums_of_units(pixels, self.units) for pixels in (self.both, self.either))
+        both, either = (
+            pixels.sum(axis=0) - sums_of_units(pixels, self.units)
+            for pixels in (self.both, self.either)
+        )
         # The mean IoU without each group of images, of which the jackknife makes the range.
         there = either > 0
         ratios = np.where(there, both / np.maximum(either, 1), 0.0)
@@ -54,8 +61,8 @@ class Overlaps:
     def shares(self) -> list[float]:
         """A figure for each image, whose mean is the mean IoU, to compare files image by image.
 
-        They are the influence of an image on a ratio of sums, to first order (B. Efron and R. Tibshirani, "An
-        Introduction to the Bootstrap", 1993, chapter 21).
+        They are the influence of an image on a ratio of sums, to first order (B. Efron and R.
+        Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 21).
         """
         by_class = self.by_class
         either = self.either.sum(axis=0)
@@ -67,11 +74,15 @@ class Overlaps:
     def of_images(self) -> Floats:
         """The mean IoU of each image over the classes in it, (N,)."""
         there = self.either > 0
-        return np.asarray((self.both / np.maximum(self.either, 1)).sum(axis=1, where=there) / there.sum(axis=1))
+        return np.asarray(
+            (self.both / np.maximum(self.either, 1)).sum(axis=1, where=there) / there.sum(axis=1)
+        )
 
 
 def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: Labels) -> Interval:
-    """Return the sum of parts (N,) over that of wholes (N,), with its range on as many other images."""
+    """Return the sum of parts (N,) over that of wholes (N,),
+    with its range on as many other images.
+    """
     part_sum = float(parts.sum())
     whole_sum = float(wholes.sum())
     # The ratio without each unit in turn: these show how much it depends on single ones.

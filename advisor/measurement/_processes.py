@@ -1,4 +1,6 @@
-"""Check a ``.tflite`` file before anything is measured, run a measurement in a child process, and read its document."""
+"""Check a ``.tflite`` file before anything is measured, run a measurement in a child process,
+and read its document.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,20 @@ if TYPE_CHECKING:
 
 CHILD_MEMORY_LIMIT = 3 * 10**9
 
-# The package's folder is appended, not inserted at the front: it must not hide the standard library.
-_CALL = "import sys; sys.path.append(sys.argv[1]); from advisor.measurement._processes import main; main()"
+# The package's folder is appended, not inserted at the front:
+# it must not hide the standard library.
+_CALL = (
+    "import sys; sys.path.append(sys.argv[1]); from advisor.measurement._processes import main;"
+    " main()"
+)
 _HINTS = {"shape": "give the shape that the product uses, such as --shape 1,224,224,3"}
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A file that was read: its path as given, its content, and the memory that its activations need at once."""
+    """A file that was read: its path as given, its content,
+    and the memory that its activations need at once.
+    """
 
     model: str
     path: Path
@@ -41,7 +49,9 @@ class ModelFile:
         return has_postprocess(self.graph)
 
     def require_memory(self) -> None:
-        """Raise UsageError if its constants and activations do not fit into the memory of a measuring process."""
+        """Raise UsageError if its constants and activations do not fit into the memory
+        of a measuring process.
+        """
         import psutil
 
         needed = self.graph.size_bytes + self.arena_bytes
@@ -50,7 +60,8 @@ class ModelFile:
             limit = show_bytes(CHILD_MEMORY_LIMIT)
             raise UsageError(
                 f"{self.path.name} needs {show_bytes(needed)} for its constants and activations",
-                f"{show_bytes(free)} are free on this machine, and a measuring process may take {limit}",
+                f"{show_bytes(free)} are free on this machine, and a measuring process may take"
+                f" {limit}",
             )
 
 
@@ -79,11 +90,15 @@ def detector_notes(names: Iterable[str]) -> tuple[str, ...]:
     if not listed:
         return ()
     which = listed[0] if len(listed) == 1 else f"the {len(listed)} detectors"
-    return (f"the latency of {which} includes {OPERATOR}, which takes longer if it keeps more boxes",)
+    return (
+        f"the latency of {which} includes {OPERATOR}, which takes longer if it keeps more boxes",
+    )
 
 
 class Reported(StageError):
-    """An error that a child process reported; ``kind`` is ``runtime`` if the installed library is the cause."""
+    """An error that a child process reported;
+    ``kind`` is ``runtime`` if the installed library is the cause.
+    """
 
     def __init__(self, message: str, hint: str = "", kind: str = "") -> None:
         super().__init__(message, hint)
@@ -94,18 +109,27 @@ class Refused(Reported, RuntimeRefusal):
     """The runtime cannot load or run the file."""
 
 
-def run_json(arguments: Sequence[str], timeout_s: float, subject: str, python: Path | None = None) -> dict[str, Any]:
+def run_json(
+    arguments: Sequence[str], timeout_s: float, subject: str, python: Path | None = None
+) -> dict[str, Any]:
     """Run a Python script and return the JSON object that it prints on standard output.
 
-    The child has its own process group, which is killed after a time-out, an interrupt or another exception. No shell
-    reads the arguments, which begin with the script. Error messages name the ``subject``, such as a file. ``python`` is
-    the interpreter of another environment, where the script cannot import this package. StageError if the child ran out
-    of time, was ended by a signal, reported an error, or printed no JSON object.
+    The child has its own process group, which is killed after a time-out, an interrupt or another
+    exception. No shell reads the arguments, which begin with the script. Error messages name the
+    ``subject``, such as a file. ``python`` is the interpreter of another environment, where the
+    script cannot import this package. StageError if the child ran out of time, was ended by a
+    signal, reported an error, or printed no JSON object.
     """
     interpreter = [sys.executable, "-P"] if python is None else [str(python), "-I", "-X", "utf8"]
-    environment = {**os.environ, "PYTHONUTF8": "1", "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}
+    environment = {
+        **os.environ,
+        "PYTHONUTF8": "1",
+        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
+    }
     try:
-        finished = run_program([*interpreter, *arguments], timeout_s=timeout_s, environment=environment)
+        finished = run_program(
+            [*interpreter, *arguments], timeout_s=timeout_s, environment=environment
+        )
     except StageError as error:
         raise StageError(
             f"{subject}: no result after {timeout_s:g} s, the measuring process was killed",
@@ -114,8 +138,11 @@ def run_json(arguments: Sequence[str], timeout_s: float, subject: str, python: P
     return _read_document(finished, subject)
 
 
-def call_json(function: str, timeout_s: float, subject: str, **arguments: object) -> dict[str, Any]:
-    """Call a function of this package (``module:name``) in a child process and return the JSON object that it returns.
+def call_json(
+    function: str, timeout_s: float, subject: str, **arguments: object
+) -> dict[str, Any]:
+    """Call a function of this package (``module:name``) in a child process
+    and return the JSON object that it returns.
 
     The arguments are JSON values; the rest, and the errors, are as of :func:`run_json`.
     """
@@ -130,7 +157,11 @@ def main() -> None:
     """Make the call of :func:`call_json` in the child, print its document, and exit."""
     module, _, name = sys.argv[2].partition(":")
     # Importing inside the call, so that its errors are reported too.
-    sys.exit(agent.print_document(lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))))
+    sys.exit(
+        agent.print_document(
+            lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))
+        )
+    )
 
 
 def _read_document(finished: Finished, subject: str) -> dict[str, Any]:
@@ -145,14 +176,18 @@ def _read_document(finished: Finished, subject: str) -> dict[str, Any]:
         document = json.loads(finished.stdout)
     except ValueError as error:
         printed = last_line(finished.stderr) or last_line(finished.stdout) or "nothing"
-        raise StageError(f"{process} ended with status {finished.status} and printed: {printed}") from error
+        raise StageError(
+            f"{process} ended with status {finished.status} and printed: {printed}"
+        ) from error
     if not isinstance(document, dict):
         raise StageError(f"{process} printed no JSON object")
     if "error" in document:
         error_facts = document["error"]
         kind = str(error_facts.get("kind", ""))
         refused = Refused if kind in ("load", "run") else Reported
-        raise refused(f"{subject}: {error_facts.get('message', 'unknown error')}", _HINTS.get(kind, ""), kind)
+        raise refused(
+            f"{subject}: {error_facts.get('message', 'unknown error')}", _HINTS.get(kind, ""), kind
+        )
     if finished.status != 0:
         raise StageError(f"{process} ended with status {finished.status}")
     return document

@@ -1,8 +1,8 @@
 """Show runs on the terminal and write them as HTML, Markdown, CSV and JSON.
 
-Read ``_view.py`` first (what every report reads), then ``_blocks.py`` (what a report is made of), ``_answer.py`` (an
-answer as blocks) and ``_files.py`` (which files are written). ``text`` formats figures; ``blocks`` has the parts of a
-report.
+Read ``_view.py`` first (what every report reads), then ``_blocks.py`` (what a report is made of),
+``_answer.py`` (an answer as blocks) and ``_files.py`` (which files are written). ``text`` formats
+figures; ``blocks`` has the parts of a report.
 """
 
 from typing import TYPE_CHECKING
@@ -39,10 +39,20 @@ if TYPE_CHECKING:
         write_at,
         write_own,
     )
-    from advisor.reporting._frames import AnswerRows, evaluations_frame, make_answer_rows, make_candidate_rows
+    from advisor.reporting._frames import (
+        AnswerRows,
+        evaluations_frame,
+        make_answer_rows,
+        make_candidate_rows,
+    )
     from advisor.reporting._html import summary_html
     from advisor.reporting._notebook import cell
-    from advisor.reporting._pages import content_policy, environment, json_for_script, trust_content
+    from advisor.reporting._pages import (
+        content_policy,
+        environment,
+        json_for_script,
+        trust_content,
+    )
     from advisor.reporting._phrases import so_far
     from advisor.reporting._plan_table import PLAN, print_plan
     from advisor.reporting._profile import STEPS, prepare_files, print_profile, write_files

@@ -15,7 +15,13 @@ from advisor.reporting._confidence import threshold_blocks
 from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
 from advisor.reporting._first_lines import FirstLines, fit_first_lines
 from advisor.reporting._frames import AnswerRows, choose_rows
-from advisor.reporting._phrases import counts, describe_limits, leave_out_said, shortlist, wrong_labels
+from advisor.reporting._phrases import (
+    counts,
+    describe_limits,
+    leave_out_said,
+    shortlist,
+    wrong_labels,
+)
 from advisor.reporting._risks import Risk, is_worthless, list_risks, list_warnings
 from advisor.reporting._steps import ALSO, command_words, list_rest, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
@@ -26,7 +32,10 @@ REPORT = "report.html"
 
 
 def print_answer(
-    view: RunView, console: Console | None = None, rows: AnswerRows | None = None, brief: bool = False
+    view: RunView,
+    console: Console | None = None,
+    rows: AnswerRows | None = None,
+    brief: bool = False,
 ) -> None:
     """Write the answer to ``console``, or to standard output.
 
@@ -37,14 +46,18 @@ def print_answer(
         blocks.show([Paragraph(remark, "warn"), Paragraph("")], console)
     first = fit_first_lines(view, console)
     # Without a figure there are no first lines: then the verdict stands for them.
-    lines = first.list_blocks() if first.opening or not brief else islice(_sentences(view, first), 1)
+    lines = (
+        first.list_blocks() if first.opening or not brief else islice(_sentences(view, first), 1)
+    )
     blocks.show(lines, console)
     if brief:
         return
     if view.decision.pick:
         shown = choose_rows(view, shortlist(view, figures.find_holdout_rival(view)), rows)
         nothing = Text("No row passes the filter.", style="yellow")
-        blocks.write([Text(), fit_table(view, console, shown) if shown else nothing, Text()], console)
+        blocks.write(
+            [Text(), fit_table(view, console, shown) if shown else nothing, Text()], console
+        )
     blocks.show(_sentences(view, first), console)
 
 
@@ -81,7 +94,9 @@ def _sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
         yield Paragraph(line)
     # What stands beside the accuracy above the table, such as copies in a split, is said once.
     opening = " ".join(first.opening)
-    yield from filter(None, (leave_out_said(block, first.risk, opening) for block in list_warned_blocks(view)))
+    yield from filter(
+        None, (leave_out_said(block, first.risk, opening) for block in list_warned_blocks(view))
+    )
     yield from list_alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
@@ -96,7 +111,9 @@ def _sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
         if not is_said:
             yield Paragraph(note, "dim")
     if is_shippable(view):
-        yield Labelled("To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command"))
+        yield Labelled(
+            "To ship", Span(f"advisor export {view.typed_folder} --to bundle", "command")
+        )
     label = _last_label(view)
     if view.next_command and label:
         words = command_words(view) if label == "Next" else Span(view.next_command, "command")
@@ -104,7 +121,9 @@ def _sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
 
 
 def is_shippable(view: RunView) -> bool:
-    """Return whether the pick of a search that has ended has a file worth shipping, and no other line says how."""
+    """Return whether the pick of a search that has ended has a file worth shipping,
+    and no other line says how.
+    """
     pick = view.decision.pick
     if pick is None or not pick.artefact or not view.decision.feasible or is_worthless(view):
         return False
@@ -113,7 +132,9 @@ def is_shippable(view: RunView) -> bool:
 
 
 def _last_label(view: RunView) -> str:
-    """Return the label of the last line; empty for no line, where the first lines have the next step."""
+    """Return the label of the last line;
+    empty for no line, where the first lines have the next step.
+    """
     if view.next_command.endswith(REPORT) and opening_lines(view):
         return "Report"
     if not next_steps(view):
@@ -122,9 +143,15 @@ def _last_label(view: RunView) -> str:
 
 
 def list_warned_blocks(view: RunView) -> list[Labelled]:
-    """Return the warnings of every form of an answer: of the run, high risks, a second file that ships, labels."""
-    warning_risks = list_warnings(list_risks(view, view.decision.pick)) if view.decision.pick else ()
-    said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in warning_risks]
+    """Return the warnings of every form of an answer:
+    of the run, high risks, a second file that ships, labels.
+    """
+    warning_risks = (
+        list_warnings(list_risks(view, view.decision.pick)) if view.decision.pick else ()
+    )
+    said = [
+        Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in warning_risks
+    ]
     more = {
         "File that ships": figures.on_all_images(view.decision.pick) if view.decision.pick else "",
         "Labels": wrong_labels(view),
@@ -141,7 +168,9 @@ def other_risks(view: RunView) -> list[Risk]:
 
 
 def list_alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
-    """Yield the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
+    """Yield the answer on other devices and in other runtimes, the runner-up,
+    and what would change the pick.
+    """
     decision = view.decision
     results = figures.device_results(view, decision.pick) if decision.pick else ()
     for result in results:
@@ -151,7 +180,8 @@ def list_alternatives(view: RunView, flips: int | None = None) -> Iterator[Label
         yield Labelled("Runtimes", compared)
     for device_decision in figures.device_decisions(view):
         yield Labelled(
-            f"On {device_decision.device}", "the same pick" if device_decision.same else device_decision.decision.reason
+            f"On {device_decision.device}",
+            "the same pick" if device_decision.same else device_decision.decision.reason,
         )
     for sentence in incumbent_sentences(view):
         yield Labelled(TITLE, sentence)

@@ -1,4 +1,6 @@
-"""The short table of an answer: as wide as the terminal allows, with the meaning of its marks and figures."""
+"""The short table of an answer: as wide as the terminal allows,
+with the meaning of its marks and figures.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ _NAMES = ("", "model", "compression", "device")
 """Titles of the columns that hold names, aligned to the left."""
 
 JUDGED = (
-    "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out, which is measured "
-    "once, for finalists. Robust: the hold-out under capture conditions."
+    "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out,"
+    " which is measured once, for finalists. Robust: the hold-out under capture conditions."
 )
 
 LONG_NAME = 24  # Characters; nearly all cards have shorter names
@@ -36,8 +38,10 @@ SHORTEST = "shortest wall time"
 
 BUSY_MARKS = {
     "*": "other programs used the machine: the CPU time, which they hardly change",
-    "†": "other programs used the machine: the shortest time, and a p90 that includes waits. The budget counts that "
-    "p90, so the file may be faster",
+    "†": (
+        "other programs used the machine: the shortest time, and a p90 that includes waits. The"
+        " budget counts that p90, so the file may be faster"
+    ),
 }
 """The meaning of the marks beside a latency. No clock tells the CPU time of several threads."""
 
@@ -60,7 +64,9 @@ _LAYOUTS = (
 
 
 def fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
-    """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
+    """Return the fullest table that fits the terminal;
+    if none does, the last one, with names on several lines.
+    """
     layouts = list(_LAYOUTS)
     # A wide terminal keeps the memory: it is asked for more often than short names.
     if console.width >= MEMORY_WIDTH:
@@ -72,7 +78,8 @@ def fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Ta
             row.style = blocks.style(look)
         table.caption = Text("\n".join(map(text.plain, block.notes)), style="dim")
         table.caption_justify = "left"
-        # Measured without a limit of width, because a table that is too wide is folded until it fits.
+        # Measured without a limit of width,
+        # because a table that is too wide is folded until it fits.
         needed = console.measure(table, options=console.options.update(max_width=_UNLIMITED))
         if needed.maximum <= console.width:
             break
@@ -86,9 +93,13 @@ def make_written_table(view: RunView) -> list[Block]:
 
 
 def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -> blocks.DataTable:
-    """Return the rows as a table of some columns, with what their signs mean and where the figures come from."""
+    """Return the rows as a table of some columns,
+    with what their signs mean and where the figures come from.
+    """
     cells = [_cells(view, row, rows, layout) for row in rows]
-    columns: list[TableColumn[Evaluation]] = [TableColumn(title, left=title in _NAMES) for title in cells[0]]
+    columns: list[TableColumn[Evaluation]] = [
+        TableColumn(title, left=title in _NAMES) for title in cells[0]
+    ]
     shown = [list(by_title.values()) for by_title in cells]
     sources = []
     for figure, origins in _list_origins(view, rows).items():
@@ -107,25 +118,41 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -
 
 
 def _list_origins(view: RunView, rows: Sequence[Evaluation]) -> dict[str, list[str]]:
-    """Return where the accuracy and the latency of each row come from: ``measured on this machine``."""
+    """Return where the accuracy and the latency of each row come from:
+    ``measured on this machine``.
+    """
     places = [row.configuration.target.device for row in rows]
-    latencies = [text.provenance(row.latency, place) or text.MISSING for row, place in zip(rows, places, strict=True)]
-    return {view.metric: [text.provenance(row.accuracy) or text.MISSING for row in rows], "latency": latencies}
+    latencies = [
+        text.provenance(row.latency, place) or text.MISSING
+        for row, place in zip(rows, places, strict=True)
+    ]
+    return {
+        view.metric: [text.provenance(row.accuracy) or text.MISSING for row in rows],
+        "latency": latencies,
+    }
 
 
 def _describe_origins(rows: Sequence[Evaluation], origins: Sequence[str]) -> str:
-    """Return where a figure comes from in most rows, and the files of the others with their origins."""
+    """Return where a figure comes from in most rows,
+    and the files of the others with their origins.
+    """
     files = dict[str, dict[str, None]]()
     for row, origin in zip(rows, origins, strict=True):
         # The rows of one file differ in their threads only: it is named once.
         names = files.setdefault(origin, {})
         names[text.file(row)] = None
     usual, *others = sorted(files, key=origins.count, reverse=True)
-    return "; ".join([usual, *(f"{origin}: {listed([*files[origin]], figures.NAMED)}" for origin in others)])
+    return "; ".join(
+        [usual, *(f"{origin}: {listed([*files[origin]], figures.NAMED)}" for origin in others)]
+    )
 
 
-def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: AnswerLayout) -> dict[str, Words]:
-    """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
+def _cells(
+    view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: AnswerLayout
+) -> dict[str, Words]:
+    """Return the cells of a row by the titles of their columns,
+    which are the same for all ``rows``.
+    """
     target = row.configuration.target
     whole = layout.intervals
     judged = _are_judged(rows)
@@ -145,7 +172,9 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
         cells["validation % (95 %)" if whole else "valid."] = shown
     title = f"{'hold-out' if judged else view.metric} %{' (95 %)' if whole else ''}"
     cells[title] = text.with_interval(last) if whole else _with_rounded_ends(last, layout.folded)
-    if layout.robust and (any(other.capture.holdout for other in rows) or (layout.written and judged)):
+    if layout.robust and (
+        any(other.capture.holdout for other in rows) or (layout.written and judged)
+    ):
         cells["robust %"] = text.percent(row.capture.holdout)
     size = text.megabytes(row.size)
     memory = text.megabytes(row.memory)
@@ -154,7 +183,14 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: A
         deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
         median = text.milliseconds(row.latency) + _mark_busy(row)
         latencies = {"median ms": median, "p90 ms": text.milliseconds(row.latency_p90)}
-        return {**cells, **latencies, "size MB": size, "memory MB": memory, "deflated MB": deflated, "zstd MB": zstd}
+        return {
+            **cells,
+            **latencies,
+            "size MB": size,
+            "memory MB": memory,
+            "deflated MB": deflated,
+            "zstd MB": zstd,
+        }
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
     title = "ms, median (p90)" if judged else "latency ms, median (p90)"
     cells[title if whole else "ms (p90)"] = text.milliseconds(row.latency) + p90 + _mark_busy(row)
@@ -171,16 +207,21 @@ def _fold_name(card: str) -> Words:
 
 
 def _mark(view: RunView, key: str) -> str:
-    # One mark a row: that it is the pick says more than that it ships today, and that more than a tie.
+    # One mark a row: that it is the pick says more than that it ships today,
+    # and that more than a tie.
     if key == view.pick_key:
         return "▶"
-    if any(key == incumbent.evaluation.configuration.key for incumbent in view.insights.incumbents):
+    if any(
+        key == incumbent.evaluation.configuration.key for incumbent in view.insights.incumbents
+    ):
         return "○"
     return "≈" if key in view.tie_keys else ""
 
 
 def _mark_busy(row: Evaluation) -> str:
-    """Return the mark of :data:`BUSY_MARKS` for the latency of a row; empty for one of a quiet machine."""
+    """Return the mark of :data:`BUSY_MARKS` for the latency of a row;
+    empty for one of a quiet machine.
+    """
     if not row.contended or row.latency is None:
         return ""
     return "†" if text.name_clock(row.latency) == SHORTEST else "*"
@@ -192,11 +233,17 @@ def _are_judged(rows: Sequence[Evaluation]) -> bool:
 
 
 def _with_rounded_ends(quantity: Quantity | None, folded: bool) -> Words:
-    """Format a share with its interval in whole percent, for a narrow table: ``91.1 (88-93)``, with an en dash."""
+    """Format a share with its interval in whole percent, for a narrow table:
+    ``91.1 (88-93)``, with an en dash.
+    """
     ends = text.interval(quantity, 0)
     if not ends:
         return text.percent(quantity)
-    return (text.percent(quantity), Span(ends, "line")) if folded else f"{text.percent(quantity)} ({ends})"
+    return (
+        (text.percent(quantity), Span(ends, "line"))
+        if folded
+        else f"{text.percent(quantity)} ({ends})"
+    )
 
 
 def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
@@ -214,7 +261,9 @@ def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str
     """Return what explains the columns and marks of a table; ``robust`` if it has that column."""
     lines = []
     if _are_judged(rows):
-        chooses = "validation under capture conditions" if view.request.question.robust else "validation"
+        chooses = (
+            "validation under capture conditions" if view.request.question.robust else "validation"
+        )
         ranked = f"ranked by {view.metric} on {chooses}; finalists ran once on the hold-out"
         lines.append(f"{ranked}: expect that figure on images like these")
         lines += _list_parts(rows)
@@ -228,9 +277,14 @@ def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str
             why = early if is_early else hopeless
             lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
         if robust and any(row.capture.holdout for row in rows):
-            lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
+            lines.append(
+                "robust: hold-out under capture conditions (poor light, motion blur, ...), at two"
+                " strengths"
+            )
     if view.by_device:
-        lines.append("each file with its figures on its slowest device; the other devices are listed below")
+        lines.append(
+            "each file with its figures on its slowest device; the other devices are listed below"
+        )
     lines += figures.foreign_runtimes(view, rows)
     if any(row.card_facts.as_it_is for row in rows):
         lines.append("○ what you ship today")
@@ -242,12 +296,16 @@ def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str
     lines += _explain_marks(rows)
     if any(row.latency_p90 and row.latency_p90.provenance is Provenance.PREDICTED for row in rows):
         lines.append("(p90) of a prediction: with 90 % confidence the latency is no longer")
-    hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)
+    hidden = len(view.decision.front) - sum(
+        row.configuration.key in view.front_keys for row in rows
+    )
     return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
 
 
 def _list_parts(rows: Sequence[Evaluation]) -> list[str]:
-    """Return which files ran on a part of the hold-out only; none are named where all of them ran on the same part."""
+    """Return which files ran on a part of the hold-out only;
+    none are named where all of them ran on the same part.
+    """
     files = dict[str, dict[str, None]]()
     for row in rows:
         if row.holdout_accuracy is None:

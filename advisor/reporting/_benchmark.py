@@ -1,4 +1,6 @@
-"""The answer of ``advisor benchmark`` on the terminal, for this machine and for other devices and accelerators."""
+"""The answer of ``advisor benchmark`` on the terminal,
+for this machine and for other devices and accelerators.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -26,7 +28,12 @@ from advisor.reporting._row_selection import Rows, rows_of
 from advisor.reporting._text import figure, span
 
 LOOKS = {Verdict.STABLE: "good", Verdict.UNSTABLE: "warn", Verdict.CONTENDED: "strong warn"}
-DEVICE_LOOKS = {"failed": "strong bad", "throttled": "strong warn", "contended": "warn", "unstable": "warn"}
+DEVICE_LOOKS = {
+    "failed": "strong bad",
+    "throttled": "strong warn",
+    "contended": "warn",
+    "unstable": "warn",
+}
 
 TIMINGS: Rows[tuple[FileBenchmark, LatencyResult | None]] = rows_of(
     {
@@ -101,7 +108,9 @@ def print_benchmark(
     console: Console | None = None,
     timed: Sequence[tuple[FileBenchmark, LatencyResult | None]] | None = None,
 ) -> None:
-    """Write the tables and sentences to the console; the first table has the latencies ``timed``, all if None."""
+    """Write the tables and sentences to the console;
+    the first table has the latencies ``timed``, all if None.
+    """
     # A, B, ..., Z, AA, AB, ...; a single file needs no name
     letters = ("",) if len(benchmark.files) == 1 else map(_letters, range(len(benchmark.files)))
     names = {file.model: letter for file, letter in zip(benchmark.files, letters, strict=True)}
@@ -124,7 +133,10 @@ def print_benchmark(
         for row in file.loaded:
             loaded.append((names[file.model], row, Span("as requested", "dim")))
     if loaded:
-        shown += [blocks.Heading("With a load on the other processors"), table_of(_list_timing_columns(), loaded)]
+        shown += [
+            blocks.Heading("With a load on the other processors"),
+            table_of(_list_timing_columns(), loaded),
+        ]
     pipelines = [(names[file.model], file.pipeline) for file in benchmark.files if file.pipeline]
     if pipelines:
         shown += [blocks.Heading("From an image to an answer, ms"), table_of(PIPELINE, pipelines)]
@@ -134,7 +146,11 @@ def print_benchmark(
             advice.append(Labelled(names[file.model] or "Found", sentence))
     shown += advice
     shown += (Labelled("Note", note, "warn") for note in benchmark.notes)
-    shown += [blocks.next_command(f"advisor profile {file.model}") for file in benchmark.files if file.timing][:1]
+    shown += [
+        blocks.next_command(f"advisor profile {file.model}")
+        for file in benchmark.files
+        if file.timing
+    ][:1]
     blocks.show(shown, console)
 
 
@@ -154,7 +170,9 @@ def _head(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
         parts = (letter and f"{letter} ", letter and " ", name)
         yield blocks.Paragraph(tuple(Span(part, "strong") for part in parts))
     kernels = "XNNPACK off" if benchmark.kernels == "builtin" else "XNNPACK on"
-    yield blocks.Paragraph(f"{benchmark.runtime}, {kernels}, effort {benchmark.effort}, on {benchmark.host}", "dim")
+    yield blocks.Paragraph(
+        f"{benchmark.runtime}, {kernels}, effort {benchmark.effort}, on {benchmark.host}", "dim"
+    )
 
 
 Timed = tuple[str, LatencyResult | None, Span]
@@ -167,7 +185,9 @@ def _verdict(row: LatencyResult | None) -> Span:
     return Span("failed", "strong bad")
 
 
-def _make_timing_column(title: str, cell: Callable[[LatencyResult], Cell], width: int = 0) -> TableColumn[Timed]:
+def _make_timing_column(
+    title: str, cell: Callable[[LatencyResult], Cell], width: int = 0
+) -> TableColumn[Timed]:
     """Return a column of a figure, with a dash for a file that could not be measured."""
     return TableColumn(title, lambda row: cell(row[1]) if row[1] else None, width=width)
 
@@ -258,13 +278,20 @@ def print_device_benchmark(benchmark: DeviceBenchmark, console: Console | None =
     head = blocks.Paragraph((Span(where, "strong"), f"  {_how(benchmark)}"))
     files = [(Path(model).name, delegation) for model, delegation in benchmark.delegations]
     blocks.show(
-        [head, table_of(_list_device_columns(), benchmark.rows), *_remarks(benchmark), *delegation_lines(files)],
+        [
+            head,
+            table_of(_list_device_columns(), benchmark.rows),
+            *_remarks(benchmark),
+            *delegation_lines(files),
+        ],
         console,
     )
 
 
 def _how(benchmark: DeviceBenchmark) -> str:
-    """Return how the figures were obtained: measured, published by others, predicted, or both of the latter."""
+    """Return how the figures were obtained:
+    measured, published by others, predicted, or both of the latter.
+    """
     if benchmark.connection:
         where = "on this machine, in turn"
         if benchmark.target:
@@ -279,19 +306,27 @@ def _how(benchmark: DeviceBenchmark) -> str:
 
 
 def _remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
-    """Yield what failed, how exports answer, what disturbed a timing, the ratios, and the notes."""
+    """Yield what failed, how exports answer, what disturbed a timing, the ratios, and the
+    notes.
+    """
     for row in benchmark.rows:
         name = _file_of(row)
         if row.failure:
             yield Labelled("Failed", row.failure, "bad")
         elif row.agreement:
-            yield Labelled("Outputs", f"{name}: {_said(row.agreement)}", "good" if row.agreement.alike else "bad")
+            yield Labelled(
+                "Outputs",
+                f"{name}: {_said(row.agreement)}",
+                "good" if row.agreement.alike else "bad",
+            )
         elif row.reason:
             said = f"{name}, {plural(row.threads, 'thread')}: {row.reason}"
             yield Labelled("Note", said, "warn" if row.throttled else "")
     for ratio in benchmark.ratios:
         differs = "" if ratio.differs else ", which is not a significant difference"
-        takes = f"{Path(ratio.model).name} takes {ratio.ratio:.3f} times {Path(ratio.reference).name}"
+        takes = (
+            f"{Path(ratio.model).name} takes {ratio.ratio:.3f} times {Path(ratio.reference).name}"
+        )
         yield Labelled("Ratio", f"{takes} [{span(ratio.low, ratio.high)}]{differs}")
     for note in benchmark.notes:
         yield Labelled("Note", note, "warn")
@@ -302,5 +337,8 @@ def _said(agreement: OutputAgreement) -> str:
     answer = "the same class" if agreement.same_answer else "ANOTHER class"
     whole = "fully delegated" if agreement.whole else "not fully delegated"
     verdict = "agree with" if agreement.alike else "DIFFER from"
-    distance = f"largest difference {agreement.largest_difference:.3g} of a range of {agreement.output_range:.3g}"
+    distance = (
+        f"largest difference {agreement.largest_difference:.3g} of a range of"
+        f" {agreement.output_range:.3g}"
+    )
     return f"{verdict} the CPU's ({distance}, {answer}); {whole}"

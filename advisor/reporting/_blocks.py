@@ -1,8 +1,10 @@
-"""A report as a value: blocks that the terminal, pages, Markdown and notebooks draw, each in its own way.
+"""A report as a value: blocks that the terminal, pages, Markdown and notebooks draw,
+each in its own way.
 
-A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``bad``, ``command``, ``code``, ``small``, or
-``name`` (from a user's data, with its own writing direction). Each form draws those that it knows. On pages, the others
-are classes. Pages and notebooks draw blocks by ``templates/blocks.html.j2``.
+A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``bad``, ``command``,
+``code``, ``small``, or ``name`` (from a user's data, with its own writing direction). Each form
+draws those that it knows. On pages, the others are classes. Pages and notebooks draw blocks by
+``templates/blocks.html.j2``.
 """
 
 import math
@@ -37,7 +39,9 @@ NARROW = 72
 
 LEAST_SPAN_X = 0.2
 LEAST_SPAN_Y = 0.02
-"""The same as shares of the largest value: 2.85 and 2.86 ms are not the two ends, and 18.5 % is not at both of them."""
+"""The same as shares of the largest value:
+2.85 and 2.86 ms are not the two ends, and 18.5 % is not at both of them.
+"""
 
 STYLES: Mapping[str, str] = {
     "strong": "bold",
@@ -57,7 +61,18 @@ NO_BLANK = "\ue000"
 """A character without a meaning, as wide as a blank."""
 
 _ASCII = str.maketrans(
-    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">", "†": "+"}
+    {
+        "\u2013": "-",
+        "\u2212": "-",
+        "\u202f": " ",
+        "×": "x",
+        "…": "~",
+        "±": "+",
+        "≈": "~",
+        "─": "-",
+        "▶": ">",
+        "†": "+",
+    }
 )
 
 
@@ -94,7 +109,9 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A sentence with a label; there is no ``colon`` between them where the sentence continues the label."""
+    """A sentence with a label; there is no ``colon`` between them
+    where the sentence continues the label.
+    """
 
     label: str
     words: Words
@@ -118,11 +135,12 @@ class Code:
 
 @dataclass(frozen=True)
 class TableColumn(Generic[T]):
-    """A column of a table of ``T``, whose ``title`` has the unit, and whose ``cell`` makes the content of a row.
+    """A column of a table of ``T``, whose ``title`` has the unit,
+    and whose ``cell`` makes the content of a row.
 
-    Names are aligned to the ``left``. Terminals show the column from a ``width`` on, narrow ones with a ``short``
-    title. The cells of a ``whole`` one stay on one line, so that names can be copied. Those of the ``head`` name the
-    rows; the first column does if none is set.
+    Names are aligned to the ``left``. Terminals show the column from a ``width`` on, narrow ones
+    with a ``short`` title. The cells of a ``whole`` one stay on one line, so that names can be
+    copied. Those of the ``head`` name the rows; the first column does if none is set.
     """
 
     title: str
@@ -136,7 +154,9 @@ class TableColumn(Generic[T]):
 
 @dataclass(frozen=True)
 class DataTable:
-    """A table with its caption on a page, the look of each row (empty for none), and notes below it."""
+    """A table with its caption on a page, the look of each row (empty for none),
+    and notes below it.
+    """
 
     columns: Sequence[TableColumn[Any]]
     rows: Sequence[Sequence[Words]]
@@ -150,7 +170,8 @@ class DataTable:
 class Figure:
     """A labelled figure with its unit; the remark is its limit, interval and provenance.
 
-    ``share_of_limit`` is the figure divided by its limit (1 = just met), None without a limit of this kind.
+    ``share_of_limit`` is the figure divided by its limit (1 = just met),
+    None without a limit of this kind.
     """
 
     label: str
@@ -176,10 +197,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Chart:
-    """A plot with its caption and the titles of its axes; only pages draw it, so a table must say the same.
+    """A plot with its caption and the titles of its axes;
+    only pages draw it, so a table must say the same.
 
-    A series is a name and the points (x, y) of its line; ``dots`` are points with a name. The axes span all points. The
-    dot that is named ``marked`` is the largest, and the pick.
+    A series is a name and the points (x, y) of its line; ``dots`` are points with a name. The axes
+    span all points. The dot that is named ``marked`` is the largest, and the pick.
     """
 
     caption: str
@@ -196,7 +218,9 @@ class Chart:
 
     @property
     def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Least and largest x, and least and largest y; values that are nearly equal stand near each other."""
+        """Least and largest x, and least and largest y;
+        values that are nearly equal stand near each other.
+        """
         xs = [x for _, x, _ in self.dots]
         ys = [y for _, _, y in self.dots]
         for _, points in self.series:
@@ -211,7 +235,9 @@ class Chart:
         if self.wide:
             x, left, right = map(math.log10, (x, left, right))
         across = self.SIDE + (x - left) / (right - left) * (self.WIDTH - 2 * self.SIDE)
-        down = self.HEIGHT - self.MARGIN - (y - low) / (high - low) * (self.HEIGHT - 2 * self.MARGIN)
+        down = (
+            self.HEIGHT - self.MARGIN - (y - low) / (high - low) * (self.HEIGHT - 2 * self.MARGIN)
+        )
         return f"{across:.1f},{down:.1f}"
 
     def path(self, points: Sequence[tuple[float, float]]) -> str:
@@ -220,7 +246,9 @@ class Chart:
 
 
 def _widen_ends(values: Sequence[float], share: float) -> tuple[float, float]:
-    """Return the ends of an axis, apart by a share of the largest value or more, with the values in the middle."""
+    """Return the ends of an axis, apart by a share of the largest value or more,
+    with the values in the middle.
+    """
     low = min(values)
     high = max(values)
     # Equal values would divide by zero, and an axis of zeros has no scale of its own.
@@ -240,7 +268,9 @@ def columns(*titles: str, left: Collection[str] = ()) -> tuple[TableColumn[Any],
     return tuple(TableColumn(title, left=title in left) for title in titles)
 
 
-def table_of(columns: Sequence[TableColumn[T]], items: Iterable[T], caption: str = "", look: str = "") -> DataTable:
+def table_of(
+    columns: Sequence[TableColumn[T]], items: Iterable[T], caption: str = "", look: str = ""
+) -> DataTable:
     """Return the table of some items, each cell made by its column."""
     rows = []
     for item in items:
@@ -274,7 +304,9 @@ def default_console() -> Console:
 
 
 def show(report: Iterable[Block], console: Console | None = None) -> None:
-    """Write blocks to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal)."""
+    """Write blocks to ``console``, or
+    to standard output (plain if NO_COLOR is set or it is not a terminal).
+    """
     console = console or default_console()
     write(_lines(report, console), console)
 
@@ -304,8 +336,13 @@ def _lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType
 
 
 def _break_command(block: Labelled) -> Iterator[Text]:
-    """Yield a sentence, and a command in it on a line of its own: one that is broken cannot be copied."""
-    label = (f"{text.plain(block.label)}{': ' if block.colon else ' '}", f"bold {style(block.look)}".strip())
+    """Yield a sentence, and a command in it on a line of its own:
+    one that is broken cannot be copied.
+    """
+    label = (
+        f"{text.plain(block.label)}{': ' if block.colon else ' '}",
+        f"bold {style(block.look)}".strip(),
+    )
     *words, last = _spans(block.words)
     if last.look != "command":
         yield Text.assemble(label, style_words(block.words))
@@ -330,10 +367,14 @@ def style(look: str) -> str:
 
 
 def style_words(words: Words, base: str = "") -> Text:
-    """Return words with their styles, safe for a terminal; those with the look ``line`` begin a line."""
+    """Return words with their styles, safe for a terminal;
+    those with the look ``line`` begin a line.
+    """
     made = Text(style=base)
     for part in _spans(words):
-        made.append(("\n" if part.look == "line" else "") + text.inner(part.text), style(part.look) or None)
+        made.append(
+            ("\n" if part.look == "line" else "") + text.inner(part.text), style(part.look) or None
+        )
     return made
 
 
@@ -343,7 +384,10 @@ def _spans(words: Words) -> list[Span]:
 
 
 def table(
-    header: Sequence[TableColumn[Any]], rows: Iterable[Sequence[Words]], console: Console, gap: int | None = None
+    header: Sequence[TableColumn[Any]],
+    rows: Iterable[Sequence[Words]],
+    console: Console,
+    gap: int | None = None,
 ) -> Table:
     """Return a table of the columns that fit the console; each row has a cell for every column.
 
@@ -355,11 +399,15 @@ def table(
     if gap is not None:
         # Above, right, below, left.
         padding = (0, gap, 0, gap)
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="bold", show_edge=False)
+    made = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="bold", show_edge=False
+    )
     for column in (header[index] for index in indices):
         title = column.title if roomy else column.short or column.title
         whole = column.whole and console.width >= NARROW
-        made.add_column(title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole)
+        made.add_column(
+            title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole
+        )
     for row in rows:
         made.add_row(*(style_words(row[index]) for index in indices))
     return made
@@ -372,11 +420,16 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
         # A command can be wider than the terminal, and one that is cut off cannot be copied.
         console.print(group, crop=False)
         return
-    # Rendered first, then made ASCII: the widths of columns were computed with the real characters.
+    # Rendered first, then made ASCII:
+    # the widths of columns were computed with the real characters.
     recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
     with recorder.capture() as capture:
         recorder.print(group)
-    console.print(Text(capture.get().rstrip("\n").translate(_ASCII).encode("ascii", "replace").decode("ascii")))
+    console.print(
+        Text(
+            capture.get().rstrip("\n").translate(_ASCII).encode("ascii", "replace").decode("ascii")
+        )
+    )
 
 
 class _WithUnits:
@@ -399,7 +452,9 @@ class _WithUnits:
 
 
 def draw_markdown(report: Iterable[Block]) -> str:
-    """Return blocks one after the other; the rows of lists follow each other without an empty line."""
+    """Return blocks one after the other;
+    the rows of lists follow each other without an empty line.
+    """
     shown = "\n\n".join(filter(None, map(_draw_block, report)))
     return re.sub(r"(?m)^(- .*)\n\n(?=- )", r"\1\n", shown)
 
@@ -413,7 +468,10 @@ def _draw_block(block: Block) -> str:
             return f"{'> ' if block.look == 'unfinished' else ''}{_words(block.words)}"
         case Labelled():
             start = {"lead": "", "warning": "> "}.get(block.look, "- ")
-            return f"{start}**{escaped(block.label)}**{':' if block.colon else ''} {_words(block.words)}"
+            return (
+                f"{start}**{escaped(block.label)}**{':' if block.colon else ''}"
+                f" {_words(block.words)}"
+            )
         case Items():
             return "\n".join(f"- {_words(row)}" for row in block.rows)
         case Code():
@@ -422,12 +480,13 @@ def _draw_block(block: Block) -> str:
             fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
             return f"{fence}\n{command}\n{fence}"
         case Group():
-            return (
-                f"<details><summary>{escaped(block.summary)}</summary>\n\n{draw_markdown(block.blocks)}\n\n</details>"
-            )
+            summary = f"<summary>{escaped(block.summary)}</summary>"
+            return f"<details>{summary}\n\n{draw_markdown(block.blocks)}\n\n</details>"
         case Figures():
             titles = columns("figure", "value", "remark", left=("figure", "remark"))
-            return _rows(titles, [(figure.label, figure.value, figure.remark) for figure in block.rows])
+            return _rows(
+                titles, [(figure.label, figure.value, figure.remark) for figure in block.rows]
+            )
         case DataTable():
             return "\n\n".join([_rows(block.columns, block.rows), *map(escaped, block.notes)])
         case Chart():
@@ -449,5 +508,9 @@ def _words(said: Words) -> str:
         if part.look in ("code", "command") and "`" not in part.text:
             shown.append(f"`{text.plain(part.text)}`")
         else:
-            shown.append(f"**{escaped(part.text)}**" if part.look == "strong" else text.inner(part.text, escaped))
+            shown.append(
+                f"**{escaped(part.text)}**"
+                if part.look == "strong"
+                else text.inner(part.text, escaped)
+            )
     return "".join(shown)

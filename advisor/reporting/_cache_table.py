@@ -34,7 +34,10 @@ def _list_run_columns() -> tuple[TableColumn[CacheShare], ...]:
 
 def print_cache(contents: CacheContents) -> None:
     """Print the cache."""
-    size = f"{show_bytes(contents.size_bytes)} of {show_bytes(contents.limit_bytes)} in {contents.root}"
+    size = (
+        f"{show_bytes(contents.size_bytes)} of {show_bytes(contents.limit_bytes)} in"
+        f" {contents.root}"
+    )
     tables = [table_of(_list_kind_columns(), contents.kinds)]
     if contents.runs:
         tables.append(table_of(_list_run_columns(), contents.runs))

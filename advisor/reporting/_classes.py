@@ -1,4 +1,6 @@
-"""Figures of single classes (recall, boxes, confusion: rows are true classes, columns answers), and every metric."""
+"""Figures of single classes (recall, boxes, confusion: rows are true classes, columns answers),
+and every metric.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from advisor.core import METRICS, ClassBoxes, Evaluation, ImageAnswers, Interval, Metric, Quantity, UsageError, listed
+from advisor.core import (
+    METRICS,
+    ClassBoxes,
+    Evaluation,
+    ImageAnswers,
+    Interval,
+    Metric,
+    Quantity,
+    UsageError,
+    listed,
+)
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import Block, Labelled, Span, TableColumn, table_of
 
@@ -15,7 +27,9 @@ if TYPE_CHECKING:
     from advisor.reporting._view import RunView
 
 HEATMAP_CLASSES = 30
-"""Above this many classes the cells of a heat map are unreadable, so only the most confused pairs are listed."""
+"""Above this many classes the cells of a heat map are unreadable,
+so only the most confused pairs are listed.
+"""
 
 PAIRS = 10
 
@@ -33,10 +47,12 @@ Matrix = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class ClassRecall:
-    """Share of a class's images that were recognised, in %; with interval and ``n`` where counts are known.
+    """Share of a class's images that were recognised, in %;
+    with interval and ``n`` where counts are known.
 
-    The share is None for a class without an image. Of a detector it is the average precision, and ``boxes`` are known.
-    ``precision`` is the share of right ones among the answers with this class, in %; None without such an answer.
+    The share is None for a class without an image. Of a detector it is the average precision, and
+    ``boxes`` are known. ``precision`` is the share of right ones among the answers with this
+    class, in %; None without such an answer.
     """
 
     label: str
@@ -49,7 +65,9 @@ class ClassRecall:
 
     @property
     def shares(self) -> tuple[float | None, ...]:
-        """Precision, recall, count error and that of a constant guess (0-1), each None if it is not known."""
+        """Precision, recall, count error and that of a constant guess (0-1),
+        each None if it is not known.
+        """
         boxes = self.boxes
         if boxes:
             return (boxes.precision, boxes.recall, boxes.count_error, boxes.guess_error)
@@ -64,7 +82,9 @@ class ClassRecall:
 
 @dataclass(frozen=True)
 class Confused:
-    """``count`` images of class ``true`` were classified as ``answer``: ``share`` % of the class."""
+    """``count`` images of class ``true`` were classified as ``answer``: ``share`` % of the
+    class.
+    """
 
     true: str
     answer: str
@@ -74,7 +94,9 @@ class Confused:
 
 @dataclass(frozen=True)
 class PairDifference:
-    """Images of class ``true`` that were classified as ``answer``, by the pick and by the runner-up."""
+    """Images of class ``true`` that were classified as ``answer``,
+    by the pick and by the runner-up.
+    """
 
     true: str
     answer: str
@@ -84,7 +106,9 @@ class PairDifference:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Counts by true class (rows) and answer (columns), and each as a share of its row in whole %."""
+    """Counts by true class (rows) and answer (columns), and each as a share of its row in whole
+    %.
+    """
 
     labels: tuple[str, ...]
     counts: Matrix
@@ -92,7 +116,9 @@ class Heatmap:
 
 
 def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None:
-    """Return the confusion matrix as counts, or None where it is missing; a damaged one is a ``UsageError``."""
+    """Return the confusion matrix as counts, or None where it is missing;
+    a damaged one is a ``UsageError``.
+    """
     table = answers.confusion
     size = len(labels)
     if not table:
@@ -101,19 +127,29 @@ def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None
     for row in table:
         are_counts = are_counts and len(row) == size and all(count >= 0 for count in row)
     if not are_counts:
-        raise UsageError(f"the confusion matrix is not {size} x {size} counts, one row for every class", "search again")
+        raise UsageError(
+            f"the confusion matrix is not {size} x {size} counts, one row for every class",
+            "search again",
+        )
     return table
 
 
 def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:
-    """Return the recall of each class: from the confusion matrix with intervals, else ``per_class_recall`` (shares)."""
+    """Return the recall of each class:
+    from the confusion matrix with intervals, else ``per_class_recall`` (shares).
+    """
     table = _confusion_of(answers, labels)
     if table is None:
         boxes = answers.boxes.by_class if answers.boxes else {}
         rows = []
         for label, share in answers.per_class_recall.items():
             rows.append(
-                ClassRecall(label, share and 100 * share, n=0 if share is None else None, boxes=boxes.get(label))
+                ClassRecall(
+                    label,
+                    share and 100 * share,
+                    n=0 if share is None else None,
+                    boxes=boxes.get(label),
+                )
             )
         return tuple(rows)
     answered = list(map(sum, zip(*table, strict=True)))
@@ -126,14 +162,18 @@ def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Class
         if sum(row):
             interval = Interval.wilson(row[index], sum(row))
             class_recall = replace(
-                class_recall, recall=100 * interval.value, low=100 * interval.low, high=100 * interval.high
+                class_recall,
+                recall=100 * interval.value,
+                low=100 * interval.low,
+                high=100 * interval.high,
             )
         class_recalls.append(class_recall)
     return tuple(class_recalls)
 
 
 def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
-    """Return the points of recall that each class loses from the float32 file to a form of it, on the same images.
+    """Return the points of recall that each class loses from the float32 file to a form of it,
+    on the same images.
 
     Classes without an image are left out; below zero, the form recognises more.
     """
@@ -182,9 +222,10 @@ def make_heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None
 class Confusions:
     """Confusion matrices on the images of one part, ``hold-out`` or ``validation``.
 
-    ``wrong`` has the number of wrong answers of the pick, and of the runner-up if it was judged on these images.
-    ``pick`` is None if there are too many classes to show its matrix. ``changes`` are the counts of the runner-up less
-    those of the pick, and ``pairs`` the wrong answers that differ by :data:`LEAST` or more, the largest first.
+    ``wrong`` has the number of wrong answers of the pick, and of the runner-up if it was judged on
+    these images. ``pick`` is None if there are too many classes to show its matrix. ``changes``
+    are the counts of the runner-up less those of the pick, and ``pairs`` the wrong answers that
+    differ by :data:`LEAST` or more, the largest first.
     """
 
     part: str
@@ -201,22 +242,38 @@ class Confusions:
         if len(self.wrong) < 2:
             return ""
         pick, runner_up = self.wrong
-        return f"Of {self.images} {self.part} images, the pick answers {pick} wrongly, and the runner-up {runner_up}."
+        return (
+            f"Of {self.images} {self.part} images, the pick answers {pick} wrongly, and the"
+            f" runner-up {runner_up}."
+        )
 
 
-def compare_confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[str]) -> Confusions | None:
+def compare_confusions(
+    pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[str]
+) -> Confusions | None:
     """Return the matrices: of the hold-out if both files ran there, otherwise of validation.
 
-    Without a matrix of the runner-up there is the pick's alone, of the hold-out if it ran there. None without any.
+    Without a matrix of the runner-up there is the pick's alone, of the hold-out if it ran there.
+    None without any.
     """
     parts = (
         ("hold-out", pick.holdout_answers, runner_up.holdout_answers if runner_up else None),
         ("validation", pick.answers, runner_up.answers if runner_up else None),
     )
     for part, pick_answers, other in parts:
-        # Equal sums of the rows: both files ran on the same images, so their counts can be subtracted.
-        first, second = (_confusion_of(answers, labels) if answers else None for answers in (pick_answers, other))
-        if pick_answers and other and first and second and list(map(sum, first)) == list(map(sum, second)):
+        # Equal sums of the rows: both files ran on the same images,
+        # so their counts can be subtracted.
+        first, second = (
+            _confusion_of(answers, labels) if answers else None
+            for answers in (pick_answers, other)
+        )
+        if (
+            pick_answers
+            and other
+            and first
+            and second
+            and list(map(sum, first)) == list(map(sum, second))
+        ):
             changes = tuple(map(_subtract_counts, first, second))
             maps = (make_heatmap(pick_answers, labels), make_heatmap(other, labels))
             wrong = (_wrong(first), _wrong(second))
@@ -225,7 +282,9 @@ def compare_confusions(pick: Evaluation, runner_up: Evaluation | None, labels: S
     for part, pick_answers, _ in parts:
         table = _confusion_of(pick_answers, labels) if pick_answers else None
         if pick_answers and table:
-            return Confusions(part, sum(map(sum, table)), (_wrong(table),), make_heatmap(pick_answers, labels))
+            return Confusions(
+                part, sum(map(sum, table)), (_wrong(table),), make_heatmap(pick_answers, labels)
+            )
     return None
 
 
@@ -237,14 +296,20 @@ def _wrong(table: Matrix) -> int:
     return sum(sum(row) - row[label] for label, row in enumerate(table))
 
 
-def _differences(pick: Matrix, changes: Matrix, labels: Sequence[str]) -> tuple[PairDifference, ...]:
+def _differences(
+    pick: Matrix, changes: Matrix, labels: Sequence[str]
+) -> tuple[PairDifference, ...]:
     differing = []
     for true, row in enumerate(changes):
         for answer, change in enumerate(row):
             if true != answer and abs(change) >= LEAST:
                 count = pick[true][answer]
-                differing.append(PairDifference(labels[true], labels[answer], count, count + change))
-    return tuple(sorted(differing, key=lambda pair: -abs(pair.runner_up - pair.pick))[:DIFFERENCES])
+                differing.append(
+                    PairDifference(labels[true], labels[answer], count, count + change)
+                )
+    return tuple(
+        sorted(differing, key=lambda pair: -abs(pair.runner_up - pair.pick))[:DIFFERENCES]
+    )
 
 
 def class_blocks(view: RunView) -> Iterator[Block]:
@@ -258,7 +323,9 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     if not class_recalls:
         return
     # A class without an image has no figure, and comes last.
-    weak = sorted(class_recalls, key=lambda row: math.inf if row.recall is None else row.recall)[:CLASSES_SHOWN]
+    weak = sorted(class_recalls, key=lambda row: math.inf if row.recall is None else row.recall)[
+        :CLASSES_SHOWN
+    ]
     on = "hold-out" if pick.holdout_answers else "validation"
     others = ""
     if len(class_recalls) > len(weak):
@@ -274,7 +341,10 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
     compared = compare_confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
-        pairs = (f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})" for pair in compared.pairs)
+        pairs = (
+            f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})"
+            for pair in compared.pairs
+        )
         most = ""
         if compared.pairs:
             most = f" They differ most in {', '.join(pairs)}."
@@ -328,7 +398,8 @@ def _columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:
 
 
 def metric_blocks(view: RunView) -> list[Block]:
-    """Return every metric of pick and runner-up, on the hold-out if both ran there, the one that counts first.
+    """Return every metric of pick and runner-up, on the hold-out if both ran there,
+    the one that counts first.
 
     There is a title, what the table shows, and the table; nothing without any metrics.
     """
@@ -343,18 +414,27 @@ def metric_blocks(view: RunView) -> list[Block]:
     judged = all(row.holdout_answers and row.holdout_answers.metrics for row in known)
     rows = []
     for name, metric in METRICS.items():
-        pick_figure, its = (row.metric_on_parts(name)[judged] if row else None for row in (pick, other))
+        pick_figure, its = (
+            row.metric_on_parts(name)[judged] if row else None for row in (pick, other)
+        )
         if pick_figure or its:
             counts = metric == view.counted
             limits = view.limits
             limit = limits.min_accuracy if counts else dict(limits.min_metrics).get(name)
-            marks = ", ".join(filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else "")))
+            marks = ", ".join(
+                filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else ""))
+            )
             label = f"{metric.label} ({marks})" if marks else metric.label
             remark = "; ".join(filter(None, (metric.meaning, metric_note(name, pick_figure))))
             others = [text.with_interval(its)] if other else []
             rows.append((not counts, (label, text.with_interval(pick_figure), *others, remark)))
-    both = f"{text.name(pick)} and the runner-up, {text.name(other)}," if other else text.name(pick)
-    said = f"Other ways to count right and wrong answers, of {both} on the {'hold-out' if judged else 'validation'}."
+    both = (
+        f"{text.name(pick)} and the runner-up, {text.name(other)}," if other else text.name(pick)
+    )
+    said = (
+        f"Other ways to count right and wrong answers, of {both} on the"
+        f" {'hold-out' if judged else 'validation'}."
+    )
     ask = "" if view.other_metric else "; --metric asks for another one"
     picked = "pick" if view.decision.feasible else "closest"
     titles = (picked, "runner-up") if other else (picked,)
@@ -364,16 +444,21 @@ def metric_blocks(view: RunView) -> list[Block]:
     return [
         blocks.Heading("Metrics", "metrics"),
         blocks.Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
-        blocks.DataTable(blocks.columns("metric", *titles, "what it is", left=names), cells, caption),
+        blocks.DataTable(
+            blocks.columns("metric", *titles, "what it is", left=names), cells, caption
+        ),
     ]
 
 
 def metric_note(name: str, quantity: Quantity | None) -> str:
-    """Return what a figure belongs to, or says in another unit; empty if there is nothing to say."""
+    """Return what a figure belongs to, or says in another unit; empty if there is nothing to
+    say.
+    """
     if quantity is None:
         return ""
     if name == Metric.LOG_LOSS:
-        # The figure is exp(-log loss) in %, so that higher is better as in other metrics (decision 0075).
+        # The figure is exp(-log loss) in %,
+        # so that higher is better as in other metrics (decision 0075).
         return f"log loss {-math.log(quantity.value / 100):.3f} nats"
     if name == Metric.WORST_GROUP:
         return text.plain(quantity.source)

@@ -1,4 +1,6 @@
-"""Comparisons and re-evaluations of runs: as text, as Markdown for a pull request, as JSON for programs."""
+"""Comparisons and re-evaluations of runs:
+as text, as Markdown for a pull request, as JSON for programs.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,13 @@ FIGURES = Rows(ChangedFigure.columns, ChangedFigure.to_row)
 """Figures that differ between two runs."""
 
 RESULTS: Rows[Reevaluation] = rows_of(
-    {"run": "parent", "device": "device", "result": "comparison.result", "changed": "changed", "error": "error"}
+    {
+        "run": "parent",
+        "device": "device",
+        "result": "comparison.result",
+        "changed": "changed",
+        "error": "error",
+    }
 )
 """Results of re-evaluations."""
 
@@ -30,7 +38,9 @@ def render_comparison(comparison: Comparison, form: str) -> str:
     show = escaped if markdown else plain
     item = "- " if markdown else "  "
     arrow = "→" if markdown else "->"
-    title = f"{show(comparison.before)} {arrow} {show(comparison.after)}: {comparison.result.value}"
+    title = (
+        f"{show(comparison.before)} {arrow} {show(comparison.after)}: {comparison.result.value}"
+    )
     lines = [f"## advisor: {title}", ""] if markdown else [title]
     lines.append(show(comparison.reason))
     for topic in list_topics(comparison):
@@ -42,7 +52,9 @@ def render_comparison(comparison: Comparison, form: str) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """One change in words: its subject, its value before and after, and whether it counts; empty without a verdict."""
+    """One change in words: its subject, its value before and after, and whether it counts;
+    empty without a verdict.
+    """
 
     what: str
     before: str
@@ -52,7 +64,10 @@ class Change:
     @property
     def line(self) -> str:
         """All of it in one line."""
-        return f"{self.what}: {self.before} -> {self.after}{f' ({self.verdict})' if self.verdict else ''}"
+        return (
+            f"{self.what}: {self.before} ->"
+            f" {self.after}{f' ({self.verdict})' if self.verdict else ''}"
+        )
 
 
 @dataclass(frozen=True)
@@ -76,8 +91,13 @@ def list_topics(comparison: Comparison) -> Iterator[Topic]:
             if row.topic == topic:
                 rows.append(row)
         missing = MISSING.get(topic, "none")
-        yield Topic(topic, [Change(row.what, row.before or missing, row.after or missing) for row in rows])
-    for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
+        yield Topic(
+            topic, [Change(row.what, row.before or missing, row.after or missing) for row in rows]
+        )
+    for name, counts in (
+        ("figures that changed", True),
+        ("figures that vary within the noise", False),
+    ):
         changed = [_find_change(row) for row in comparison.figures if row.delta.counts is counts]
         # Figures that differ in digits which nobody is shown are the same to a reader.
         changed = [change for change in changed if change.before != change.after]
@@ -124,7 +144,10 @@ def render_reevaluations(reevaluations: Sequence[Reevaluation], form: str) -> st
     failed = sum(bool(result.error) for result in reevaluations)
     summary = "no new answer"
     if reevaluations:
-        summary = f"{plural(len(reevaluations), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
+        summary = (
+            f"{plural(len(reevaluations), 'answer')}: {changed}"
+            f" changed{f', {failed} skipped' if failed else ''}"
+        )
     if form == "markdown":
         lines = [f"## advisor: {summary}", ""]
         for first, *rest in map(_lines, reevaluations):
@@ -144,7 +167,10 @@ def _lines(result: Reevaluation) -> list[str]:
         if not causes:
             return [f"{subject}: unchanged, nothing changed since the run", *result.remarks]
         # What changed, such as a card, was not tried: the remarks say why.
-        return [f"{subject}: the answer stays, although something changed since the run ({causes})", *result.remarks]
+        return [
+            f"{subject}: the answer stays, although something changed since the run ({causes})",
+            *result.remarks,
+        ]
     new = []
     if result.run:
         new = [f"new run: {make_typed_path(result.run)}"]

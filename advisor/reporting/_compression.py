@@ -1,4 +1,6 @@
-"""The answer of ``advisor compress``, and the diagnosis of a quantized file against its float origin."""
+"""The answer of ``advisor compress``,
+and the diagnosis of a quantized file against its float origin.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -58,16 +60,21 @@ LAYERS: tuple[TableColumn[DiagnosedLayer], ...] = (
     TableColumn("range", lambda layer: _span(layer.range), width=76),
     TableColumn("values", lambda layer: _span(layer.used), width=blocks.PAGES),
     TableColumn("used %", lambda layer: _show_scaled(layer.range_used, 100, 0)),
-    TableColumn("clipped %", lambda layer: layer.range and f"{100 * layer.clipped:.1f}", short="cut %"),
-    TableColumn("widest channel", lambda layer: _outlier(layer.channels), width=76, short="channel"),
+    TableColumn(
+        "clipped %", lambda layer: layer.range and f"{100 * layer.clipped:.1f}", short="cut %"
+    ),
+    TableColumn(
+        "widest channel", lambda layer: _outlier(layer.channels), width=76, short="channel"
+    ),
     TableColumn("kernel", lambda layer: _outlier(layer.kernel), width=WIDE),
     TableColumn("scale", lambda layer: _scale_of(layer), left=True, width=WIDE),
     TableColumn("left by XNNPACK", lambda layer: layer.refused, left=True, width=blocks.PAGES),
     TableColumn("why", lambda layer: layer.cause, left=True, width=blocks.PAGES),
 )
 CAPTION = (
-    "Noise of each layer quantized alone, and arriving with all layers before it, in dB; how much of the quantized "
-    "range its values use; its widest channel and the widest channel of its kernel, as multiples of the median"
+    "Noise of each layer quantized alone, and arriving with all layers before it, in dB; how much"
+    " of the quantized range its values use; its widest channel and the widest channel of its"
+    " kernel, as multiples of the median"
 )
 
 
@@ -77,7 +84,9 @@ def _scale_of(layer: DiagnosedLayer) -> str | None:
     return "per channel" if layer.per_channel else "per tensor"
 
 
-def _figure(path: str, factor: float, digits: int, sign: str = "") -> Callable[[RecipeResult], Cell]:
+def _figure(
+    path: str, factor: float, digits: int, sign: str = ""
+) -> Callable[[RecipeResult], Cell]:
     """Return the cell of a figure of a form, times ``factor``; a dash if it is not known."""
     return lambda form: _show_scaled(value_at(form, path), factor, digits, sign)
 
@@ -104,7 +113,9 @@ def _show_scaled(value: float | None, factor: float, digits: int, sign: str = ""
 
 
 def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
-    """Return the columns: accuracy and drop where images were labelled, otherwise the agreement with float."""
+    """Return the columns: accuracy and drop where images were labelled,
+    otherwise the agreement with float.
+    """
     answers: tuple[TableColumn[RecipeResult], ...] = (
         TableColumn("as float %", _figure("agreement.share.value", 100, 1)),
         TableColumn("95 %", _percents("agreement.share"), width=WIDE),
@@ -125,9 +136,13 @@ def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
         *answers,
         TableColumn("ms", lambda form: form.speed.latency_ms if form.speed else None),
         TableColumn(
-            "95 %", lambda form: text.span(form.speed.low, form.speed.high) if form.speed else None, width=WIDE
+            "95 %",
+            lambda form: text.span(form.speed.low, form.speed.high) if form.speed else None,
+            width=WIDE,
         ),
-        TableColumn("memory MB", _figure("speed.memory_bytes", 1e-6, 1), width=WIDE, short="memory"),
+        TableColumn(
+            "memory MB", _figure("speed.memory_bytes", 1e-6, 1), width=WIDE, short="memory"
+        ),
         TableColumn(
             f"{compression.accelerator} takes",
             lambda form: f"{form.taken.taken} of {form.taken.operators}" if form.taken else None,
@@ -137,9 +152,13 @@ def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
 
 
 def print_compression(
-    compression: Compression, console: Console | None = None, shown: Sequence[RecipeResult] | None = None
+    compression: Compression,
+    console: Console | None = None,
+    shown: Sequence[RecipeResult] | None = None,
 ) -> None:
-    """Write the table of the forms ``shown`` (all of them if None) and the sentences to the console."""
+    """Write the table of the forms ``shown`` (all of them if None)
+    and the sentences to the console.
+    """
     good = []
     for form in compression.forms if shown is None else shown:
         if form.status == "ok":
@@ -155,10 +174,16 @@ def print_compression(
 
 
 def _sentences(compression: Compression) -> Iterator[Labelled]:
-    """Yield what a row of the table cannot hold: failures, operators left to the CPU, outputs, notes, the next step."""
+    """Yield what a row of the table cannot hold:
+    failures, operators left to the CPU, outputs, notes, the next step.
+    """
     for form in compression.forms:
         if form.status != "ok":
-            yield Labelled(f"{form.recipe} {form.status}", form.reason, "bad" if form.status == "failed" else "warn")
+            yield Labelled(
+                f"{form.recipe} {form.status}",
+                form.reason,
+                "bad" if form.status == "failed" else "warn",
+            )
         elif form.reason:
             yield Labelled(form.recipe, f"not timed: {form.reason}", "warn")
         taken = form.taken
@@ -169,9 +194,14 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
             pieces = ""
             if taken.taken:
                 pieces = f", in {plural(taken.pieces, 'piece')}"
-            yield Labelled(form.recipe, f"{runs}{pieces}; the rest falls back to the CPU: {reasons}")
+            yield Labelled(
+                form.recipe, f"{runs}{pieces}; the rest falls back to the CPU: {reasons}"
+            )
         if any(ratio is not None for ratio in ratios.values()):
-            outputs = (f"{name} {'equal' if ratio is None else f'{ratio:.0f}'}" for name, ratio in ratios.items())
+            outputs = (
+                f"{name} {'equal' if ratio is None else f'{ratio:.0f}'}"
+                for name, ratio in ratios.items()
+            )
             yield Labelled(form.recipe, f"SNR by output: {', '.join(outputs)}")
         notes = notes_text(form.notes)
         if notes:
@@ -179,7 +209,9 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
     if compression.max_drop_points is not None:
         names = ", ".join(form.recipe for form in compression.good) or "none"
         look = "good" if compression.good else "warn"
-        yield Labelled("Within --max-drop", f"{names} ({compression.max_drop_points:g} points)", look)
+        yield Labelled(
+            "Within --max-drop", f"{names} ({compression.max_drop_points:g} points)", look
+        )
     for note in compression.notes:
         yield Labelled("Note", note, "warn")
     if any(form.status == "ok" for form in compression.forms[1:]):
@@ -214,7 +246,9 @@ def _outlier(outlier: Outlier | None) -> str | None:
 
 
 def diagnosis_lines(diagnosis: Diagnosis, everything: bool = False) -> Iterator[blocks.Block]:
-    """Yield the heading, the layers that add most noise (or all, in order), and the verdict, for a terminal."""
+    """Yield the heading, the layers that add most noise (or all, in order), and the verdict,
+    for a terminal.
+    """
     yield blocks.Heading(f"Compared with {Path(diagnosis.against).name}, layer by layer")
     yield blocks.Paragraph(f"{diagnosis.images} images: {diagnosis.source}", "dim")
     rows = diagnosis.layers if everything else diagnosis.worst(SHOWN)
@@ -232,14 +266,18 @@ def diagnosis_html(diagnosis: Diagnosis) -> Markup:
         diagnosis=diagnosis,
         against=Path(diagnosis.against).name,
         snr=snr_plot(diagnosis),
-        plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in diagnosis.channels],
+        plots=[
+            (layers[one.index], channel_plot(layers[one.index], one)) for one in diagnosis.channels
+        ],
         decibel=show_decibel,
         layers=[table_of(LAYERS, diagnosis.layers, CAPTION, "tall layers")],
     )
 
 
 def snr_plot(diagnosis: Diagnosis) -> Markup:
-    """Draw the signal-to-noise ratio of each layer: quantized alone as a bar, with all layers before it as a line."""
+    """Draw the signal-to-noise ratio of each layer:
+    quantized alone as a bar, with all layers before it as a line.
+    """
     bars = ""
     points = []
     step = (WIDTH - LEFT) / max(1, len(diagnosis.layers))
@@ -272,12 +310,20 @@ def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
     if layer.range is not None:
         bottom, top = map(compute_y, layer.range)
         tall = max(1.0, bottom - top)
-        held = f'<rect class="held" x="{LEFT}" y="{top:.1f}" width="{WIDTH - LEFT}" height="{tall:.1f}"/>'
+        held = (
+            f'<rect class="held" x="{LEFT}" y="{top:.1f}" width="{WIDTH - LEFT}"'
+            f' height="{tall:.1f}"/>'
+        )
     grid = "".join(_tick(compute_y(end), f"{end:.3g}") for end in dict.fromkeys((low, high)))
-    return _drawing(f"Channels of {layer.name}", held + grid + "".join(_channel_bars(layer, channels, compute_y)))
+    return _drawing(
+        f"Channels of {layer.name}",
+        held + grid + "".join(_channel_bars(layer, channels, compute_y)),
+    )
 
 
-def _channel_bars(layer: DiagnosedLayer, channels: Channels, place: Callable[[float], float]) -> Iterator[str]:
+def _channel_bars(
+    layer: DiagnosedLayer, channels: Channels, place: Callable[[float], float]
+) -> Iterator[str]:
     """Yield a bar for each group of channels, from the least to the largest of their values."""
     widest = layer.channels.channel if layer.channels else -1
     size = math.ceil(len(channels.least) / BARS)
@@ -291,7 +337,9 @@ def _channel_bars(layer: DiagnosedLayer, channels: Channels, place: Callable[[fl
             kind = "weak"
         title = f"channel {start}: {least:.3g} to {most:.3g}"
         height = place(least) - place(most)
-        yield _bar(kind, LEFT + index * step, place(most), max(0.8, step - 0.6), max(0.8, height), title)
+        yield _bar(
+            kind, LEFT + index * step, place(most), max(0.8, step - 0.6), max(0.8, height), title
+        )
 
 
 def _bar(kind: str, x: float, y: float, width: float, height: float, title: str) -> str:

@@ -1,4 +1,6 @@
-"""Confidence: reliability, thresholds, the risk-coverage curve, and guarantees of thresholds that are not kept."""
+"""Confidence: reliability, thresholds, the risk-coverage curve,
+and guarantees of thresholds that are not kept.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,15 @@ BOXES = {"precision": "the boxes that count are right", "recall": "the true boxe
 """What a threshold of a detector guarantees, after a share."""
 
 AXIS_STEP = 0.1
-"""The curve's axis begins at the next multiple of this share of right answers below its lowest point."""
+"""The curve's axis begins at the next multiple of this share
+of right answers below its lowest point.
+"""
 
 
 class Mark(NamedTuple):
-    """A point of the drawing: its place in percent of the sides, from the left and from the top, and what it is."""
+    """A point of the drawing: its place in percent of the sides, from the left and from the top,
+    and what it is.
+    """
 
     x: float
     y: float
@@ -50,7 +56,9 @@ class Mark(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A risk-coverage curve to draw: its points, the chosen threshold if there is one, and the lowest share (0-1)."""
+    """A risk-coverage curve to draw:
+    its points, the chosen threshold if there is one, and the lowest share (0-1).
+    """
 
     points: tuple[Mark, ...]
     chosen: Mark | None
@@ -64,12 +72,16 @@ def describe_confidence(view: RunView) -> Mapping[str, object] | None:
     if pick is None or facts is None or facts.guaranteed is None:
         return None
     by_class = facts.wanted.precision.by_class
-    # A row says whose answers, the guaranteed share of right ones, and the threshold. Asked-for guarantees of single
-    # classes leave the plain one to the others.
+    # A row says whose answers, the guaranteed share of right ones, and the threshold. Asked-for
+    # guarantees of single classes leave the plain one to the others.
     rows = [("other classes" if by_class else "all classes", facts.guaranteed, facts.threshold)]
-    rows += [(name, by_class.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()]
+    rows += [
+        (name, by_class.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()
+    ]
     return {
-        "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
+        "judged_on": (
+            "images held out from training" if pick.holdout_answers else "validation images"
+        ),
         "facts": facts,
         "thresholds": rows[:SHOWN],
         "recalls": list(facts.recall.items())[:SHOWN],
@@ -80,18 +92,23 @@ def describe_confidence(view: RunView) -> Mapping[str, object] | None:
 
 
 def curve_of(facts: ConfidenceFacts) -> Curve | None:
-    """Return the risk-coverage curve with the threshold that counts, or would count; None if it was not kept."""
+    """Return the risk-coverage curve with the threshold that counts, or would count;
+    None if it was not kept.
+    """
     if not facts.curve:
         return None
     total = facts.curve[-1].images
     lowest = min(point.right / point.images for point in facts.curve)
-    # From zero on, the points of a good file would all lie at the upper edge.
-    # Below 1, because a point is divided by the height of the axis, and a file can be right on all images.
+    # From zero on, the points of a good file would all lie at the upper edge. Below 1, because a
+    # point is divided by the height of the axis, and a file can be right on all images.
     floor = min(AXIS_STEP * (lowest // AXIS_STEP), 1 - AXIS_STEP)
 
     def mark(images: int, right: float, score: float) -> Mark:
         share = images / total
-        said = f"from {score:.3f} on: {100 * images / total:.1f} % answered, {100 * right:.1f} % right"
+        said = (
+            f"from {score:.3f} on: {100 * images / total:.1f} % answered, {100 * right:.1f} %"
+            " right"
+        )
         return Mark(100 * share, 100 * (1 - right) / (1 - floor), said)
 
     chosen = facts.answered or facts.threshold
@@ -99,7 +116,9 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
     if chosen and chosen.precision:
         chosen_mark = mark(chosen.images, chosen.precision.value, chosen.score)
     return Curve(
-        tuple(mark(point.images, point.right / point.images, point.score) for point in facts.curve),
+        tuple(
+            mark(point.images, point.right / point.images, point.score) for point in facts.curve
+        ),
         chosen_mark,
         floor,
     )
@@ -108,7 +127,8 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
 def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the guarantees of thresholds; nothing if none was asked for.
 
-    Each has the name of the guarantee, and a sentence that says what is reachable or what was seen.
+    Each has the name of the guarantee,
+    and a sentence that says what is reachable or what was seen.
     """
     chosen = evaluation.answers.confidence
     held = evaluation.holdout_answers
@@ -133,15 +153,21 @@ def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
             said.append(f"'{name}' {_percent(one.wanted)} ({_show_reachable_recall(one)})")
         yield (
             RECALL,
-            f"No threshold can guarantee the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
-            "recall threshold for them: add images of these classes, or ask for less with --min-recall.",
+            (
+                "No threshold can guarantee the wanted recall of these classes:"
+                f" {listed(said, NAMED)}. The bundle has no recall threshold for them: add images"
+                " of these classes, or ask for less with --min-recall."
+            ),
         )
     cover = chosen.coverage
     if cover is not None and not cover.kept:
         yield (
             COVERAGE,
-            f"No threshold can guarantee that {_percent(cover.wanted)} of the images are answered: the {cover.at.of} "
-            f"images support {_percent(cover.guaranteed)} at most. Add images, or ask for less with --min-coverage.",
+            (
+                f"No threshold can guarantee that {_percent(cover.wanted)} of the images are"
+                f" answered: the {cover.at.of} images support {_percent(cover.guaranteed)} at"
+                " most. Add images, or ask for less with --min-coverage."
+            ),
         )
     seen = evaluation.holdout_answers.confidence if evaluation.holdout_answers else None
     if seen is not None:
@@ -153,17 +179,23 @@ def _explain_broken_boxes(guarantee: BoxGuarantee, held_out: bool) -> str:
     what = BOXES[guarantee.of]
     if not guarantee.kept and not held_out:
         return (
-            f"No threshold can guarantee that {_percent(guarantee.wanted)} of {what}. The bundle has the one with the "
-            f"best F1: add images, or ask for less with --min-{guarantee.of}."
+            f"No threshold can guarantee that {_percent(guarantee.wanted)} of {what}. The bundle"
+            " has the one with the best F1: add images, or ask for less with"
+            f" --min-{guarantee.of}."
         )
     if held_out and guarantee.kept and guarantee.seen and guarantee.seen.high < guarantee.wanted:
         seen = f"{100 * guarantee.seen.value:.1f} % of {what}"
-        return f"On the hold-out {seen}, less than the {_percent(guarantee.wanted)} that was guaranteed."
+        return (
+            f"On the hold-out {seen}, less than the {_percent(guarantee.wanted)} that was"
+            " guaranteed."
+        )
     return ""
 
 
 def _explain_broken_labels(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield which wanted shares of labels no threshold keeps, and which of the others the hold-out contradicts."""
+    """Yield which wanted shares of labels no threshold keeps,
+    and which of the others the hold-out contradicts.
+    """
     missing = []
     for name, guarantee in evaluation.answers.label_guarantees.items():
         if not guarantee.kept:
@@ -171,51 +203,80 @@ def _explain_broken_labels(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     if missing:
         yield (
             "Thresholds",
-            f"No threshold can guarantee what was asked of these labels: {listed(missing, NAMED)}. They have the "
-            "threshold with the best F1. Add images with these labels, or ask for less.",
+            (
+                "No threshold can guarantee what was asked of these labels:"
+                f" {listed(missing, NAMED)}. They have the threshold with the best F1. Add images"
+                " with these labels, or ask for less."
+            ),
         )
     judged = evaluation.holdout_answers.label_guarantees if evaluation.holdout_answers else {}
     for name, guarantee in judged.items():
         if guarantee.kept and guarantee.seen and guarantee.seen.high < guarantee.wanted:
-            seen = f"On the hold-out the {guarantee.of} of '{name}' is {100 * guarantee.seen.value:.1f} %"
-            yield guarantee.of.capitalize(), f"{seen}, less than the {_percent(guarantee.wanted)} that was guaranteed."
+            seen = (
+                f"On the hold-out the {guarantee.of} of '{name}' is"
+                f" {100 * guarantee.seen.value:.1f} %"
+            )
+            yield (
+                guarantee.of.capitalize(),
+                f"{seen}, less than the {_percent(guarantee.wanted)} that was guaranteed.",
+            )
 
 
 def _explain_broken_precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
-    """Yield which wanted shares of right answers no threshold guarantees, and what the images support."""
+    """Yield which wanted shares of right answers no threshold guarantees,
+    and what the images support.
+    """
     wanted = chosen.wanted.precision
     cover = chosen.coverage
     if wanted.plain is not None and chosen.threshold is None:
         others = " of the other classes" if wanted.by_class else ""
         left = "no threshold"
         if cover is not None and cover.kept:
-            left = f"the threshold for the wanted coverage, which guarantees {_percent(cover.precision)}"
+            left = (
+                "the threshold for the wanted coverage, which guarantees"
+                f" {_percent(cover.precision)}"
+            )
         yield (
             PRECISION,
-            f"No threshold can guarantee {_percent(wanted.plain)} of right answers{others}: the images support "
-            f"{_show_reachable(chosen.reachable)}. The bundle has {left}: add images, or ask for less with "
-            "--min-precision.",
+            (
+                f"No threshold can guarantee {_percent(wanted.plain)} of right answers{others}:"
+                f" the images support {_show_reachable(chosen.reachable)}. The bundle has {left}:"
+                " add images, or ask for less with --min-precision."
+            ),
         )
     missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
     if missing:
         best = {}
         for name in missing:
-            best[name] = f"(the images support {_show_reachable(chosen.reachable_by_class.get(name))})"
+            best[name] = (
+                f"(the images support {_show_reachable(chosen.reachable_by_class.get(name))})"
+            )
         said = [f"'{name}' {_percent(wanted.by_class[name])} {best[name]}" for name in missing]
         yield (
             PRECISION,
-            f"No threshold can guarantee the wanted share of right answers of these classes: {listed(said, NAMED)}. "
-            "The bundle has no own threshold for them: add images of these classes, or ask for less with "
-            "--min-precision.",
+            (
+                "No threshold can guarantee the wanted share of right answers of these classes:"
+                f" {listed(said, NAMED)}. The bundle has no own threshold for them: add images of"
+                " these classes, or ask for less with --min-precision."
+            ),
         )
-    # Both guarantees can hold alone and not together: then precision, which keeps wrong answers away, counts.
-    if wanted.plain is not None and chosen.threshold and cover and chosen.threshold.score > cover.at.score:
+    # Both guarantees can hold alone and not together:
+    # then precision, which keeps wrong answers away, counts.
+    if (
+        wanted.plain is not None
+        and chosen.threshold
+        and cover
+        and chosen.threshold.score > cover.at.score
+    ):
         yield (
             COVERAGE,
-            f"{_percent(wanted.plain)} of right answers need a probability of {chosen.threshold.score:.3f}, which "
-            f"{_percent(chosen.threshold.coverage)} of the images reach, not {_percent(cover.wanted)}. With "
-            f"{_percent(cover.wanted)} of the images answered, {_percent(cover.precision)} of right answers can be "
-            "guaranteed. The bundle has the threshold for precision.",
+            (
+                f"{_percent(wanted.plain)} of right answers need a probability of"
+                f" {chosen.threshold.score:.3f}, which {_percent(chosen.threshold.coverage)} of"
+                f" the images reach, not {_percent(cover.wanted)}. With {_percent(cover.wanted)}"
+                f" of the images answered, {_percent(cover.precision)} of right answers can be"
+                " guaranteed. The bundle has the threshold for precision."
+            ),
         )
 
 
@@ -223,11 +284,16 @@ def _show_reachable_recall(one: RecallThreshold) -> str:
     """Say which recall can be guaranteed, and what it costs."""
     if not one.guaranteed:
         return "validation has no image of it"
-    return f"the images support {_percent(one.guaranteed)} at most, which flags {_percent(one.flagged)} of all images"
+    return (
+        f"the images support {_percent(one.guaranteed)} at most, which flags"
+        f" {_percent(one.flagged)} of all images"
+    )
 
 
 def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
-    """Yield what the hold-out says against a guarantee: its 95 % interval lies below what was guaranteed."""
+    """Yield what the hold-out says against a guarantee:
+    its 95 % interval lies below what was guaranteed.
+    """
     asked = seen.wanted.precision
     cover = seen.coverage
     end = "that was guaranteed."
@@ -241,13 +307,22 @@ def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
             yield PRECISION, f"On the hold-out {right}, less than the {_percent(share)} {end}"
     for name, guarantee in seen.recall.items():
         if guarantee.kept and guarantee.recall and guarantee.recall.high < guarantee.wanted:
-            reach = f"{100 * guarantee.recall.value:.1f} % of the images of '{name}' reach their threshold"
-            yield RECALL, f"On the hold-out {reach}, less than the {_percent(guarantee.wanted)} {end}"
+            reach = (
+                f"{100 * guarantee.recall.value:.1f} % of the images of '{name}' reach their"
+                " threshold"
+            )
+            yield (
+                RECALL,
+                f"On the hold-out {reach}, less than the {_percent(guarantee.wanted)} {end}",
+            )
     if cover is not None and cover.kept and cover.at.of:
         answered = Interval.wilson(cover.at.images, cover.at.of)
         if answered.high < cover.wanted:
             reach = f"{100 * cover.at.coverage:.1f} % of the images reach the threshold"
-            yield COVERAGE, f"On the hold-out {reach}, less than the {_percent(cover.wanted)} {end}"
+            yield (
+                COVERAGE,
+                f"On the hold-out {reach}, less than the {_percent(cover.wanted)} {end}",
+            )
 
 
 def _show_reachable(best: Reachable | None) -> str:
@@ -261,7 +336,8 @@ def _percent(share: float) -> str:
 
 
 def threshold_blocks(view: RunView) -> Iterator[Block]:
-    """Yield the thresholds that the user asked for and that the file has, and what they answer; nothing without any.
+    """Yield the thresholds that the user asked for and that the file has, and what they answer;
+    nothing without any.
 
     A guarantee that no threshold keeps is a risk, see :func:`list_broken_guarantees`.
     """
@@ -286,8 +362,9 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
     if answered and answered.precision:
         where = "the hold-out" if pick.holdout_answers else "validation"
         said.append(
-            f"On {where}, {_percent(answered.coverage)} of the images are answered, {text.share(answered.precision)} % "
-            f"of these right; the other {_percent(1 - answered.coverage)} go to a person."
+            f"On {where}, {_percent(answered.coverage)} of the images are answered,"
+            f" {text.share(answered.precision)} % of these right; the other"
+            f" {_percent(1 - answered.coverage)} go to a person."
         )
     if said:
         yield Labelled("Threshold", " ".join(said))
@@ -301,10 +378,16 @@ def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
         seen = ""
         if asked.seen:
             seen = f" On {part} it is {text.share(asked.seen)} %."
-        promise = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {CERTAINTY} certainty"
-        yield Labelled("Threshold", f"A box counts from a score of {boxes.threshold:.3f} on: {promise}.{seen}")
+        promise = (
+            f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {CERTAINTY} certainty"
+        )
+        yield Labelled(
+            "Threshold", f"A box counts from a score of {boxes.threshold:.3f} on: {promise}.{seen}"
+        )
     if boxes.scores:
-        after, before = (f"{100 * error.value:.1f}" for error in (boxes.scores.error, boxes.scores.error_before))
+        after, before = (
+            f"{100 * error.value:.1f}" for error in (boxes.scores.error, boxes.scores.error_before)
+        )
         changed = (boxes.scores.slope, boxes.scores.offset) != (1.0, 0.0)
         earlier = f"; before the calibration in the file it was {before}" if changed else ""
         error = f"On {part} it is off by {after} points on average{earlier}."
@@ -328,7 +411,10 @@ def _say_precision(facts: ConfidenceFacts) -> Iterator[str]:
     for name, score in limits.by_class.items():
         thresholds.append(f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})")
     if thresholds:
-        yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(thresholds, NAMED)}."
+        yield (
+            "Own thresholds, with the share of right answers that is guaranteed:"
+            f" {listed(thresholds, NAMED)}."
+        )
 
 
 def _say_recall(facts: ConfidenceFacts) -> Iterator[str]:
@@ -338,6 +424,7 @@ def _say_recall(facts: ConfidenceFacts) -> Iterator[str]:
         thresholds.append(f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})")
     if thresholds:
         yield (
-            "An image may show a class if its probability reaches the threshold. In brackets: the share of the images "
-            f"of the class that reaches it, with {CERTAINTY} certainty: {listed(thresholds, NAMED)}."
+            "An image may show a class if its probability reaches the threshold. In brackets: the"
+            f" share of the images of the class that reaches it, with {CERTAINTY} certainty:"
+            f" {listed(thresholds, NAMED)}."
         )

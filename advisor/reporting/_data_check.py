@@ -1,4 +1,6 @@
-"""The findings of a data check: on the terminal, and as a contact sheet of the images, which loads nothing."""
+"""The findings of a data check: on the terminal, and as a contact sheet of the images,
+which loads nothing.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -17,7 +19,11 @@ from advisor.reporting._row_selection import Rows
 
 FAULTS: Rows[Finding] = Rows(
     ("found", "what", "images"),
-    lambda finding: {"found": finding.kind.value, "what": finding.message, "images": len(finding.images)},
+    lambda finding: {
+        "found": finding.kind.value,
+        "what": finding.message,
+        "images": len(finding.images),
+    },
 )
 """Possible faults in a set of images."""
 
@@ -36,13 +42,22 @@ BOXED_SIDE = 240
 """Longer side of a thumbnail in pixels, and that of images with boxes."""
 
 SAMPLES = 12
-"""Images with boxes that are shown whether or not there are findings, to see that the boxes are in place."""
+"""Images with boxes that are shown whether or not there are findings,
+to see that the boxes are in place.
+"""
 
 NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
 
 _GRAVE = frozenset(
-    {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
+    {
+        Kind.UNREADABLE,
+        Kind.SPELLING,
+        Kind.SAME_IMAGE_TWO_CLASSES,
+        Kind.LEAK,
+        Kind.SPLIT,
+        Kind.WRONG_LABEL,
+    }
 )
 _SIZES: tuple[TableColumn[ObjectSizes], ...] = (
     TableColumn("input", lambda one: str(one.input)),
@@ -68,11 +83,19 @@ def print_data_check(
     console: Console | None = None,
     shown: Sequence[Finding] | None = None,
 ) -> None:
-    """Write the tables to the console, with the findings ``shown`` in their order, and the files that were written."""
+    """Write the tables to the console, with the findings ``shown`` in their order,
+    and the files that were written.
+    """
     columns: tuple[TableColumn[Finding], ...] = (
-        TableColumn("found", lambda one: Span(one.kind.value, "bad" if one.kind in _GRAVE else "warn"), left=True),
+        TableColumn(
+            "found",
+            lambda one: Span(one.kind.value, "bad" if one.kind in _GRAVE else "warn"),
+            left=True,
+        ),
         TableColumn("what", lambda one: one.message, left=True),
-        TableColumn("for example", lambda one: _examples(checked, one) or None, left=True, width=100),
+        TableColumn(
+            "for example", lambda one: _examples(checked, one) or None, left=True, width=100
+        ),
     )
     counts = f"{checked.content.summary}: {_counts(checked.content.counts)}"
     findings: blocks.Block = Paragraph(Span("No problems found.", "strong good"))
@@ -87,7 +110,10 @@ def _describe_split(checked: DataCheck) -> tuple[str, ...]:
     """Return how a search would split the images, or why it would refuse them, line by line."""
     if checked.split:
         return checked.split.lines
-    return (f"A search would refuse these images: {checked.not_split}", *checked.survey.dataset.notes)
+    return (
+        f"A search would refuse these images: {checked.not_split}",
+        *checked.survey.dataset.notes,
+    )
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -119,11 +145,17 @@ def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
 
 
 def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
-    """Yield advice, the files that were written, and the next command; ``--fix`` leaves out images and boxes."""
-    for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
+    """Yield advice, the files that were written, and the next command;
+    ``--fix`` leaves out images and boxes.
+    """
+    for advice in dict.fromkeys(
+        f"{finding.kind.value}: {finding.advice}" for finding in checked.findings
+    ):
         yield Labelled("Advice", advice, "good")
     if checked.not_judged:
-        yield Labelled("Note", f"wrong labels and crops were not checked: {checked.not_judged}", "warn")
+        yield Labelled(
+            "Note", f"wrong labels and crops were not checked: {checked.not_judged}", "warn"
+        )
     elif checked.judged_by:
         yield Labelled("Note", f"labels and crops judged with the features of {checked.judged_by}")
     yield Labelled("Written", f"{sheet} (the suspicious images)")
@@ -138,11 +170,16 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[bl
         images = checked.survey.dataset.images
         excluded = checked.left_out
         left = sum(image.path in excluded for image in images)
-        yield Labelled("Written", f"{manifest} ({plural(len(images) - left, 'image')}, {left} excluded{boxes})")
+        yield Labelled(
+            "Written",
+            f"{manifest} ({plural(len(images) - left, 'image')}, {left} excluded{boxes})",
+        )
         if checked.content.next_command:
             yield blocks.next_command(checked.content.next_command.format(manifest=manifest))
     elif checked.left_out or boxes:
-        yield blocks.next_command("the same command with --fix cleaned.csv excludes the suspicious images")
+        yield blocks.next_command(
+            "the same command with --fix cleaned.csv excludes the suspicious images"
+        )
 
 
 def render(checked: DataCheck) -> str:
@@ -166,7 +203,9 @@ def render(checked: DataCheck) -> str:
 
 
 def choose_samples(checked: DataCheck) -> list[Path]:
-    """Return images with boxes from the whole set, photos that are stored rotated first; none if there are no boxes."""
+    """Return images with boxes from the whole set, photos that are stored rotated first;
+    none if there are no boxes.
+    """
     images = checked.survey.dataset.images
     shots = checked.survey.shots
     rotated: list[Path] = []
@@ -181,7 +220,9 @@ def choose_samples(checked: DataCheck) -> list[Path]:
 
 
 def make_sections(checked: DataCheck) -> list[dict[str, Any]]:
-    """Return the findings with their images, as the template shows them; each image is read once."""
+    """Return the findings with their images, as the template shows them; each image is read
+    once.
+    """
     figures = _Figures(checked)
     entries = []
     for finding in checked.findings:
@@ -192,7 +233,9 @@ def make_sections(checked: DataCheck) -> list[dict[str, Any]]:
         for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False):
             images = [figures.show(path, boxes) for path in paths[:MEMBERS]]
             groups.append({"images": images, "more": max(0, len(paths) - MEMBERS), "note": note})
-        entries.append({"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)})
+        entries.append(
+            {"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)}
+        )
     return entries
 
 
@@ -202,12 +245,16 @@ class _Figures:
     def __init__(self, checked: DataCheck) -> None:
         self._checked = checked
         self._excluded = checked.left_out
-        self.colours = {name: number % COLOURS for number, name in enumerate(checked.content.counts)}
+        self.colours = {
+            name: number % COLOURS for number, name in enumerate(checked.content.counts)
+        }
         # An image can be in several findings, and a child process reads it.
         self._image = cache(partial(data_uri, side=BOXED_SIDE if checked.content.sizes else SIDE))
 
     def show(self, path: Path, marked: Sequence[Box] = ()) -> dict[str, object]:
-        """Return an image as the template shows it, with its boxes and those that a finding is about."""
+        """Return an image as the template shows it,
+        with its boxes and those that a finding is about.
+        """
         content = self._checked.content
         label = self._checked.content.label(path)
         drawing = content.drawing(path)

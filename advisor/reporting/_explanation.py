@@ -1,4 +1,6 @@
-"""The answer in plain lines, the pick for a person who knows the product, and beside what the user ships today."""
+"""The answer in plain lines, the pick for a person who knows the product,
+and beside what the user ships today.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -35,14 +37,17 @@ LEARNT = "Its figures are too high if it has learnt from your images."
 
 FEW_IMAGES = 100
 COUNT_ERROR = 0.02
-"""Images below which right answers are counted in place of told as a share; and how far from a whole number a count may
-be that was rounded as a share."""
+"""Images below which right answers are counted in place of told as a share; and how far from a
+whole number a count may be that was rounded as a share.
+"""
 
 OF_HUNDRED = " of 100"
 """The end of a share that is told as a count."""
 
 ADDRESS = "https://"
-"""The beginning of an address: the server follows, in the reason of weights that could not be downloaded."""
+"""The beginning of an address: the server follows,
+in the reason of weights that could not be downloaded.
+"""
 
 VOWELS = ("8", "11 ", "11.", "18 ", "18.")
 """The beginnings of sizes that take ``an``, such as ``8.9 MB``."""
@@ -51,8 +56,9 @@ UnitOfPlace = tuple[str, str]
 """What runs a file, and where, in words: ``2 CPU threads``, ``this machine``."""
 
 REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flagship", 2023)}
-"""Phones for which the pick is predicted where the question names no device, each with its year: their CPUs, which the
-code of a bundle uses."""
+"""Phones for which the pick is predicted where the question names no device, each with its year:
+their CPUs, which the code of a bundle uses.
+"""
 
 
 def opening_lines(
@@ -60,9 +66,10 @@ def opening_lines(
 ) -> tuple[str, ...]:
     """Return the lines that every form of an answer begins with; none without a pick.
 
-    They are the file to ship, how often it is right, how long it takes, what was not made of it, and what is not known.
-    What was not made is left out if the next step, which makes it, ``step_follows``. The latency is predicted on the
-    first ``phones``. With ``reasons``, the lines say why networks were not tried.
+    They are the file to ship, how often it is right, how long it takes, what was not made of it,
+    and what is not known. What was not made is left out if the next step, which makes it,
+    ``step_follows``. The latency is predicted on the first ``phones``. With ``reasons``, the lines
+    say why networks were not tried.
     """
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None:
@@ -92,7 +99,9 @@ def _is_unjudged(view: RunView, pick: Evaluation) -> bool:
 
 
 def _explain_compression(view: RunView, pick: Evaluation) -> str:
-    """Return why a float pick is not in int8; empty if int8 was not asked for, or may still come."""
+    """Return why a float pick is not in int8; empty if int8 was not asked for, or may still
+    come.
+    """
     now = "Not compressed"
     until = "yet"
     if pick.configuration.compression != FLOAT:
@@ -110,9 +119,11 @@ def _explain_compression(view: RunView, pick: Evaluation) -> str:
 
 
 def _explain_float(view: RunView, pick: Evaluation) -> str:
-    """Return why the int8 form of a float pick is not the pick, in words that follow ``int8 of it``; empty without it.
+    """Return why the int8 form of a float pick is not the pick,
+    in words that follow ``int8 of it``; empty without it.
 
-    Where the network has several int8 evaluations, the most accurate one within the limits answers, then the fastest.
+    Where the network has several int8 evaluations,
+    the most accurate one within the limits answers, then the fastest.
     """
     forms = []
     if pick.configuration.compression in FLOATS:
@@ -123,7 +134,10 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
             judged.append(form)
     if not judged:
         return f"was skipped: {forms[0].reason}" if forms else ""
-    int8 = max(judged, key=lambda form: (view.limits.met_by(form), form.accuracy_percent, -form.latency_ms))
+    int8 = max(
+        judged,
+        key=lambda form: (view.limits.met_by(form), form.accuracy_percent, -form.latency_ms),
+    )
     if excess := excess_texts(int8, view.limits):
         return f"breaks a limit: {', '.join(excess)}"
     points = round(pick.accuracy_percent - int8.accuracy_percent, 1)
@@ -134,7 +148,9 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
         return f"is {less}{', and ' if less else ''}not tied with the most accurate file"
     if pick.is_noticeably_faster_than(int8):
         return f"takes {show_ms(int8.latency_ms)} in place of {show_ms(pick.latency_ms)}"
-    return f"is {less}, and saves less than that is worth" if less else "comes after it by the rule"
+    return (
+        f"is {less}, and saves less than that is worth" if less else "comes after it by the rule"
+    )
 
 
 def _right(view: RunView, pick: Evaluation) -> str:
@@ -145,11 +161,16 @@ def _right(view: RunView, pick: Evaluation) -> str:
     if reached is None:
         return ""
     if view.request.question.data is None:
-        return f"Right on {_whole_percent(reached)} of 100 {images}; on your images nobody knows yet."
+        return (
+            f"Right on {_whole_percent(reached)} of 100 {images}; on your images nobody knows yet."
+        )
     is_judged = pick.top1_on_parts[1] or pick.holdout_accuracy
     only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:
-        return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{_show_ends(reached)}{only}."
+        return (
+            f"Reaches {reached.value:.0f} % {view.task.metric} on"
+            f" {images}{_show_ends(reached)}{only}."
+        )
     ends = _show_ends(reached, "" if _count_right(reached).endswith(OF_HUNDRED) else " %")
     other = ""
     if view.other_metric and counted:
@@ -158,7 +179,8 @@ def _right(view: RunView, pick: Evaluation) -> str:
 
 
 def _count_right(reached: Quantity) -> str:
-    """Return how many images were answered rightly: of 100, or of all where these are fewer than 100.
+    """Return how many images were answered rightly:
+    of 100, or of all where these are fewer than 100.
 
     "100 of 100" would say too much of a file that four images have judged.
     """
@@ -171,7 +193,9 @@ def _count_right(reached: Quantity) -> str:
 
 
 def _show_ends(reached: Quantity, unit: str = "") -> str:
-    """Return the interval of an accuracy in words, with its unit after a count of images; empty without one."""
+    """Return the interval of an accuracy in words, with its unit after a count of images;
+    empty without one.
+    """
     if reached.low is None or reached.high is None:
         return ""
     return f" (95 %: {reached.low:.0f} to {reached.high:.0f}{unit})"
@@ -185,20 +209,32 @@ def _whole_percent(reached: Quantity) -> str:
 
 
 def meeting_line(view: RunView) -> str:
-    """Return what one would say of the pick in a meeting, in one sentence; empty without a pick and its figures."""
+    """Return what one would say of the pick in a meeting, in one sentence;
+    empty without a pick and its figures.
+    """
     pick = view.decision.pick
     reached = _find_reached(view, pick) if pick else None
     if pick is None or pick.latency is None or reached is None:
         return ""
-    start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
+    start = (
+        "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
+    )
     if view.decision.feasible and is_worthless(view):
         start = "Nothing to ship yet; the best is a"
     size = "file"
     if pick.size:
         size = f"{show_bytes(pick.size.value)} file"
-    images = _images_of(view, pick).replace("yours", "ours").replace("that chose it", "that also chose it")
+    images = (
+        _images_of(view, pick)
+        .replace("yours", "ours")
+        .replace("that chose it", "that also chose it")
+    )
     count = _count_right(reached)
-    right = f"{count.removesuffix(OF_HUNDRED)} % right on" if count.endswith(OF_HUNDRED) else f"right on {count}"
+    right = (
+        f"{count.removesuffix(OF_HUNDRED)} % right on"
+        if count.endswith(OF_HUNDRED)
+        else f"right on {count}"
+    )
     counts_images = view.task.probabilities and not count.endswith(OF_HUNDRED)
     if not view.task.probabilities:
         right = f"{_whole_percent(reached)} % {view.task.metric} on"
@@ -225,7 +261,9 @@ def _show_range(quantity: Quantity, show: Callable[[float], str]) -> str:
 
 
 def _find_reached(view: RunView, pick: Evaluation) -> Quantity | None:
-    """Return the accuracy that is told in words: top-1 of classifiers, on the hold-out where it is known."""
+    """Return the accuracy that is told in words:
+    top-1 of classifiers, on the hold-out where it is known.
+    """
     plain, judged = pick.top1_on_parts
     if view.other_metric:
         return judged or plain
@@ -242,7 +280,9 @@ def _images_of(view: RunView, pick: Evaluation) -> str:
 
 
 def _leaks(view: RunView) -> str:
-    """Return what the images that are learnt from and that judge share: it stands beside the accuracy."""
+    """Return what the images that are learnt from and that judge share:
+    it stands beside the accuracy.
+    """
     dataset = view.dataset
     if dataset:
         return " ".join(filter(None, (dataset.copied, dataset.leaking)))
@@ -250,7 +290,9 @@ def _leaks(view: RunView) -> str:
 
 
 def _time(view: RunView, pick: Evaluation, count: int) -> str:
-    """Return the latency on the device of the question; beside this machine, that of the first ``count`` phones."""
+    """Return the latency on the device of the question;
+    beside this machine, that of the first ``count`` phones.
+    """
     assert pick.latency is not None, "only a pick with a latency has an opening"
     target = pick.configuration.target
     machine = text.name_place(target.device)
@@ -269,11 +311,16 @@ def _time(view: RunView, pick: Evaluation, count: int) -> str:
     if len(known) > len(units) == 1:
         parts = [f"{_latency(latency)} on {place}" for (_, place), latency in known.items()]
         return f"On {units.pop()}: {', '.join(parts)}."
-    return f"{', '.join(f'{_latency(latency)} on {unit} of {place}' for (unit, place), latency in known.items())}."
+    parts = [
+        f"{_latency(latency)} on {unit} of {place}" for (unit, place), latency in known.items()
+    ]
+    return f"{', '.join(parts)}."
 
 
 def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
-    """Return what a predicted latency says of the budget, which was checked on this machine; empty if it holds."""
+    """Return what a predicted latency says of the budget, which was checked on this machine;
+    empty if it holds.
+    """
     if budget_ms is None or max(latency.value, latency.high or 0.0) <= budget_ms:
         return ""
     over = f"over the {show_ms(budget_ms)} budget"
@@ -290,9 +337,15 @@ def _unit(target: Target) -> str:
 
 
 def _latency(latency: Quantity) -> str:
-    """Return a latency and its provenance, of a prediction with its interval: ``2 ms (80 %: 1 to 4) predicted``."""
+    """Return a latency and its provenance, of a prediction with its interval:
+    ``2 ms (80 %: 1 to 4) predicted``.
+    """
     ends = ""
-    if latency.low is not None and latency.high is not None and latency.provenance is not Provenance.MEASURED:
+    if (
+        latency.low is not None
+        and latency.high is not None
+        and latency.provenance is not Provenance.MEASURED
+    ):
         level = ""
         if latency.level:
             level = f"{100 * latency.level:.0f} %: "
@@ -301,7 +354,9 @@ def _latency(latency: Quantity) -> str:
 
 
 def _unknown(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[str]:
-    """Say what a reader may take for known and is not, with the ``reasons`` why networks were not tried."""
+    """Say what a reader may take for known and is not,
+    with the ``reasons`` why networks were not tried.
+    """
     if view.only_here:
         held = "the budget was checked" if view.limits.latency_ms else "all was measured"
         yield f"the latency on your device ({held} here; name yours: --device)"
@@ -314,13 +369,21 @@ def _unknown(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[str]:
     if tried != planned:
         more = f"; {_explain_missing(without)}" if without and reasons else ""
         late = len(planned) - len(tried) - len(without)
-        reached = f"{len(tried)} tried, {late} not reached" if late and reasons else f"{len(tried)} tried"
+        reached = (
+            f"{len(tried)} tried, {late} not reached"
+            if late and reasons
+            else f"{len(tried)} tried"
+        )
         yield f"{len(planned) - len(tried)} of {len(planned)} networks ({reached}{more})"
 
 
 def _explain_missing(without: Mapping[str, str]) -> str:
-    """Return how many networks have no weights here, and what to do, by the reason of each card."""
-    causes = Counter(reason.rpartition(ADDRESS)[2] for reason in without.values() if ADDRESS in reason)
+    """Return how many networks have no weights here, and what to do, by the reason of each
+    card.
+    """
+    causes = Counter(
+        reason.rpartition(ADDRESS)[2] for reason in without.values() if ADDRESS in reason
+    )
     if causes.total() == len(without):
         # The search has tried already, so fetching once more is no advice.
         ((cause, _),) = causes.most_common(1)
@@ -330,7 +393,9 @@ def _explain_missing(without: Mapping[str, str]) -> str:
 
 @cache
 def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantity]]:
-    """Return what predicts a file's latency by the words for each reference phone; its model is fitted once."""
+    """Return what predicts a file's latency by the words for each reference phone;
+    its model is fitted once.
+    """
     from advisor.engine import DevicePredictor, TargetDevice, select_devices
 
     predictor = DevicePredictor()
@@ -347,7 +412,9 @@ def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantit
         devices[_unit(device.identity), f"{kind} ({phone.profile.title}, {year})"] = device
 
     def predict_on_phones(file: Evaluation) -> dict[UnitOfPlace, Quantity]:
-        rows_of_phones = {words: predictor.evaluate([file], device, None) for words, device in devices.items()}
+        rows_of_phones = {
+            words: predictor.evaluate([file], device, None) for words, device in devices.items()
+        }
         latencies = {}
         for words, evaluations in rows_of_phones.items():
             for evaluation in evaluations:
@@ -361,7 +428,8 @@ def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantit
 def _on_reference_phones(view: RunView) -> dict[UnitOfPlace, Quantity]:
     """Return the predicted latency of the pick by the words for each reference phone.
 
-    Nothing where the question names a device, before the search has ended, and where nothing can be predicted.
+    Nothing where the question names a device, before the search has ended,
+    and where nothing can be predicted.
     """
     pick = view.decision.pick
     if pick is None or view.insights.unfinished or not view.only_here:
@@ -370,7 +438,9 @@ def _on_reference_phones(view: RunView) -> dict[UnitOfPlace, Quantity]:
 
 
 def explain_pick(view: RunView) -> str:
-    """Return what the pick takes beside time, what could go wrong and what to do next; empty without a pick."""
+    """Return what the pick takes beside time, what could go wrong and what to do next;
+    empty without a pick.
+    """
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
         return ""
@@ -388,8 +458,8 @@ def _explain_use(pick: Evaluation) -> Iterator[str]:
         if not facts.thresholds.by_class:
             sure = f"when it is at least {100 * chosen.score:.0f} % sure"
         yield (
-            f"Let it answer only {sure}: then {100 * chosen.precision.value:.0f} of 100 answers are right, and "
-            f"{100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
+            f"Let it answer only {sure}: then {100 * chosen.precision.value:.0f} of 100 answers"
+            f" are right, and {100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
         )
 
 
@@ -411,51 +481,72 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
         yield f"It is weakest on '{weak.label}': {right}."
     worst = min(pick.capture.by_condition, key=lambda row: row.top1, default=None)
     if worst is not None:
-        reached = f"{worst.top1:.0f} {'of 100 images' if view.task.probabilities else f'% {view.task.metric}'}"
+        reached = (
+            f"{worst.top1:.0f}"
+            f" {'of 100 images' if view.task.probabilities else f'% {view.task.metric}'}"
+        )
         yield f"Its worst capture condition is {worst.condition}: right on {reached}."
     yield from _other_things(pick)
 
 
 def _other_things(pick: Evaluation) -> Iterator[str]:
-    """Say how images of other things are answered: the user's own ones, otherwise those of classes left out."""
+    """Say how images of other things are answered:
+    the user's own ones, otherwise those of classes left out.
+    """
     facts = pick.unknown
     if facts is not None and facts.others is not None:
-        passing = f"{100 * (1 - facts.others.found.value):.0f} of 100 of your images of other things"
+        passing = (
+            f"{100 * (1 - facts.others.found.value):.0f} of 100 of your images of other things"
+        )
     elif facts is not None and facts.accepted is not None:
-        # A network that was fine-tuned has seen the classes that were left out: others pass more often.
-        passing = f"{'at least ' if is_flattered(pick) else ''}{100 * facts.accepted:.0f} of 100 such images"
+        # A network that was fine-tuned has seen the classes that were left out:
+        # others pass more often.
+        passing = (
+            f"{'at least ' if is_flattered(pick) else ''}{100 * facts.accepted:.0f} of 100 such"
+            " images"
+        )
     else:
         return
     yield (
-        f"It answers an image of anything else with one of your classes, too; exported with --unknown-class, this "
-        f"happens to {passing}."
+        "It answers an image of anything else with one of your classes, too; exported with"
+        f" --unknown-class, this happens to {passing}."
     )
 
 
 def incumbent_sentences(view: RunView) -> tuple[str, ...]:
-    """Return a sentence about each file that the user ships: it is the pick, or what switching gains and costs."""
+    """Return a sentence about each file that the user ships:
+    it is the pick, or what switching gains and costs.
+    """
     return tuple(_incumbent(view, incumbent) for incumbent in view.insights.incumbents)
 
 
 def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
-    """Compare a shipped file that is the pick with the best file trained here, on the hold-out; empty if unknown."""
+    """Compare a shipped file that is the pick with the best file trained here, on the hold-out;
+    empty if unknown.
+    """
     pick = view.decision.pick
     rival = incumbent.rival
     points = incumbent.points
     if pick is None or rival is None or points is None:
         return ""
-    pick_share, rival_share = (text.percent(evaluation.holdout_accuracy) for evaluation in (pick, rival))
+    pick_share, rival_share = (
+        text.percent(evaluation.holdout_accuracy) for evaluation in (pick, rival)
+    )
     gain = f"{points.value:+.1f} points{text.confidence(points, ', ')}"
     best = f"the best file trained here, {text.file(rival)}, {rival_share} %"
     return f"On the hold-out it has {pick_share} %, and {best} ({gain})."
 
 
 def _incumbent(view: RunView, incumbent: Incumbent) -> str:
-    """Return what changes if the pick replaces a file that the user ships; what it lacks if it is the pick itself."""
+    """Return what changes if the pick replaces a file that the user ships;
+    what it lacks if it is the pick itself.
+    """
     name = text.name(incumbent.evaluation)
     if incumbent.picked:
         still = "is still the pick" if view.decision.feasible else "is the closest to the limits"
-        return " ".join(filter(None, (f"{name} {still}.", _beside_the_rival(view, incumbent), LEARNT)))
+        return " ".join(
+            filter(None, (f"{name} {still}.", _beside_the_rival(view, incumbent), LEARNT))
+        )
     pick = view.decision.pick
     shipped = incumbent.evaluation
     points = incumbent.points
@@ -465,14 +556,19 @@ def _incumbent(view: RunView, incumbent: Incumbent) -> str:
         images = ""
         if points.n:
             images = f" on the same {plural(points.n, 'image')}"
-        changes.append(f"{view.metric} by {points.value:+.1f} points{text.confidence(points, ' (', ')')}{images}")
+        changes.append(
+            f"{view.metric} by {points.value:+.1f}"
+            f" points{text.confidence(points, ' (', ')')}{images}"
+        )
     for what, to, before, show in (
         ("latency", pick.latency, shipped.latency, show_ms),
         ("size", pick.size, shipped.size, show_bytes),
     ):
         if to and before and before.value:
             percent = 100 * (to.value / before.value - 1)
-            changes.append(f"{what} from {show(before.value)} to {show(to.value)} ({percent:+.0f} %)")
+            changes.append(
+                f"{what} from {show(before.value)} to {show(to.value)} ({percent:+.0f} %)"
+            )
     judged = shipped.holdout_accuracy if incumbent.part == "hold-out" else shipped.accuracy
     reached = ""
     if judged:

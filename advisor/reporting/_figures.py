@@ -1,4 +1,6 @@
-"""The figures of the pick: the key ones with their limits, those of each device, and how reliable the answer is."""
+"""The figures of the pick: the key ones with their limits, those of each device,
+and how reliable the answer is.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +49,9 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
 
 
 def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
-    """Yield the accuracies of an evaluation: validation, hold-out, boxes, new and capture conditions."""
+    """Yield the accuracies of an evaluation:
+    validation, hold-out, boxes, new and capture conditions.
+    """
     quantity = evaluation.accuracy
     judged = evaluation.holdout_accuracy
     floor = view.limits.min_accuracy
@@ -56,14 +60,21 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         required = ""
         if floor is not None:
             required = f"at least {floor:g} % required"
-        required = ", ".join(filter(None, (required, view.limits.show_met(evaluation).get("accuracy"))))
+        required = ", ".join(
+            filter(None, (required, view.limits.show_met(evaluation).get("accuracy")))
+        )
         label = f"{view.task.heading} on validation" if judged else view.task.heading
         origin = f"{quantity.provenance.value}{sample}"
-        remark = _join(text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity))
+        remark = _join(
+            text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity)
+        )
         yield Figure(label, f"{quantity.value:.1f} %", remark)
     if judged is not None:
         images = text.show_holdout_images(evaluation)
-        remark = f"95 %: {text.interval(judged)} · expect this on images like these · {images}, measured once"
+        remark = (
+            f"95 %: {text.interval(judged)} · expect this on images like these · {images},"
+            " measured once"
+        )
         yield Figure(f"{view.task.heading} on the hold-out", f"{judged.value:.1f} %", remark)
     boxes = (evaluation.holdout_answers or evaluation.answers).boxes
     if boxes is not None and boxes.coco is not None:
@@ -86,7 +97,9 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         remark = f"95 %: {text.interval(expected, 0)} · estimated for another visit, camera or day"
         yield Figure("Top-1 in new conditions", f"about {expected.value:.0f} %", remark)
     if robust is not None:
-        label = "Top-1 under capture conditions" if view.other_metric else "Under capture conditions"
+        label = (
+            "Top-1 under capture conditions" if view.other_metric else "Under capture conditions"
+        )
         remark = f"95 %: {text.interval(robust)} · mean over all conditions, {robust.n} images"
         yield Figure(label, f"{robust.value:.1f} %", remark)
 
@@ -106,12 +119,18 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         percentile = "90th percentile"
         if certain:
             percentile = f"with {show_probability(limits.confidence)} confidence"
-        # A limit counts for the 90th percentile where there is one: the median is met by half of the runs only.
+        # A limit counts for the 90th percentile where there is one:
+        # the median is met by half of the runs only.
         label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
         provenance = text.provenance(latency, evaluation.configuration.target.device)
-        remark = _join(middle, certain or _limit(limit, show_ms), provenance, evaluation.figures.source)
+        remark = _join(
+            middle, certain or _limit(limit, show_ms), provenance, evaluation.figures.source
+        )
         yield Figure(label, show_ms(latency.value), remark, _share(latency, limit))
-    downloads = (("in an app's package", file.download_bytes), ("by zstd", file.download_zstd_bytes))
+    downloads = (
+        ("in an app's package", file.download_bytes),
+        ("by zstd", file.download_zstd_bytes),
+    )
     known = ", ".join(f"{show_bytes(size)} {name}" for name, size in downloads if size)
     for label, quantity, most, more in (
         ("File size", evaluation.size, limits.size_bytes, f"to download {known}" if known else ""),
@@ -165,7 +184,8 @@ def _join(*remarks: str) -> str:
 
 
 def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
-    """Return what to expect of its accuracy, each with the images that it holds for; empty if nothing is to be said.
+    """Return what to expect of its accuracy, each with the images that it holds for;
+    empty if nothing is to be said.
 
     The estimate for new conditions is top-1, and says so where accuracy is another metric.
     """
@@ -190,7 +210,9 @@ def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str,
     if estimate.provenance is Provenance.MEASURED:
         return (("On images like your hold-out", measured),)
     ends = text.interval(estimate, 0)
-    shown = f"about {estimate.value:.0f} %{top1} ({ends}), estimated for another visit, camera or day"
+    shown = (
+        f"about {estimate.value:.0f} %{top1} ({ends}), estimated for another visit, camera or day"
+    )
     return (("On images like these", measured), ("In new conditions", shown))
 
 
@@ -198,7 +220,10 @@ def list_foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
     ties = len({e.variant for e in view.decision.ties})
     others = plural(ties, "other model file")
-    tied = f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
+    tied = (
+        f"The most accurate candidate is statistically tied with {others}; more images would"
+        " narrow the intervals."
+    )
     sure = describe_certainty(view)
     sentences = (
         _accuracy_basis(evaluation),
@@ -214,18 +239,23 @@ def list_foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def on_all_images(evaluation: Evaluation) -> str:
-    """Return what is known of the file that learns from all images, or why there is none; empty if not asked for."""
+    """Return what is known of the file that learns from all images, or why there is none;
+    empty if not asked for.
+    """
     made = evaluation.on_all
     if made is None:
         return ""
     if not made.file:
-        return f"It has not learnt from all images, but from all outside the hold-out: {made.reason}."
+        return (
+            f"It has not learnt from all images, but from all outside the hold-out: {made.reason}."
+        )
     share = 100 * made.more / max(1, made.images - made.more)
     return (
-        f"It has learnt from all {made.images:,} images, {made.more:,} ({share:.0f} %) more than the judged file. Its "
-        "accuracy is not measured: each figure is of the judged file, the same network without the hold-out. Both "
-        f"files give the same answer to {100 * made.same:.1f} % of {made.compared:,} validation images, which both "
-        "have learnt from."
+        f"It has learnt from all {made.images:,} images, {made.more:,} ({share:.0f} %) more than"
+        " the judged file. Its accuracy is not measured: each figure is of the judged file, the"
+        " same network without the hold-out. Both files give the same answer to"
+        f" {100 * made.same:.1f} % of {made.compared:,} validation images, which both have learnt"
+        " from."
     )
 
 
@@ -236,20 +266,34 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
     if quantity is None:
         return "Its accuracy is unknown."
     if evaluation.card_facts.as_it_is:
-        return "It was not trained here: what it has learnt from is not known. These images may be among it."
+        return (
+            "It was not trained here: what it has learnt from is not known. These images may be"
+            " among it."
+        )
     if judged is not None:
-        file = "The judged file" if evaluation.on_all and evaluation.on_all.file else "The file that ships"
+        file = (
+            "The judged file"
+            if evaluation.on_all and evaluation.on_all.file
+            else "The file that ships"
+        )
         held_out = text.show_holdout_images(evaluation)
         return (
-            f"It was compared with the others on {quantity.n} validation images, after training on the other images "
-            f"only. {file} was then run once on {held_out} of the hold-out. These were used "
-            "neither for training nor for selection: expect that accuracy on images like these."
+            f"It was compared with the others on {quantity.n} validation images, after training on"
+            f" the other images only. {file} was then run once on {held_out} of the hold-out."
+            " These were used neither for training nor for selection: expect that accuracy on"
+            " images like these."
         )
     if quantity.provenance is Provenance.MEASURED:
         sample = f" on {quantity.n} validation images" if quantity.n else ""
-        return f"Accuracy was measured{sample}, after training on the other images only. The hold-out was not used yet."
+        return (
+            f"Accuracy was measured{sample}, after training on the other images only. The hold-out"
+            " was not used yet."
+        )
     source = f" ({quantity.source})" if quantity.source else ""
-    return f"Accuracy is {quantity.provenance.value}{source}. It says nothing about your own images yet."
+    return (
+        f"Accuracy is {quantity.provenance.value}{source}. It says nothing about your own images"
+        " yet."
+    )
 
 
 def _unknown(view: RunView, why: str) -> str:
@@ -265,17 +309,21 @@ def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
     named = " top-1" if view.other_metric else ""
     unknown = view.unknown_conditions(evaluation)
     if unknown:
-        return f"Its accuracy in new conditions (another visit, camera or day) is {_unknown(view, unknown)}."
+        return (
+            "Its accuracy in new conditions (another visit, camera or day) is"
+            f" {_unknown(view, unknown)}."
+        )
     if quantity is None:
         return ""
     if quantity.provenance is Provenance.MEASURED:
         return (
-            "The hold-out is of your own split: its figure holds in the conditions of its images. No other figure is "
-            "estimated for new conditions."
+            "The hold-out is of your own split: its figure holds in the conditions of its images."
+            " No other figure is estimated for new conditions."
         )
     return (
-        f"In new conditions (another visit, camera or day), about {quantity.value:.0f} %{named} is expected, with 95 % "
-        f"confidence {text.interval(quantity, 0).replace(text.DASH, ' to ')} %. This is an estimate: {quantity.source}."
+        f"In new conditions (another visit, camera or day), about {quantity.value:.0f} %{named} is"
+        f" expected, with 95 % confidence {text.interval(quantity, 0).replace(text.DASH, ' to ')}"
+        f" %. This is an estimate: {quantity.source}."
     )
 
 
@@ -294,25 +342,39 @@ def _latency_basis(evaluation: Evaluation) -> str:
     margin = ""
     if ends:
         margin = f", between {ends.replace(text.DASH, ' and ')} ms"
-    return f"Latency on {device} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
+    return (
+        f"Latency on {device} is {quantity.provenance.value}{margin}, not measured: try it there"
+        " before you decide."
+    )
 
 
 def describe_certainty(view: RunView) -> str:
-    """Return how often other images and timings would give the same pick, and what else; empty without another one."""
+    """Return how often other images and timings would give the same pick, and what else;
+    empty without another one.
+    """
     chances = view.decision.chances
     if not chances or view.decision.runner_up is None:
         return ""
-    again = "the validation images and timings" if view.dataset else "the figures within their noise"
+    again = (
+        "the validation images and timings" if view.dataset else "the figures within their noise"
+    )
     share = chances.get(view.pick_key, 0.0)
-    # "99 % sure" beside files that are tied with the pick read as a contradiction, so the draws speak for themselves.
+    # "99 % sure" beside files that are tied with the pick read as a contradiction,
+    # so the draws speak for themselves.
     nearly = "" if share >= SURE else "The alternatives are nearly as good. "
-    stays = f"{nearly}With {again} drawn again, the pick stays in {show_probability(share)} of the draws"
+    stays = (
+        f"{nearly}With {again} drawn again, the pick stays in {show_probability(share)} of the"
+        " draws"
+    )
     by_key = {e.configuration.key: e for e in view.evaluations}
     others = []
     for key, chance in chances.items():
         if key != view.pick_key:
             others.append((by_key[key], chance))
-    names = [f"{text.file(other)} ({show_probability(chance)})" for other, chance in others[:RIVALS_NAMED]]
+    names = [
+        f"{text.file(other)} ({show_probability(chance)})"
+        for other, chance in others[:RIVALS_NAMED]
+    ]
     left = sum(chance for _, chance in others[RIVALS_NAMED:])
     more = []
     if left:
@@ -320,14 +382,19 @@ def describe_certainty(view: RunView) -> str:
     otherwise = ""
     if names:
         otherwise = f"; otherwise it is {', '.join((*names, *more))}"
-    order = " Files that did not run on the hold-out come after the others." if view.decision.unjudged else ""
+    order = (
+        " Files that did not run on the hold-out come after the others."
+        if view.decision.unjudged
+        else ""
+    )
     return f"{stays}{otherwise}.{order}"
 
 
 def find_holdout_rival(view: RunView) -> Evaluation | None:
     """Return the file within the limits that is best on the hold-out, if the pick is not.
 
-    None where it is ahead by no more than one standard error of the difference: then nobody asks why.
+    None where it is ahead by no more than one standard error of the difference:
+    then nobody asks why.
     """
     pick = view.decision.pick
     if pick is None or pick.holdout_accuracy is None or not view.decision.feasible:
@@ -360,16 +427,30 @@ def compare_on_holdout(view: RunView) -> str:
     """Return a sentence about the file that :func:`find_holdout_rival` finds; empty for none."""
     pick = view.decision.pick
     rival = find_holdout_rival(view)
-    if rival is None or pick is None or rival.holdout_accuracy is None or pick.holdout_accuracy is None:
+    if (
+        rival is None
+        or pick is None
+        or rival.holdout_accuracy is None
+        or pick.holdout_accuracy is None
+    ):
         return ""
     best = rival.holdout_accuracy
     more = best.value - pick.holdout_accuracy.value
     noise = _noise_between(best, pick.holdout_accuracy)
     costs = f"{show_latency(rival.latency)}, {show_bytes(rival.size_bytes)}"
-    named = f"{text.file(rival)} ({costs}) has {best.value:.1f} % on the hold-out, {more:.1f} points more than the pick"
+    named = (
+        f"{text.file(rival)} ({costs}) has {best.value:.1f} % on the hold-out, {more:.1f} points"
+        " more than the pick"
+    )
     if more <= noise:
-        return f"{named}. Chance explains up to {noise:.1f} on so few images, and validation chose the pick."
-    return f"{named}, and chance explains up to {noise:.1f}: compare both files on more images before you ship one."
+        return (
+            f"{named}. Chance explains up to {noise:.1f} on so few images, and validation chose"
+            " the pick."
+        )
+    return (
+        f"{named}, and chance explains up to {noise:.1f}: compare both files on more images before"
+        " you ship one."
+    )
 
 
 def _name_unjudged(view: RunView) -> str:
@@ -383,8 +464,8 @@ def _name_unjudged(view: RunView) -> str:
     if len(without) > NAMED:
         more = f" and {len(without) - NAMED} more"
     return (
-        f"Only files that could still become the pick, and one of each network on the front, ran on the hold-out. "
-        f"Without a figure there: {names}{more}."
+        "Only files that could still become the pick, and one of each network on the front, ran"
+        f" on the hold-out. Without a figure there: {names}{more}."
     )
 
 
@@ -392,9 +473,9 @@ def _name_unjudged(view: RunView) -> str:
 class DeviceResult:
     """One file on one device, which may be ``required`` although the question is not about it.
 
-    The target is in words, and the latency is ``predicted 11.8 ms [10.2-13.9]``, or why the file does not run there.
-    ``97 % sure`` or ``p90 12.1 ms`` is compared with the budget; it is empty where neither is known. ``source`` says
-    how a latency was measured over a connection.
+    The target is in words, and the latency is ``predicted 11.8 ms [10.2-13.9]``, or why the file
+    does not run there. ``97 % sure`` or ``p90 12.1 ms`` is compared with the budget; it is empty
+    where neither is known. ``source`` says how a latency was measured over a connection.
     """
 
     device: str
@@ -409,12 +490,17 @@ class DeviceResult:
     def sentence(self) -> str:
         """The figures in a line: ``galaxy-s24: predicted 1.2 ms [0.9-1.6], over 99 % sure``."""
         also = " (required)" if self.required else ""
-        return f"{self.device}{also}: {self.latency}{f', {self.against_budget}' if self.against_budget else ''}"
+        return (
+            f"{self.device}{also}:"
+            f" {self.latency}{f', {self.against_budget}' if self.against_budget else ''}"
+        )
 
 
 @dataclass(frozen=True)
 class DeviceDecision:
-    """The decision for one device alone, and whether it picks the same artefact as the decision for all."""
+    """The decision for one device alone,
+    and whether it picks the same artefact as the decision for all.
+    """
 
     device: str
     decision: Decision
@@ -425,7 +511,10 @@ def device_results(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult,
     """Return the results of an evaluation's file on every device of the question."""
     required = evaluation.required_figures or {}
     return (
-        *(_result(view, device, figures, False) for device, figures in evaluation.device_figures.items()),
+        *(
+            _result(view, device, figures, False)
+            for device, figures in evaluation.device_figures.items()
+        ),
         *(_result(view, device, figures, True) for device, figures in required.items()),
     )
 
@@ -438,9 +527,24 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
         return DeviceResult(device, target, figures.reason or "not known", "", False, required)
     p90_ms = figures.p90_ms or figures.latency_ms
     limit = view.limits.latency_ms
-    latency = f"{figures.provenance} {units.show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
-    compared = f"{show_probability(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
-    return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required, figures.source)
+    latency = (
+        f"{figures.provenance}"
+        f" {units.show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
+    )
+    compared = (
+        f"{show_probability(probability)} sure"
+        if probability is not None
+        else f"p90 {show_ms(p90_ms)}"
+    )
+    return DeviceResult(
+        device,
+        target,
+        latency,
+        compared,
+        limit is None or p90_ms <= limit,
+        required,
+        figures.source,
+    )
 
 
 def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
@@ -448,13 +552,16 @@ def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
     chosen = view.decision.pick.variant if view.decision.pick else None
     decisions = []
     for device, decision in view.by_device.items():
-        is_same = chosen is not None and decision.pick is not None and decision.pick.variant == chosen
+        is_same = (
+            chosen is not None and decision.pick is not None and decision.pick.variant == chosen
+        )
         decisions.append(DeviceDecision(device, decision, is_same))
     return tuple(decisions)
 
 
 def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str]:
-    """Return a sentence for each device whose latencies belong to a runtime that cannot run ``.tflite`` files.
+    """Return a sentence for each device whose latencies belong to a runtime
+    that cannot run ``.tflite`` files.
 
     The front and the pick of the run count, and further ``rows`` that are shown.
     """
@@ -465,15 +572,22 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
     for decision in (view.decision, *view.by_device.values()):
         fronts += decision.front
     shown = [*rows, *([pick] if pick else ()), *fronts]
-    runtimes = [(row.configuration.target.device, row.configuration.target.runtime) for row in shown]
-    runtimes += [(device, figures.runtime) for device, figures in (_figures_of(pick) if pick else {}).items()]
+    runtimes = [
+        (row.configuration.target.device, row.configuration.target.runtime) for row in shown
+    ]
+    runtimes += [
+        (device, figures.runtime)
+        for device, figures in (_figures_of(pick) if pick else {}).items()
+    ]
     return list_foreign_runtimes(runtimes)
 
 
 def runtimes_sentence(view: RunView) -> str:
-    """Return the latencies of the pick in the runtimes of this machine; empty where it was measured in one only.
+    """Return the latencies of the pick in the runtimes of this machine;
+    empty where it was measured in one only.
 
-    For example ``LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long) for the same model on this machine``.
+    For example ``LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long)
+    for the same model on this machine``.
     """
     from advisor.engine import name_runtime
 
@@ -491,7 +605,10 @@ def runtimes_sentence(view: RunView) -> str:
         return ""
     first = next(iter(times.values()))
     longer = (f" ({ms / first:.2f} times as long)" if ms != first else "" for ms in times.values())
-    parts = (f"{title} {show_ms(ms)}{more}" for (title, ms), more in zip(times.items(), longer, strict=True))
+    parts = (
+        f"{title} {show_ms(ms)}{more}"
+        for (title, ms), more in zip(times.items(), longer, strict=True)
+    )
     return f"{', '.join(parts)} for the same model on this machine"
 
 

@@ -1,4 +1,6 @@
-"""Report files of a run: recommendation.json, front.csv, front.parquet, report.html, and report.md itself."""
+"""Report files of a run: recommendation.json, front.csv, front.parquet, report.html,
+and report.md itself.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from advisor.core import Decision, Evaluation, ImageAnswers, Status, UsageError, markdown as escaped
+from advisor.core import (
+    Decision,
+    Evaluation,
+    ImageAnswers,
+    Status,
+    UsageError,
+    markdown as escaped,
+)
 from advisor.engine import LoadedRun, StageName
 from advisor.isolation import ChildPool, Scratch
 from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
@@ -53,7 +62,9 @@ SCHEMA_VERSION = 1
 
 
 def render_markdown(view: RunView) -> str:
-    """Return the report. A part that fails becomes an error line; the other parts are not affected."""
+    """Return the report. A part that fails becomes an error line;
+    the other parts are not affected.
+    """
     added = (part.blocks for part in report_parts().values())
     contents = (
         make_headline,
@@ -110,7 +121,11 @@ def _losses(view: RunView) -> Iterator[blocks.Block]:
 def _failures(view: RunView) -> Iterator[blocks.Block]:
     """Yield what each step of the search left, and the first rows that failed or were skipped."""
     if view.evaluations:
-        names = {StageName.STOP.value: "reached", "meets the budget": "within the budget", "the pick": "picked"}
+        names = {
+            StageName.STOP.value: "reached",
+            "meets the budget": "within the budget",
+            "the pick": "picked",
+        }
         steps = [f"{step.left} {names.get(step.name, step.name)}" for step in phrases.funnel(view)]
         yield Paragraph(f"Left: {' → '.join(steps)}.")
     stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
@@ -119,7 +134,9 @@ def _failures(view: RunView) -> Iterator[blocks.Block]:
     if rows:
         more = len(rows) - FAILURES_SHOWN
         rest = [f"{more} more are in report.html."] if more > 0 else []
-        yield blocks.Group([phrases.failures(rows[:FAILURES_SHOWN], rest)], f"{len(rows)} failed or skipped")
+        yield blocks.Group(
+            [phrases.failures(rows[:FAILURES_SHOWN], rest)], f"{len(rows)} failed or skipped"
+        )
 
 
 def _data(view: RunView) -> Iterator[blocks.Block]:
@@ -127,8 +144,12 @@ def _data(view: RunView) -> Iterator[blocks.Block]:
     if dataset is not None:
         rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
         more = ", ..." if len(dataset.classes) > CLASSES_NAMED else ""
-        named = f"{len(dataset.classes)} classes ({', '.join(dataset.classes[:CLASSES_NAMED])}{more})"
-        yield Paragraph(f"Images: {dataset.counted} in {named}, {phrases.parts(dataset)}{rejected}.")
+        named = (
+            f"{len(dataset.classes)} classes ({', '.join(dataset.classes[:CLASSES_NAMED])}{more})"
+        )
+        yield Paragraph(
+            f"Images: {dataset.counted} in {named}, {phrases.parts(dataset)}{rejected}."
+        )
         yield from map(Paragraph, filter(None, (*dataset.notes, dataset.leaking)))
 
 
@@ -136,11 +157,15 @@ def _method(view: RunView) -> Iterator[blocks.Block]:
     command = phrases.command_line(view)
     if command:
         yield blocks.Code(command)
-    yield Paragraph(f"Run {view.name}. {phrases.show_value(view.manifest.get('versions') or {})}".rstrip())
+    yield Paragraph(
+        f"Run {view.name}. {phrases.show_value(view.manifest.get('versions') or {})}".rstrip()
+    )
 
 
 def report_folder(folder: Path, force: bool = False) -> Path:
-    """Make the folder for the report files; refuse a run folder, and without ``force`` one with report files."""
+    """Make the folder for the report files;
+    refuse a run folder, and without ``force`` one with report files.
+    """
     if (folder / "request.yaml").exists():
         message = f"--to: '{folder}' is a run folder, which keeps the report of its own question"
         raise UsageError(message, "choose another folder")
@@ -149,10 +174,11 @@ def report_folder(folder: Path, force: bool = False) -> Path:
 
 
 def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
-    """Write all files into ``folder``, each atomically; those for programs first, in case the page fails.
+    """Write all files into ``folder``, each atomically;
+    those for programs first, in case the page fails.
 
-    ``front.parquet`` is left out if the package that writes it is not installed, and of a search that has not ended:
-    to import it takes longer than all else of an answer so far.
+    ``front.parquet`` is left out if the package that writes it is not installed, and of a search
+    that has not ended: to import it takes longer than all else of an answer so far.
     """
     names: tuple[str, ...] = REPORT_FILES
     if view.insights.unfinished or not find_spec("fastparquet"):
@@ -168,7 +194,8 @@ def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
 
 
 def write_own(run: RunFolder, view: RunView | None = None) -> tuple[Path, ...]:
-    """Write all files of a run into its folder, and their hashes into its seal; ``view`` is its content if it is known.
+    """Write all files of a run into its folder, and their hashes into its seal;
+    ``view`` is its content if it is known.
 
     Raises AdvisorError if the run cannot be read.
     """
@@ -183,10 +210,13 @@ def write_at(run: Path) -> None:
 
 
 class Writers:
-    """Write the files of runs in so many child processes, while the caller answers further runs; here without any."""
+    """Write the files of runs in so many child processes, while the caller answers further runs;
+    here without any.
+    """
 
     def __init__(self, children: int) -> None:
-        # A report takes seconds of processor time, which the caller's own process needs for the next run.
+        # A report takes seconds of processor time,
+        # which the caller's own process needs for the next run.
         self._pool = ChildPool() if children > 0 else None
         self._threads = ThreadPoolExecutor(max(1, children))
         self._written: dict[Path, Future[None]] = {}
@@ -206,7 +236,9 @@ class Writers:
         wait(self._written.values())
 
     def problem(self, run: Path | None) -> str:
-        """Wait for the files of a run, if any, and return why they could not be written; empty if they were."""
+        """Wait for the files of a run, if any, and return why they could not be written;
+        empty if they were.
+        """
         error = self._written[run].exception() if run and run in self._written else None
         return f"its report could not be written: {error}" if error else ""
 
@@ -221,12 +253,21 @@ class Writers:
 
 
 def recommendation_json(view: RunView) -> str:
-    """Return the answer for programs: ``schema_version`` 1, figures in base units with their provenance."""
-    return json.dumps(text.finite(recommendation(view)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return the answer for programs:
+    ``schema_version`` 1, figures in base units with their provenance.
+    """
+    return (
+        json.dumps(
+            text.finite(recommendation(view)), indent=2, ensure_ascii=False, allow_nan=False
+        )
+        + "\n"
+    )
 
 
 def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, object]:
-    """Return the answer as plain values; ``rows`` says which ones of the front, and in which order."""
+    """Return the answer as plain values;
+    ``rows`` says which ones of the front, and in which order.
+    """
     decision = view.decision
     insights = view.insights
     tuning = insights.tuning
@@ -259,13 +300,25 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "noise_points": decision.noise_points,
         "unjudged": decision.unjudged.configuration.key if decision.unjudged else None,
         "chances": decision.chances,
-        **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
-        "fine_tuning": {**asdict(tuning), "command": tuning.command(view.folder)} if tuning else None,
+        **{
+            name: list(map(asdict, getattr(decision, name)))
+            for name in ("flips", "relaxations", "loosenings")
+        },
+        "fine_tuning": (
+            {**asdict(tuning), "command": tuning.command(view.folder)} if tuning else None
+        ),
         "front": list(map(_brief, choose_rows(view, decision.front, rows))),
         "risks": list(map(asdict, list_risks(view, decision.pick))) if decision.pick else [],
         "labels": asdict(insights.labels) if insights.labels else None,
-        "remarks": [*filter(None, [view.demonstration]), *view.problems, *view.remarks, *foreign_runtimes(view)],
-        "devices": {device: _device(device_decision) for device, device_decision in view.by_device.items()},
+        "remarks": [
+            *filter(None, [view.demonstration]),
+            *view.problems,
+            *view.remarks,
+            *foreign_runtimes(view),
+        ],
+        "devices": {
+            device: _device(device_decision) for device, device_decision in view.by_device.items()
+        },
         **{name: part.document(view) for name, part in report_parts().items()},
     }
 
@@ -283,7 +336,9 @@ def _device(decision: Decision) -> dict[str, object]:
 
 
 def _brief(evaluation: Evaluation | None) -> dict[str, object] | None:
-    """Return an evaluation without its answers by class and to unknown images, which only the pick has."""
+    """Return an evaluation without its answers by class and to unknown images,
+    which only the pick has.
+    """
     if evaluation is None:
         return None
     answers = ImageAnswers(file=evaluation.answers.file, metrics=evaluation.answers.metrics)
@@ -293,21 +348,31 @@ def _brief(evaluation: Evaluation | None) -> dict[str, object] | None:
 
 
 def front_csv(view: RunView) -> str:
-    """Return the front, one line an evaluation, fastest first; a figure that is not known is an empty cell."""
+    """Return the front, one line an evaluation, fastest first;
+    a figure that is not known is an empty cell.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map_columns())
-    writer.writerows(map(text.spreadsheet, make_answer_rows().cells((view, row)).values()) for row in front_of(view))
+    writer.writerows(
+        map(text.spreadsheet, make_answer_rows().cells((view, row)).values())
+        for row in front_of(view)
+    )
     return buffer.getvalue()
 
 
 def front_parquet(view: RunView) -> bytes:
-    """Return the table of :func:`front_csv` as a Parquet file, which keeps the types of its columns."""
+    """Return the table of :func:`front_csv` as a Parquet file,
+    which keeps the types of its columns.
+    """
     from fastparquet import write
 
     with Scratch() as folder:
-        # The encoding is stated, because fastparquet otherwise guesses it from the first values of a column.
-        write(str(folder / PARQUET), evaluations_frame(view, front_of(view)), object_encoding="utf8")
+        # The encoding is stated, because fastparquet otherwise guesses it
+        # from the first values of a column.
+        write(
+            str(folder / PARQUET), evaluations_frame(view, front_of(view)), object_encoding="utf8"
+        )
         return (folder / PARQUET).read_bytes()
 
 

@@ -1,4 +1,6 @@
-"""The lines above the table of an answer on a terminal: the file, its figures, the main risk, and the next step."""
+"""The lines above the table of an answer on a terminal:
+the file, its figures, the main risk, and the next step.
+"""
 
 import io
 import math
@@ -19,7 +21,9 @@ ROWS = 14
 """Rows of the terminal that the first lines take at most: a reader takes them in at once."""
 
 SHORTER = ((2, True), (1, True), (1, False))
-"""Shorter forms of the lines, which only name a high risk: the number of phones, and whether they have reasons."""
+"""Shorter forms of the lines, which only name a high risk:
+the number of phones, and whether they have reasons.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,11 @@ class FirstLines:
 
 
 def fit_first_lines(view: RunView, console: Console) -> FirstLines:
-    """Return the first lines in the fullest form of at most :data:`ROWS` rows; the shortest one if none fits.
+    """Return the first lines in the fullest form of at most :data:`ROWS` rows;
+    the shortest one if none fits.
 
-    Long names and busy machines make sentences longer. What a shorter form leaves out is in the report, and warnings
-    and what was not made of the file follow the table.
+    Long names and busy machines make sentences longer. What a shorter form leaves out is in the
+    report, and warnings and what was not made of the file follow the table.
     """
     lines = opening_lines(view, step_follows=is_int8_next(view))
     if not lines:
@@ -60,7 +65,9 @@ def fit_first_lines(view: RunView, console: Console) -> FirstLines:
 
 
 def _count_rows(lines: FirstLines, width: int) -> int:
-    """Return how many rows of a terminal the lines take; the terminal breaks a line that is printed whole."""
+    """Return how many rows of a terminal the lines take;
+    the terminal breaks a line that is printed whole.
+    """
     stream = io.StringIO()
     blocks.show(lines.list_blocks(), Console(file=stream, width=width, highlight=False))
     rows = 0
@@ -70,9 +77,11 @@ def _count_rows(lines: FirstLines, width: int) -> int:
 
 
 def _state_risk(view: RunView, lines: tuple[str, ...], named: bool = False) -> Labelled | None:
-    """Return the first sentence of the highest risk that ``lines`` do not state; None if all are low.
+    """Return the first sentence of the highest risk that ``lines`` do not state;
+    None if all are low.
 
-    The sentence is left out if the risk is only ``named``: that of a high risk stands below the table.
+    The sentence is left out if the risk is only ``named``:
+    that of a high risk stands below the table.
     """
     pick_risks = list_risks(view, view.decision.pick) if view.decision.pick else ()
     stated = " ".join(lines)

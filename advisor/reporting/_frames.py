@@ -1,4 +1,6 @@
-"""The evaluations of a run as rows: their columns, for pandas, files, ``--sort`` and ``--filter``."""
+"""The evaluations of a run as rows: their columns, for pandas, files, ``--sort`` and
+``--filter``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def _interval_columns(column: str, unit: str, path: str, *more: str) -> dict[str, str]:
-    """Return the columns of a quantity and of the ends of its interval, and those of ``more`` of its attributes."""
+    """Return the columns of a quantity and of the ends of its interval,
+    and those of ``more`` of its attributes.
+    """
     columns = {
         f"{column}_{unit}": f"{path}.value",
         f"{column}_low_{unit}": f"{path}.low",
@@ -29,11 +33,15 @@ def _interval_columns(column: str, unit: str, path: str, *more: str) -> dict[str
 
 
 def _metric_columns(prefix: str, answers: str) -> dict[str, str]:
-    """Return the columns of all metrics of a part of the images but top-1, which has columns of more figures."""
+    """Return the columns of all metrics of a part of the images but top-1,
+    which has columns of more figures.
+    """
     columns = {}
     for name in METRICS:
         if name != Metric.TOP1:
-            columns[f"{prefix}{name.replace('-', '_')}_percent"] = f"{answers}.metrics.{name}.value"
+            columns[f"{prefix}{name.replace('-', '_')}_percent"] = (
+                f"{answers}.metrics.{name}.value"
+            )
     return columns
 
 
@@ -50,7 +58,10 @@ def map_columns() -> Mapping[str, str]:
         "family": "family",
         "training": "configuration.training",
         "compression": "configuration.compression",
-        **{name: f"configuration.target.{name}" for name in ("device", "runtime", "accelerator", "threads")},
+        **{
+            name: f"configuration.target.{name}"
+            for name in ("device", "runtime", "accelerator", "threads")
+        },
         **_interval_columns("top1", "percent", "accuracy", "provenance"),
         **_interval_columns("holdout_top1", "percent", "holdout_accuracy"),
         **_interval_columns("new_conditions_top1", "percent", "new_conditions", "provenance"),
@@ -83,12 +94,18 @@ def map_columns() -> Mapping[str, str]:
 
 
 def evaluations_frame(view: RunView, evaluations: Sequence[Evaluation]) -> pd.DataFrame:
-    """Return evaluations of a run as a table: one row each, the unit in the name of each column."""
-    return build_frame(tuple(map_columns()), (_make_row((view, evaluation)) for evaluation in evaluations))
+    """Return evaluations of a run as a table: one row each, the unit in the name of each
+    column.
+    """
+    return build_frame(
+        tuple(map_columns()), (_make_row((view, evaluation)) for evaluation in evaluations)
+    )
 
 
 def _make_row(item: tuple[RunView, Evaluation]) -> dict[str, object]:
-    """Return the cells of an evaluation: those that only its run knows, and those that the evaluation itself has."""
+    """Return the cells of an evaluation:
+    those that only its run knows, and those that the evaluation itself has.
+    """
     view, evaluation = item
     of_run = {
         "role": _name_role(view, evaluation.configuration.key),
@@ -149,7 +166,9 @@ def choose_rows(
 
 
 def front_of(view: RunView) -> tuple[Evaluation, ...]:
-    """Return the front, fastest first: that of the answer, then the rest of the fronts of single devices."""
+    """Return the front, fastest first:
+    that of the answer, then the rest of the fronts of single devices.
+    """
     decisions = (view.decision, *view.by_device.values())
     on_front = {}
     for decision in decisions:

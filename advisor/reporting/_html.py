@@ -1,4 +1,6 @@
-"""The self-contained page of a run: it opens offline, loads nothing, and survives a broken section."""
+"""The self-contained page of a run:
+it opens offline, loads nothing, and survives a broken section.
+"""
 
 import logging
 import math
@@ -19,7 +21,12 @@ from advisor.core import (
     plural,
     show_bytes,
 )
-from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases, _text as text
+from advisor.reporting import (
+    _blocks as blocks,
+    _pages as pages,
+    _phrases as phrases,
+    _text as text,
+)
 from advisor.reporting._answer import list_warned_blocks, make_summary, other_risks
 from advisor.reporting._app_size import PHONES, AppGrowth, app_growth
 from advisor.reporting._classes import (
@@ -32,7 +39,13 @@ from advisor.reporting._classes import (
 )
 from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import describe_confidence, threshold_blocks
-from advisor.reporting._explanation import WORTHLESS, explain_pick, incumbent_sentences, meeting_line, opening_lines
+from advisor.reporting._explanation import (
+    WORTHLESS,
+    explain_pick,
+    incumbent_sentences,
+    meeting_line,
+    opening_lines,
+)
 from advisor.reporting._figures import (
     device_decisions,
     device_results,
@@ -41,7 +54,15 @@ from advisor.reporting._figures import (
     runtimes_sentence,
 )
 from advisor.reporting._object_sizes import size_blocks
-from advisor.reporting._pages import asset, draw, json_for_script, pack_text, plotly_script, render, render_page
+from advisor.reporting._pages import (
+    asset,
+    draw,
+    json_for_script,
+    pack_text,
+    plotly_script,
+    render,
+    render_page,
+)
 from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import next_steps
 from advisor.reporting._unknown_images import describe_unknown
@@ -76,10 +97,11 @@ _FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the page: its anchor, which is the name of its template, and its title in the navigation.
+    """One part of the page: its anchor, which is the name of its template,
+    and its title in the navigation.
 
-    ``variables`` returns its blocks, or the variables of its template; nothing where the run has nothing to show. An
-    error affects this section only.
+    ``variables`` returns its blocks, or the variables of its template; nothing where the run has
+    nothing to show. An error affects this section only.
     """
 
     id: str
@@ -122,10 +144,13 @@ def _growth(pick: Evaluation | None) -> AppGrowth | None:
 
 
 def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
-    """Return the plot of accuracy against latency with the pick in it; nothing where there is nothing to compare."""
+    """Return the plot of accuracy against latency with the pick in it;
+    nothing where there is nothing to compare.
+    """
     pick = view.decision.pick
     fastest = phrases.fastest_per_artefact(view.ok)[:ROWS_SHOWN]
-    # The pick may have another number of threads than the fastest evaluation of its file, which breaks a limit.
+    # The pick may have another number of threads than the fastest evaluation of its file,
+    # which breaks a limit.
     rows = [pick if pick is not None and row.variant == pick.variant else row for row in fastest]
     figures = [(text.name(row), row.latency, row.accuracy) for row in rows]
     dots = []
@@ -136,7 +161,8 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
         return ()
     wide = _is_wide(latency for _, latency, _ in dots)
     caption = "Accuracy against latency of each file; the large dot is the pick"
-    # The sentence beside the plot may be about a phone: the axis says which device its figures are of.
+    # The sentence beside the plot may be about a phone:
+    # the axis says which device its figures are of.
     devices = {row.configuration.target.device for row in rows}
     where = ""
     if devices == {HOST}:
@@ -145,20 +171,30 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
         where = f" on {devices.pop()}"
     # The sentence beside the plot has the figure of the hold-out, which few files have.
     accuracy_title = f"{view.metric} on validation, %" if view.dataset else f"{view.metric}, %"
-    return (blocks.Chart(caption, f"latency{where}, ms", accuracy_title, (), dots, text.name(pick), wide),)
+    return (
+        blocks.Chart(
+            caption, f"latency{where}, ms", accuracy_title, (), dots, text.name(pick), wide
+        ),
+    )
 
 
 def _mistakes(view: RunView) -> list[pages.Photo]:
     """Return images of the hold-out that the pick answers wrongly, first one of each confusion."""
     pick = view.decision.pick
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
-    return pages.wrong_photos(confidence.varied_mistakes, view.images, view.classes) if confidence else []
+    return (
+        pages.wrong_photos(confidence.varied_mistakes, view.images, view.classes)
+        if confidence
+        else []
+    )
 
 
 def _list_drawn_photos(view: RunView) -> list[pages.Photo]:
-    """Return the images of the hold-out with the most errors, with the answers that are drawn on them: boxes, masks.
+    """Return the images of the hold-out with the most errors,
+    with the answers that are drawn on them: boxes, masks.
 
-    Nothing for a classifier, whose wrong answers are words, and where the images are left out or gone.
+    Nothing for a classifier, whose wrong answers are words,
+    and where the images are left out or gone.
     """
     pick = view.decision.pick
     answers = pick.holdout_answers if pick else None
@@ -177,7 +213,11 @@ def _devices(view: RunView) -> Variables | None:
         return None
     pick = view.decision.pick
     results = device_results(view, pick) if pick else ()
-    return {"results": results, "decisions": device_decisions(view), "runtimes": runtimes_sentence(view)}
+    return {
+        "results": results,
+        "decisions": device_decisions(view),
+        "runtimes": runtimes_sentence(view),
+    }
 
 
 def _classes(view: RunView) -> Variables | None:
@@ -191,10 +231,17 @@ def _classes(view: RunView) -> Variables | None:
     if not class_recalls:
         return None
     configuration = pick.configuration
-    floats = next((row for row in view.ok if row.configuration == replace(configuration, compression=FLOAT)), None)
-    compressed = floats is not None and configuration.compression != FLOAT and view.task.probabilities
+    floats = next(
+        (row for row in view.ok if row.configuration == replace(configuration, compression=FLOAT)),
+        None,
+    )
+    compressed = (
+        floats is not None and configuration.compression != FLOAT and view.task.probabilities
+    )
     return {
-        "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
+        "judged_on": (
+            "images held out from training" if pick.holdout_answers else "validation images"
+        ),
         "recalls": class_recalls,
         "counted": any(recall.precision is not None for recall in class_recalls),
         "lost": compute_lost_recall(floats.answers, pick.answers) if floats and compressed else {},
@@ -218,7 +265,9 @@ def _images(view: RunView) -> Variables | None:
 
 
 def _boxes(view: RunView) -> Variables | None:
-    """Return the variables of the section with photographs and their boxes; None if there are none."""
+    """Return the variables of the section with photographs and their boxes;
+    None if there are none.
+    """
     pick = view.decision.pick
     boxes = pick.holdout_answers.boxes if pick and pick.holdout_answers else None
     if boxes is None or not boxes.worst:
@@ -235,7 +284,10 @@ def _overlays(view: RunView) -> Variables | None:
     overlays = pick.holdout_answers.overlays if pick and pick.holdout_answers else None
     if overlays is None:
         return None
-    return {"shown": pages.overlaid_photos(overlays.images, view.images), "legend": overlays.legend}
+    return {
+        "shown": pages.overlaid_photos(overlays.images, view.images),
+        "legend": overlays.legend,
+    }
 
 
 def _robustness(view: RunView) -> Variables | None:
@@ -274,7 +326,9 @@ def _evaluations(view: RunView) -> Variables | None:
 def _data(view: RunView) -> Variables | None:
     dataset = view.dataset
     shown = REJECTED_SHOWN
-    return {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
+    return (
+        {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
+    )
 
 
 @cache
@@ -282,7 +336,12 @@ def list_sections() -> tuple[Section, ...]:
     """Return the sections of the page in their order."""
     return (
         Section("answer", "Answer", _answer, folded=False),
-        Section("explore", "Trade-offs", lambda view: {"facets": list_facets(view)} if view.ok else None, folded=False),
+        Section(
+            "explore",
+            "Trade-offs",
+            lambda view: {"facets": list_facets(view)} if view.ok else None,
+            folded=False,
+        ),
         Section("devices", "Devices", _devices, folded=False),
         Section("classes", "Classes", _classes, opened=True),
         Section("metrics", "Metrics", metric_blocks),
@@ -295,7 +354,11 @@ def list_sections() -> tuple[Section, ...]:
         Section("operators", "Operators", _operators),
         Section("losses", "Losses", _losses),
         Section("evaluations", "All evaluations", _evaluations),
-        Section("funnel", "Funnel", lambda view: {"steps": phrases.funnel(view)} if view.evaluations else None),
+        Section(
+            "funnel",
+            "Funnel",
+            lambda view: {"steps": phrases.funnel(view)} if view.evaluations else None,
+        ),
         Section("failures", "Failures", phrases.failure_blocks),
         Section("data", "Data", _data),
         Section("method", "Method", phrases.method),
@@ -303,9 +366,16 @@ def list_sections() -> tuple[Section, ...]:
 
 
 def render_html(view: RunView, sections: Sequence[Section] = list_sections()) -> str:
-    """Return the whole page. A section that fails becomes an error card; the other sections are not affected."""
-    added = [Section(name, part.TITLE, part.blocks, folded=False) for name, part in report_parts().items()]
-    bodies = [(section, _section(section, view)) for section in (sections[0], *added, *sections[1:])]
+    """Return the whole page. A section that fails becomes an error card;
+    the other sections are not affected.
+    """
+    added = [
+        Section(name, part.TITLE, part.blocks, folded=False)
+        for name, part in report_parts().items()
+    ]
+    bodies = [
+        (section, _section(section, view)) for section in (sections[0], *added, *sections[1:])
+    ]
     return render_page(
         "page",
         styles=["report.css"],
@@ -326,7 +396,9 @@ def summary_html(view: RunView) -> str:
 
 
 def _section(section: Section, view: RunView) -> Markup | None:
-    """Return a section as HTML; if it cannot be made, an error card in its place, so that the report survives."""
+    """Return a section as HTML; if it cannot be made, an error card in its place,
+    so that the report survives.
+    """
     try:
         variables = section.variables(view)
         if isinstance(variables, Mapping):
@@ -335,7 +407,12 @@ def _section(section: Section, view: RunView) -> Markup | None:
     except Exception as error:
         # The run folder is at fault, so the code's place tells nothing.
         damaged = isinstance(error, UsageError)
-        _log.error("report: the section '%s' could not be made: %s", section.id, error, exc_info=not damaged)
+        _log.error(
+            "report: the section '%s' could not be made: %s",
+            section.id,
+            error,
+            exc_info=not damaged,
+        )
         return render("error", section=section, error=error, kind=type(error).__name__)
 
 
@@ -348,11 +425,14 @@ def _script_data(view: RunView) -> str:
         return json_for_script({"error": f"{type(error).__name__}: {error}"})
 
 
-# ---- the data of the script: the figures of every evaluation, the limits, the filters and the scales ----
+# ---- the data of the script: the figures of every evaluation, the limits,
+# the filters and the scales ----
 
 
 def list_facets(view: RunView) -> list[dict[str, Any]]:
-    """Return the filters with at least two values: their field, their title, and each value with its label."""
+    """Return the filters with at least two values:
+    their field, their title, and each value with its label.
+    """
     licences = _licences(view)
     choices: list[tuple[str, str, list[Any]]] = []
     for field, title, read_value in _FACETS:
@@ -396,13 +476,20 @@ def make_payload(view: RunView) -> dict[str, object]:
         if row is not None:
             first.append(row.configuration.key)
     return {
-        "rows": [{**_row(view, row, sources), "licence": licences[row.configuration.card]} for row in rows],
+        "rows": [
+            {**_row(view, row, sources), "licence": licences[row.configuration.card]}
+            for row in rows
+        ],
         "quantities": QUANTITIES,
         "metric": view.task.heading,
         "sources": list(sources),
         "families": _distinct([row.family for row in view.evaluations]),
         "compressions": _distinct([row.configuration.compression for row in view.evaluations]),
-        "budget": {"latency": limits.latency_ms, "size": limits.size_bytes, "accuracy": limits.min_accuracy},
+        "budget": {
+            "latency": limits.latency_ms,
+            "size": limits.size_bytes,
+            "accuracy": limits.min_accuracy,
+        },
         "log": {
             "latency": _is_wide(evaluation.p90_ms for evaluation in view.ok),
             "size": _is_wide(evaluation.size_bytes for evaluation in view.ok),
@@ -412,7 +499,9 @@ def make_payload(view: RunView) -> dict[str, object]:
 
 
 def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
-    """Return an evaluation as the page's script reads it: names, flags, numbers and their sources."""
+    """Return an evaluation as the page's script reads it: names, flags, numbers and their
+    sources.
+    """
     configuration = evaluation.configuration
     target = evaluation.configuration.target
     key = configuration.key
@@ -466,6 +555,8 @@ def _short(value: float) -> float:
 
 
 def _is_wide(values: Iterable[float]) -> bool:
-    """Return whether the values span so much that most would be squeezed together on a linear axis."""
+    """Return whether the values span so much
+    that most would be squeezed together on a linear axis.
+    """
     known = list(filter(math.isfinite, values))
     return bool(known) and min(known) > 0 and max(known) / min(known) >= LOG_RATIO

@@ -1,4 +1,6 @@
-"""A search in a Jupyter notebook: one cell with a progress bar, the answer so far, and a plot that grows."""
+"""A search in a Jupyter notebook:
+one cell with a progress bar, the answer so far, and a plot that grows.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,21 @@ HEIGHT = 150
 
 
 def cell() -> Cell | None:
-    """Return a new output below the running code of a Jupyter notebook; None elsewhere, without importing IPython."""
+    """Return a new output below the running code of a Jupyter notebook;
+    None elsewhere, without importing IPython.
+    """
     ipython: Any = sys.modules.get("IPython")
     # IPython without a kernel runs in a terminal, which shows no HTML.
     if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
-    return Cell(ipython.display.display({"text/html": "", "text/plain": ""}, raw=True, display_id=True))
+    return Cell(
+        ipython.display.display({"text/html": "", "text/plain": ""}, raw=True, display_id=True)
+    )
 
 
 class Cell:
-    """One output that is replaced while a search runs: a :class:`advisor.engine._progress.Display`.
+    """One output that is replaced while a search runs: a
+    :class:`advisor.engine._progress.Display`.
 
     At the end, the answer and the plot stay. ``handle`` is the ``DisplayHandle`` of the output.
     """
@@ -72,10 +79,18 @@ class Cell:
         self._handle.update({"text/html": shown, "text/plain": line}, raw=True)
 
 
-def cell_html(view: RunView | None, line: str = "", share: float = 0.0, messages: Sequence[str] = ()) -> str:
-    """Return a fragment without scripts: a bar where there is a ``line``, ``messages``, and the answer of a view."""
+def cell_html(
+    view: RunView | None, line: str = "", share: float = 0.0, messages: Sequence[str] = ()
+) -> str:
+    """Return a fragment without scripts:
+    a bar where there is a ``line``, ``messages``, and the answer of a view.
+    """
     values = {"line": line, "share": share, "messages": messages, "width": WIDTH, "height": HEIGHT}
-    answer = {"opening": opening_lines(view), "counts": phrases.counts(view), **_plot(view)} if view else {"points": ""}
+    answer = (
+        {"opening": opening_lines(view), "counts": phrases.counts(view), **_plot(view)}
+        if view
+        else {"points": ""}
+    )
     return render("notebook", **values, **answer)
 
 

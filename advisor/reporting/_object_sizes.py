@@ -1,4 +1,6 @@
-"""Objects by their size: how many of each a detector finds, what compression costs, and which input would help."""
+"""Objects by their size: how many of each a detector finds, what compression costs,
+and which input would help.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from advisor.reporting._view import RunView
 
 
 def size_blocks(view: RunView) -> Iterator[Block]:
-    """Yield how many objects of each size the pick finds, and what is lost; nothing where sizes are not known."""
+    """Yield how many objects of each size the pick finds, and what is lost;
+    nothing where sizes are not known.
+    """
     if view.decision.pick is not None:
         yield from describe_sizes(view.decision.pick)
 
@@ -26,14 +30,21 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
     side = pick.card_facts.input_size or 0
     on = "hold-out" if pick.holdout_answers else "validation"
     columns: tuple[TableColumn[ObjectsOfSize], ...] = (
-        TableColumn(f"side of the object{' in pixels' if side else ''}", lambda row: _range(row, side)),
+        TableColumn(
+            f"side of the object{' in pixels' if side else ''}", lambda row: _range(row, side)
+        ),
         TableColumn("true", lambda row: row.true),
-        TableColumn("recall % (95 %)", lambda row: text.share(Interval(row.recall, *row.recall_interval))),
+        TableColumn(
+            "recall % (95 %)", lambda row: text.share(Interval(row.recall, *row.recall_interval))
+        ),
     )
     measured_at = ""
     if side:
         measured_at = f"Pixels are those of the network's input of {side} x {side}. "
-    note = f"{measured_at}The objects of the {on} by size, found from a score of {boxes.threshold:.2f} on."
+    note = (
+        f"{measured_at}The objects of the {on} by size, found from a score of"
+        f" {boxes.threshold:.2f} on."
+    )
     yield replace(table_of(columns, boxes.by_size, caption="Objects by size"), notes=[note])
     lost = _tell_loss(pick, side)
     if lost:
@@ -44,7 +55,9 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
 
 
 def _range(row: ObjectsOfSize, side: int) -> str:
-    """Return the range of sizes in pixels of the input, or in % of the image's side if the input is not known."""
+    """Return the range of sizes in pixels of the input,
+    or in % of the image's side if the input is not known.
+    """
     return _join_ends(row, side or 100, "" if side else " %", text.DASH)
 
 
@@ -55,7 +68,9 @@ def _range_in_words(row: ObjectsOfSize, side: int) -> str:
 
 
 def _join_ends(row: ObjectsOfSize, scale: int, unit: str, between: str) -> str:
-    """Return the ends of a range, times the scale; the first range has no lower end, and the last no upper one."""
+    """Return the ends of a range, times the scale;
+    the first range has no lower end, and the last no upper one.
+    """
     least, below = (f"{scale * end:.0f}" for end in (row.least, row.below))
     if row.below >= 1:
         return f"{least}{unit} or more"
@@ -65,7 +80,9 @@ def _join_ends(row: ObjectsOfSize, scale: int, unit: str, between: str) -> str:
 
 
 def _tell_loss(pick: Evaluation, side: int) -> str:
-    """Return which objects a compressed file finds less often than its float32 file; empty where it is not known."""
+    """Return which objects a compressed file finds less often than its float32 file;
+    empty where it is not known.
+    """
     compression = pick.configuration.compression
     boxes = pick.answers.boxes
     if compression == FLOAT or boxes is None:
@@ -83,28 +100,38 @@ def _tell_loss(pick: Evaluation, side: int) -> str:
         if row.lost is None or low <= 0.0:
             continue
         ends = f"{100 * low:.0f} to {100 * high:.0f}"
-        clear.append(f"{100 * row.lost:.0f} of 100 fewer objects {_range_in_words(row, side)} (95 %: {ends})")
+        clear.append(
+            f"{100 * row.lost:.0f} of 100 fewer objects {_range_in_words(row, side)} (95 %:"
+            f" {ends})"
+        )
     if not clear:
-        return f"On validation, {compression} finds as many objects of each size as float32, as far as the images show."
+        return (
+            f"On validation, {compression} finds as many objects of each size as float32, as far"
+            " as the images show."
+        )
     return f"On validation, {compression} finds {', and '.join(clear)}, compared with float32."
 
 
 def _tell_remedy(rows: Sequence[ObjectsOfSize], side: int) -> str:
-    """Return which input would make the smallest objects as large as those that are found; empty if they are found."""
+    """Return which input would make the smallest objects as large as those that are found;
+    empty if they are found.
+    """
     smallest = rows[0]
     # Only if both intervals are apart: chance finds more large objects, too.
-    larger = next((row for row in rows[1:] if row.recall_interval[0] > smallest.recall_interval[1]), None)
+    larger = next(
+        (row for row in rows[1:] if row.recall_interval[0] > smallest.recall_interval[1]), None
+    )
     if larger is None or not side or smallest.middle <= 0:
         return ""
     # The middle object of the smallest range then is as large as the least one of the other range.
     needed = math.ceil(side * larger.least / smallest.middle / units.INPUT_STEP) * units.INPUT_STEP
     times = (needed / side) ** 2
     shares = (
-        f"Of 100 objects {_range_in_words(smallest, side)}, {100 * smallest.recall:.0f} are found; "
-        f"of 100 {_range_in_words(larger, side)}, {100 * larger.recall:.0f}."
+        f"Of 100 objects {_range_in_words(smallest, side)}, {100 * smallest.recall:.0f} are found;"
+        f" of 100 {_range_in_words(larger, side)}, {100 * larger.recall:.0f}."
     )
     return (
-        f"{shares} At an input of {needed} x {needed} pixels, half of the small ones would be of that size: "
-        f"search with --input-size {needed}. A network takes about {times:.1f} times as long there, "
-        "because its time grows with the area."
+        f"{shares} At an input of {needed} x {needed} pixels, half of the small ones would be of"
+        f" that size: search with --input-size {needed}. A network takes about {times:.1f} times"
+        " as long there, because its time grows with the area."
     )

@@ -1,4 +1,6 @@
-"""Tools for all pages: escaping templates, style sheets, scripts, a content policy, and images with their boxes."""
+"""Tools for all pages: escaping templates, style sheets, scripts, a content policy,
+and images with their boxes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from advisor.core import FLOAT, JudgedBox, JudgedImage, Mistake, OverlaidImage, Quantity, require_extra
+from advisor.core import (
+    FLOAT,
+    JudgedBox,
+    JudgedImage,
+    Mistake,
+    OverlaidImage,
+    Quantity,
+    require_extra,
+)
 from advisor.datasets import Box, read_thumbnail
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Block
@@ -60,7 +70,9 @@ MARK = 0.045
 """Side of the square that marks a centre, over the shorter side of the image."""
 
 PACKING = 6
-"""Level of gzip of texts in a page: 0.2 % larger than at level 9, in three quarters of the time."""
+"""Level of gzip of texts in a page: 0.2 % larger than at level 9, in three quarters of the
+time.
+"""
 
 LOOKS = {
     "seen": "true box, found",
@@ -72,9 +84,14 @@ LOOKS = {
 
 
 def render_page(
-    template: str, styles: Sequence[str], scripts: Sequence[str], packed_scripts: Sequence[str] = (), **values: object
+    template: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    packed_scripts: Sequence[str] = (),
+    **values: object,
 ) -> str:
-    """Return a page that loads nothing, from the names of its style sheets and the scripts that it contains.
+    """Return a page that loads nothing,
+    from the names of its style sheets and the scripts that it contains.
 
     These may unpack and run the ``packed_scripts``. The ``values`` are variables of the template.
     """
@@ -88,7 +105,9 @@ def render_page(
 
 
 def render(template: str, **values: object) -> Markup:
-    """Return a template with its variables: every value is escaped, and a missing one is an error."""
+    """Return a template with its variables: every value is escaped, and a missing one is an
+    error.
+    """
     return trust_content(environment().get_template(f"{template}.html.j2").render(**values))
 
 
@@ -102,19 +121,32 @@ def environment(package: str = "advisor.reporting") -> Environment:
     """Return the escaping environment for the templates of a package."""
     loader = PackageLoader(package)
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.globals |= {"text": text, "colours": COLOURS, "drawn": DRAWN, "pick_figures": figures}
+    environment.globals |= {
+        "text": text,
+        "colours": COLOURS,
+        "drawn": DRAWN,
+        "pick_figures": figures,
+    }
     environment.filters |= {"cell": cell, "figure": text.figure}
     # Other packages have templates of their own, and none of blocks.
     if package == __package__:
         macros = environment.get_template("blocks.html.j2").module
-        environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "picture", "table", "words")}
+        environment.globals |= {
+            name: getattr(macros, name) for name in ("draw", "photos", "picture", "table", "words")
+        }
     return environment
 
 
 def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:
-    """Return a table cell with a figure, its interval and provenance (a function, because there are thousands)."""
+    """Return a table cell with a figure,
+    its interval and provenance (a function, because there are thousands).
+    """
     if quantity is None:
         return Markup('<td class="n none">') + shown
     title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
@@ -129,39 +161,58 @@ def asset(name: str) -> str:
 
 @cache
 def plotly_script() -> str:
-    """Return plotly.js: a wheel holds it (``tools/wheel_files.py``), a checkout has the package plotly."""
+    """Return plotly.js: a wheel holds it (``tools/wheel_files.py``),
+    a checkout has the package plotly.
+    """
     shipped = files("advisor") / "_data" / "plotly.min.js"
     if shipped.is_file():
         return shipped.read_text(encoding="utf-8")
-    require_extra("plotly", "build", "a checkout takes plotly.js from plotly, which is not installed")
+    require_extra(
+        "plotly", "build", "a checkout takes plotly.js from plotly, which is not installed"
+    )
     script = distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
     return Path(str(script)).read_text(encoding="utf-8")
 
 
 def trust_content(content: str) -> Markup:
-    """Mark content that needs no escaping: our own files, plotly, rendered templates, JSON made for scripts."""
+    """Mark content that needs no escaping:
+    our own files, plotly, rendered templates, JSON made for scripts.
+    """
     return Markup(content)  # noqa: S704
 
 
 def json_for_script(value: object) -> str:
     """Return JSON that cannot end its script element, whatever the strings contain."""
-    return json.dumps(text.finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
+    return json.dumps(
+        text.finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")
+    ).translate(_SCRIPT)
 
 
 @lru_cache(maxsize=2)  # the drawing library, and one report
 def pack_text(content: str) -> Markup:
-    """Return text as base64 of gzip, always the same for the same text; the page's script unpacks it."""
-    return trust_content(base64.b64encode(gzip.compress(content.encode(), PACKING, mtime=0)).decode())
+    """Return text as base64 of gzip, always the same for the same text;
+    the page's script unpacks it.
+    """
+    return trust_content(
+        base64.b64encode(gzip.compress(content.encode(), PACKING, mtime=0)).decode()
+    )
 
 
-def content_policy(scripts: Sequence[str], sources: Sequence[str] = (), directives: Sequence[str] = ()) -> str:
+def content_policy(
+    scripts: Sequence[str], sources: Sequence[str] = (), directives: Sequence[str] = ()
+) -> str:
     """Return a content security policy: only these scripts run, and nothing is loaded.
 
     ``sources`` are further places of scripts, and ``directives`` further rules.
     """
     hashes = [f"'sha256-{_digest(script)}'" for script in scripts]
     allowed = " ".join([*sources, *hashes]) or "'none'"
-    rules = ("default-src 'none'", f"script-src {allowed}", "style-src 'unsafe-inline'", "img-src data: blob:")
+    rules = (
+        "default-src 'none'",
+        f"script-src {allowed}",
+        "style-src 'unsafe-inline'",
+        "img-src data: blob:",
+    )
     return "; ".join([*rules, "base-uri 'none'", "form-action 'none'", *directives])
 
 
@@ -171,7 +222,8 @@ def _digest(script: str) -> str:
 
 
 def data_uri(path: Path, side: int, sha256: str = "") -> str:
-    """Return an image as a JPEG inside a ``data:`` address, its longer side ``side`` pixels; empty if it is unreadable.
+    """Return an image as a JPEG inside a ``data:`` address, its longer side ``side`` pixels;
+    empty if it is unreadable.
 
     Empty, too, if the image has another hash than ``sha256``.
     """
@@ -189,8 +241,12 @@ class Outline:
     path: str
 
 
-def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, int]) -> tuple[Outline, ...]:
-    """Return the outlines of an image: one for each class by its number, and one for the boxes of a finding."""
+def outlines(
+    boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, int]
+) -> tuple[Outline, ...]:
+    """Return the outlines of an image:
+    one for each class by its number, and one for the boxes of a finding.
+    """
     by_colour: dict[int, list[Box]] = {}
     for box in boxes[:DRAWN]:
         by_colour.setdefault(colours[box.label] % COLOURS, []).append(box)
@@ -214,7 +270,9 @@ def _path(boxes: Iterable[Box]) -> str:
 
 @dataclass(frozen=True)
 class DrawnBox:
-    """A rectangle in pixels of the image: its class of the style sheet, its edges, and its class and score in words."""
+    """A rectangle in pixels of the image:
+    its class of the style sheet, its edges, and its class and score in words.
+    """
 
     look: str
     left: float
@@ -226,13 +284,15 @@ class DrawnBox:
 
 @dataclass(frozen=True)
 class Photo:
-    """One image as the template shows it: its path relative to the data set, and its ``data:`` address.
+    """One image as the template shows it:
+    its path relative to the data set, and its ``data:`` address.
 
-    The latter is empty if the file is gone or has changed, or is left out. ``result`` is the class and a wrong answer,
-    or how many boxes were found, missed and wrong, in words; ``answers`` are those of two files. Width and height are
-    in pixels of the upright image, 1 if it has no boxes. ``layers`` are addresses of images to lay over it. ``first``
-    begins a row. ``label`` and ``answer`` are the classes of a wrong answer alone, or the most frequent class of missed
-    and of wrong boxes.
+    The latter is empty if the file is gone or has changed, or is left out. ``result`` is the class
+    and a wrong answer, or how many boxes were found, missed and wrong, in words; ``answers`` are
+    those of two files. Width and height are in pixels of the upright image, 1 if it has no boxes.
+    ``layers`` are addresses of images to lay over it. ``first`` begins a row. ``label`` and
+    ``answer`` are the classes of a wrong answer alone, or the most frequent class of missed and of
+    wrong boxes.
     """
 
     name: str
@@ -250,7 +310,9 @@ class Photo:
 
     @property
     def short(self) -> str:
-        """The result in a few words, for a row of six images: what is found and the figure are left out."""
+        """The result in a few words, for a row of six images:
+        what is found and the figure are left out.
+        """
         if self.label or self.answer:
             return f"{self.label or NOTHING} → {self.answer or NOTHING}"
         missed = _first_of(self.result, MISSED)
@@ -273,12 +335,15 @@ def _first_of(result: str, mark: str) -> str:
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return images with their boxes.
 
-    Their paths count from ``root``, which is None to leave out their pixels; ``labels`` are the names of the classes.
+    Their paths count from ``root``, which is None to leave out their pixels;
+    ``labels`` are the names of the classes.
     """
     return [_photo(image, root, labels) for image in images]
 
 
-def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]) -> list[Photo]:
+def wrong_photos(
+    mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]
+) -> list[Photo]:
     """Return images with wrong answers; arguments as of :func:`photos`."""
     wrong = []
     for mistake in mistakes:
@@ -291,7 +356,8 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
 
 
 def overlaid_photos(images: Sequence[OverlaidImage], root: Path | None) -> list[Photo]:
-    """Return images, each with the truth of its pixels, if it is known, and with what was found; see :func:`photos`.
+    """Return images, each with the truth of its pixels, if it is known, and with what was found;
+    see :func:`photos`.
 
     An image of which nothing is said by pixels is shown once.
     """
@@ -304,12 +370,27 @@ def overlaid_photos(images: Sequence[OverlaidImage], root: Path | None) -> list[
             if layer:
                 layers = (f"data:image/png;base64,{layer}",)
                 first = said == TRUE
-                shown.append(Photo(one.path, image, said, (), one.width, one.height, layers=layers, first=first))
+                shown.append(
+                    Photo(
+                        one.path,
+                        image,
+                        said,
+                        (),
+                        one.width,
+                        one.height,
+                        layers=layers,
+                        first=first,
+                    )
+                )
     return shown
 
 
-def list_changed_photos(disagreements: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:
-    """Return the first :data:`CHANGED_SHOWN` images with two answers; arguments as of :func:`photos`."""
+def list_changed_photos(
+    disagreements: Disagreements, root: Path | None, labels: Sequence[str]
+) -> list[Photo]:
+    """Return the first :data:`CHANGED_SHOWN` images with two answers;
+    arguments as of :func:`photos`.
+    """
     shown = []
     for one in disagreements.rows[:CHANGED_SHOWN]:
         answers = []
@@ -319,14 +400,18 @@ def list_changed_photos(disagreements: Disagreements, root: Path | None, labels:
             sure = ""
             if given.probability is not None:
                 sure = f", {100 * given.probability:.0f} %"
-            answers.append(f"{file}: {_label(given.label, labels)}{sure} {RIGHT if right else WRONG}")
+            answers.append(
+                f"{file}: {_label(given.label, labels)}{sure} {RIGHT if right else WRONG}"
+            )
         image = _data_uri(root, one.path, one.sha256, SMALL_SIDE)
         shown.append(Photo(one.path, image, _label(one.label, labels), tuple(answers)))
     return shown
 
 
 def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
-    """Return a photograph with its true and found boxes, and in words what was missed and wrong."""
+    """Return a photograph with its true and found boxes, and in words what was missed and
+    wrong.
+    """
     true = []
     for box in image.true[:DRAWN]:
         true.append(_draw_box(image, box, "seen" if box.matched else "missed", labels))
@@ -379,7 +464,9 @@ def _draw_box(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[st
 
 
 def _data_uri(root: Path | None, path: str, sha256: str, side: int = SIDE) -> str:
-    """Return the image as a ``data:`` address; empty without a root, or if the file is gone or has changed."""
+    """Return the image as a ``data:`` address;
+    empty without a root, or if the file is gone or has changed.
+    """
     # Without a hash, nobody knows whether the file is still the image that was judged.
     if root is None or not sha256:
         return ""

@@ -1,4 +1,6 @@
-"""Texts that all forms of a report share: the order of evaluations, limits, verdicts, counts, how the run was made."""
+"""Texts that all forms of a report share:
+the order of evaluations, limits, verdicts, counts, how the run was made.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,14 @@ from advisor.reporting._blocks import Labelled, Span, Words
 if TYPE_CHECKING:
     from advisor.reporting._view import DatasetSummary, RunView
 
-_SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights", "whole_networks")
+_SHOWN_ALONE = (
+    "command_line",
+    "versions",
+    "durations",
+    "weights",
+    "without_weights",
+    "whole_networks",
+)
 """Entries of the manifest that the report shows apart from the others."""
 
 WRONG_NAMED = 3
@@ -43,7 +52,9 @@ FAILURES_SHOWN = 500
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the funnel: evaluations left after it, those that stopped here, and the most frequent reasons."""
+    """One step of the funnel: evaluations left after it, those that stopped here,
+    and the most frequent reasons.
+    """
 
     name: str
     left: int
@@ -63,7 +74,10 @@ def describe_limits(view: RunView) -> tuple[tuple[str, str], ...]:
         numbers.append((labels.get(name, name), f"{sign} {show_figure(name, value)}"))
     # What the user did not set is no limit to name.
     words = (
-        ("confidence", "" if limits.confidence == CONFIDENCE else show_probability(limits.confidence)),
+        (
+            "confidence",
+            "" if limits.confidence == CONFIDENCE else show_probability(limits.confidence),
+        ),
         ("licence", ", ".join(limits.licence)),
         ("must run on", ", ".join(limits.must_run_on)),
         ("prefer", str(view.request.written["prefer"])),
@@ -134,7 +148,8 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
     failed = len(view.with_status(Status.FAILED))
     skipped = view.with_status(Status.SKIPPED)
     stopped = sum(evaluation.stage == StageName.STOP for evaluation in skipped)
-    # A re-evaluation answers for the files of its parent, whose manifest counts what the parent's search planned.
+    # A re-evaluation answers for the files of its parent,
+    # whose manifest counts what the parent's search planned.
     of_search = 0
     if "reevaluated" not in view.manifest:
         of_search = int(view.manifest.get("configurations", 0))
@@ -152,7 +167,9 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
 
 
 def _leave_out_required(view: RunView) -> RunView:
-    """Return a run without the rows of devices that the pick must run on, too: they show figures, and are no choice."""
+    """Return a run without the rows of devices that the pick must run on, too:
+    they show figures, and are no choice.
+    """
     required = {*view.limits.must_run_on} - {*view.request.question.devices}
     if not required:
         return view
@@ -161,7 +178,9 @@ def _leave_out_required(view: RunView) -> RunView:
 
 
 def counts(view: RunView) -> str:
-    """Return how many configurations meet the budget, failed, were skipped, and were not reached by the search."""
+    """Return how many configurations meet the budget, failed, were skipped,
+    and were not reached by the search.
+    """
     tally = count_configurations(view)
     left = f", {tally.unreached} not reached" if tally.unreached else ""
     unranked = f"{tally.unranked} without an accuracy, " if tally.unranked else ""
@@ -169,9 +188,9 @@ def counts(view: RunView) -> str:
     files = f" ({plural(tally.files, 'file')})" if tally.files < tally.meet else ""
     meet = f"{tally.meet}{files} {'meets' if tally.meet == 1 else 'meet'}"
     return (
-        f"{plural(tally.planned, 'configuration')}: {meet} the budget, "
-        f"{tally.over} {'does' if tally.over == 1 else 'do'} not, {unranked}{tally.failed} failed, "
-        f"{tally.skipped} skipped{left}."
+        f"{plural(tally.planned, 'configuration')}: {meet} the budget, {tally.over}"
+        f" {'does' if tally.over == 1 else 'do'} not, {unranked}{tally.failed} failed,"
+        f" {tally.skipped} skipped{left}."
     )
 
 
@@ -179,23 +198,27 @@ def parts(dataset: DatasetSummary) -> str:
     """Return what the images were used for."""
     split = " (your own split)" if dataset.own_split else ""
     return (
-        f"{dataset.train} for training, {dataset.validation} to compare candidates (validation), {dataset.holdout} "
-        f"held out to test the finalists{split}"
+        f"{dataset.train} for training, {dataset.validation} to compare candidates (validation),"
+        f" {dataset.holdout} held out to test the finalists{split}"
     )
 
 
 def wrong_labels(view: RunView) -> Words:
-    """Return how many labels are doubtful, the first of them, and the command that shows all; empty for none."""
+    """Return how many labels are doubtful, the first of them, and the command that shows all;
+    empty for none.
+    """
     checked = view.insights.labels
     if checked is None or not checked.found:
         return ""
     count = len(checked.found)
     data = view.request.written["data"]
-    named = listed([f"{one.path} ({one.label}, rather {one.suggested})" for one in checked.found], WRONG_NAMED)
+    named = listed(
+        [f"{one.path} ({one.label}, rather {one.suggested})" for one in checked.found], WRONG_NAMED
+    )
     sentence = (
-        f"{count:,} of {checked.images:,} images outside the hold-out ({100 * count / checked.images:.1f} %) "
-        f"{'has' if count == 1 else 'have'} a doubtful label: it is wrong, or the image is hard. The most doubtful: "
-        f"{named}. Look at them: "
+        f"{count:,} of {checked.images:,} images outside the hold-out"
+        f" ({100 * count / checked.images:.1f} %) {'has' if count == 1 else 'have'} a doubtful"
+        f" label: it is wrong, or the image is hard. The most doubtful: {named}. Look at them: "
     )
     return sentence, Span(shlex.join(["advisor", "data", "check", str(data)]), "command")
 
@@ -210,9 +233,13 @@ def method(view: RunView) -> dict[str, object]:
     durations = manifest.get("durations") or {}
     return {
         "command_line": command_line(view),
-        "weights": {name: show_value(origin) for name, origin in (manifest.get("weights") or {}).items()},
+        "weights": {
+            name: show_value(origin) for name, origin in (manifest.get("weights") or {}).items()
+        },
         "versions": manifest.get("versions") or {},
-        "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
+        "durations": {
+            str(stage): show_seconds(float(value)) for stage, value in durations.items()
+        },
         "request": _show_stated(view.request.written),
         "manifest": _show_stated(others),
     }
@@ -248,13 +275,17 @@ def show_value(value: object) -> str:
 
 
 def shortlist(view: RunView, rival: Evaluation | None = None) -> tuple[Evaluation, ...]:
-    """Return the evaluations for the short table: the pick, its first ties, what the user ships, the front.
+    """Return the evaluations for the short table:
+    the pick, its first ties, what the user ships, the front.
 
-    Of the front, those at even distances, with both ends. A ``rival`` of the pick is there, too: a sentence names it.
+    Of the front, those at even distances, with both ends. A ``rival`` of the pick is there, too:
+    a sentence names it.
     """
     decision = view.decision
     ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
-    shipped = (incumbent.evaluation for incumbent in view.insights.incumbents if not incumbent.picked)
+    shipped = (
+        incumbent.evaluation for incumbent in view.insights.incumbents if not incumbent.picked
+    )
     chosen = {}
     for row in (decision.pick, *ties, *shipped):
         if row is not None:
@@ -270,11 +301,16 @@ def shortlist(view: RunView, rival: Evaluation | None = None) -> tuple[Evaluatio
         step = (len(others) - 1) / (count - 1)
         others = [others[round(index * step)] for index in range(count)]
     others += added
-    return (*chosen.values(), *sorted(others, key=lambda evaluation: evaluation.accuracy_percent, reverse=True))
+    return (
+        *chosen.values(),
+        *sorted(others, key=lambda evaluation: evaluation.accuracy_percent, reverse=True),
+    )
 
 
 def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Keep the fastest evaluation of every artefact, in the given order; the number of threads makes no other file."""
+    """Keep the fastest evaluation of every artefact, in the given order;
+    the number of threads makes no other file.
+    """
     best: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
         known = best.setdefault(evaluation.variant, evaluation)
@@ -284,7 +320,9 @@ def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation,
 
 
 def rank_begun(view: RunView) -> tuple[Evaluation, ...]:
-    """Return what was begun: the pick, the front, what meets the budget, the rest; each group by falling accuracy."""
+    """Return what was begun: the pick, the front, what meets the budget, the rest;
+    each group by falling accuracy.
+    """
     front = view.front_keys
 
     def rank(row: Evaluation) -> tuple[int, float]:
@@ -331,7 +369,11 @@ def funnel(view: RunView) -> tuple[Step, ...]:
         return tuple(steps)
     front = len(view.decision.front)
     dominated = (("another candidate is as good or better in every figure", meets - front),)
-    return (*steps, Step("on the front", front, meets - front, dominated), Step("the pick", 1, front - 1))
+    return (
+        *steps,
+        Step("on the front", front, meets - front, dominated),
+        Step("the pick", 1, front - 1),
+    )
 
 
 def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.DataTable:
@@ -340,7 +382,12 @@ def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.Da
     cells = []
     for row in rows:
         cells.append(
-            (text.name(row), Span(_name_status(row), f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
+            (
+                text.name(row),
+                Span(_name_status(row), f"tag {row.status.value}"),
+                row.stage,
+                Span(row.reason, "name"),
+            )
         )
     header = blocks.columns(*titles, left=titles)
     caption = "Configurations without a result"
@@ -348,14 +395,18 @@ def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.Da
 
 
 def _name_status(row: Evaluation) -> str:
-    """Return how a configuration without a result ended, in the words of :class:`ConfigurationCounts`."""
+    """Return how a configuration without a result ended,
+    in the words of :class:`ConfigurationCounts`.
+    """
     if row.stage == StageName.STOP:
         return "not reached"
     return row.status.value
 
 
 def failure_blocks(view: RunView) -> list[blocks.Block]:
-    """Return the section on what failed, was skipped, or has no weights; nothing if all went well."""
+    """Return the section on what failed, was skipped, or has no weights; nothing if all went
+    well.
+    """
     stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
     without_weights = view.manifest.get("without_weights") or {}
     if not stopped and not without_weights:
@@ -370,8 +421,14 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
         (configurations.unreached, "were not reached"),
     )
     said = ", ".join(f"{count} {how}" for count, how in groups if count)
-    said = f"Of {plural(configurations.planned, 'configuration')}, {said}. A failure does not stop the run.{more}"
-    shown: list[blocks.Block] = [blocks.Heading("Failures and skips", "failures"), blocks.Paragraph(said, "lead")]
+    said = (
+        f"Of {plural(configurations.planned, 'configuration')}, {said}. A failure does not stop"
+        f" the run.{more}"
+    )
+    shown: list[blocks.Block] = [
+        blocks.Heading("Failures and skips", "failures"),
+        blocks.Paragraph(said, "lead"),
+    ]
     if stopped:
         shown.append(failures(stopped[:FAILURES_SHOWN]))
     if without_weights:
@@ -382,7 +439,8 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
 
 
 def leave_out_said(warned: Labelled, said: Labelled | None, opening: str) -> Labelled | None:
-    """Return a warning without the sentence ``said``, which stands above the table; None if nothing is left of it.
+    """Return a warning without the sentence ``said``, which stands above the table;
+    None if nothing is left of it.
 
     ``opening`` has all that stands above the table.
     """

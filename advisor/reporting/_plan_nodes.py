@@ -1,4 +1,6 @@
-"""Say in a plan which processor of a device is best for each network, and how many operators (nodes) it would run."""
+"""Say in a plan which processor of a device is best for each network,
+and how many operators (nodes) it would run.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,12 +11,18 @@ from advisor.engine import Forecast, PlanView
 NODES_WIDTH = 12  # Columns of a terminal that the numbers of nodes need beside the others
 PROCESSOR_WIDTH = 22  # The same of the processor that is chosen
 
-MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
+MARKS = {
+    Provenance.MEASURED: "",
+    Provenance.PUBLISHED: "",
+    Provenance.PREDICTED: "~",
+    Provenance.ESTIMATED: "?",
+}
 """Marks of latencies by where they come from."""
 
 
 def count_nodes(forecast: Forecast) -> str:
-    """Return how many nodes run on an accelerator of all, such as ``3/630``; ``?`` if that is not known.
+    """Return how many nodes run on an accelerator of all, such as ``3/630``;
+    ``?`` if that is not known.
 
     ``11 or 630/630`` and ``? or 630/630`` are those of two drivers, of which one is used.
     """
@@ -35,8 +43,9 @@ def count_nodes(forecast: Forecast) -> str:
 def show_processor(forecast: Forecast) -> str:
     """Return the processor that is chosen for a file, such as ``GPU ~9.10, 31/31``.
 
-    The latency and the nodes are those of the processor, and the form of the file stands before them if it is not the
-    row's. The processor that counts stands alone, because the row has its latency.
+    The latency and the nodes are those of the processor, and the form of the file stands before
+    them if it is not the row's. The processor that counts stands alone, because the row has its
+    latency.
     """
     (choice,) = forecast.processors
     unit = choice.unit.upper()
@@ -51,7 +60,9 @@ def show_processor(forecast: Forecast) -> str:
 
 
 def describe_nodes(view: PlanView) -> Iterator[str]:
-    """Yield for each accelerator of a device how many files it runs whole, and where the counts come from."""
+    """Yield for each accelerator of a device how many files it runs whole,
+    and where the counts come from.
+    """
     for summary in view.node_summaries:
         start = f"Nodes on the {summary.unit.upper()} of {summary.device}"
         least = summary.least

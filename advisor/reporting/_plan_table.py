@@ -50,23 +50,32 @@ ROOMY = 100
 
 
 def print_plan(
-    view: PlanView, console: Console | None = None, shown: Sequence[Forecast] | None = None, every: bool = False
+    view: PlanView,
+    console: Console | None = None,
+    shown: Sequence[Forecast] | None = None,
+    every: bool = False,
 ) -> None:
     """Write the plan to the console, with the configurations ``shown`` in their order.
 
-    None stands for one row a card, that of its fastest form with the cost of all; or for ``every`` form, by card.
+    None stands for one row a card, that of its fastest form with the cost of all;
+    or for ``every`` form, by card.
     """
     rows = shown
     if shown is None and not every:
         rows = list(_fastest_forms(view))
     more = []
     if rows is not None and rows is not shown:
-        more.append(f"A row costs what all forms of its network cost; --all lists all {len(view.forecasts)} forms.")
+        more.append(
+            "A row costs what all forms of its network cost; --all lists all"
+            f" {len(view.forecasts)} forms."
+        )
     show([_table(view, rows), *map(Paragraph, (*more, *sentences(view, not more)))], console)
 
 
 def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
-    """Yield the forecasts of the fastest form of each card; the first has the cost of all forms of the card."""
+    """Yield the forecasts of the fastest form of each card;
+    the first has the cost of all forms of the card.
+    """
     for card in view.cards:
         every = []
         for row in view.forecasts:
@@ -80,12 +89,16 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
                 fastest.append(row)
         others_s = sum(row.price_s for row in every if row not in fastest)
         # A form that is slower on the processor of the row may be the fastest one on another.
-        yield replace(fastest[0], price_s=fastest[0].price_s + others_s, processors=card.processors)
+        yield replace(
+            fastest[0], price_s=fastest[0].price_s + others_s, processors=card.processors
+        )
         yield from fastest[1:]
 
 
 def sentences(view: PlanView, every: bool = True) -> Iterator[str]:
-    """Yield the lines below the table, one sentence each; the table has ``every`` form or the fastest of each card."""
+    """Yield the lines below the table, one sentence each;
+    the table has ``every`` form or the fastest of each card.
+    """
     question = view.request.question
     yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
     for remark in view.remarks:
@@ -101,24 +114,36 @@ def sentences(view: PlanView, every: bool = True) -> Iterator[str]:
     yield _cost(view)
     if question.tuning_limited and view.tuning_s:
         tuned, possible = view.tuned
-        which = f"the most promising {tuned} of {possible} cards" if tuned < possible else plural(possible, "card")
-        recipe = next(training for training in question.trainings if recipe_of(training).tunes_backbone)
+        which = (
+            f"the most promising {tuned} of {possible} cards"
+            if tuned < possible
+            else plural(possible, "card")
+        )
+        recipe = next(
+            training for training in question.trainings if recipe_of(training).tunes_backbone
+        )
         yield (
-            f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} ({recipe}). --training head "
-            f"leaves it out; --training {recipe} tunes every card that can still win."
+            f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} ({recipe})."
+            f" --training head leaves it out; --training {recipe} tunes every card that can still"
+            " win."
         )
     yield _weights(view)
     yield "Nothing was spent. To start, use the same options with advisor search."
 
 
 def _describe_filtered(forecasts: Sequence[Forecast], every: bool) -> Iterator[str]:
-    """Yield a line for each reason to leave configurations out; reasons that differ only in figures are one."""
+    """Yield a line for each reason to leave configurations out;
+    reasons that differ only in figures are one.
+    """
     alike: dict[str, list[Forecast]] = {}
     filtered = [forecast for forecast in forecasts if forecast.filtered]
     for forecast in filtered:
         alike.setdefault(re.sub(r"(under )?\d[\d.,]*", "", forecast.filtered), []).append(forecast)
     if filtered:
-        yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations{', marked x' if every else ''}:"
+        yield (
+            f"Filtered: {len(filtered)} of {len(forecasts)}"
+            f" configurations{', marked x' if every else ''}:"
+        )
     for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
         first = rows[0]
         name = f"{first.configuration.card} {first.configuration.variant_name}:"
@@ -131,7 +156,9 @@ def _describe_filtered(forecasts: Sequence[Forecast], every: bool) -> Iterator[s
 
 
 def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
-    """Return the table of a plan: of every card with its forms, or of the rows that are ``shown``."""
+    """Return the table of a plan: of every card with its forms, or of the rows that are
+    ``shown``.
+    """
     cards = {card.card: card for card in view.cards}
     question = view.request.question
     by_card = shown is None
@@ -141,7 +168,9 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     budget = question.limits.latency_ms
     shown_counts = set(map(_threads, shown))
     counts = [count for count in question.thread_counts if count in shown_counts]
-    place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)}"
+    place = (
+        question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)}"
+    )
     threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
     ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)
     one_device = len(question.devices) == 1
@@ -157,25 +186,39 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     if chosen:
         weights_width += PROCESSOR_WIDTH
     header: list[TableColumn[Forecast]] = [
-        TableColumn("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
+        TableColumn(
+            "candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card
+        ),
         TableColumn("published\ntop-1 %", width=ROOMY, whole=True),
-        TableColumn(f"latency ms\n{threads if question.devices == (HOST,) else place}", whole=True),
+        TableColumn(
+            f"latency ms\n{threads if question.devices == (HOST,) else place}", whole=True
+        ),
         *([TableColumn[Forecast]("80 %\ninterval", width=ROOMY, whole=True)] if ranged else []),
-        *([] if budget is None else [TableColumn[Forecast](f"meets\n{show_ms(budget)}", whole=True)]),
+        *(
+            []
+            if budget is None
+            else [TableColumn[Forecast](f"meets\n{show_ms(budget)}", whole=True)]
+        ),
         *([TableColumn[Forecast](f"nodes on\n{units.upper()}", whole=True)] if units else []),
         *([TableColumn[Forecast]("best\nprocessor", left=True, whole=True)] if chosen else []),
         TableColumn("size MB", width=ROOMY, whole=True),
         TableColumn("cost", whole=True),
-        # The interval leaves no room for it beside a name, and a line below the table names what is missing.
+        # The interval leaves no room for it beside a name,
+        # and a line below the table names what is missing.
         TableColumn("weights", left=True, width=weights_width),
     ]
     variants: dict[tuple[str, str], list[Forecast]] = {}
     for forecast in shown:
-        variants.setdefault((forecast.configuration.card, forecast.configuration.variant_name), []).append(forecast)
+        variants.setdefault(
+            (forecast.configuration.card, forecast.configuration.variant_name), []
+        ).append(forecast)
     rows = list[Sequence[Words]]()
     previous = ""
     for (name, variant), forecasts in variants.items():
-        by_count = sorted(forecasts, key=lambda row: counts.index(_threads(row)) if _threads(row) in counts else 0)
+        by_count = sorted(
+            forecasts,
+            key=lambda row: counts.index(_threads(row)) if _threads(row) in counts else 0,
+        )
         if by_card and name != previous:
             rows.append([Span(name, "strong"), *[""] * (len(header) - 2), _place(cards[name])])
             previous = name
@@ -189,9 +232,12 @@ def _threads(row: Forecast) -> int:
     return row.configuration.target.threads
 
 
-def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: bool, chosen: bool) -> list[str]:
-    """Return the figures of a row: accuracy, the latency by threads and its interval, the probability to meet a budget,
-    the nodes on an accelerator, the processor that is chosen, size and cost.
+def _figures(
+    rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: bool, chosen: bool
+) -> list[str]:
+    """Return the figures of a row: accuracy, the latency by threads and its interval, the
+    probability to meet a budget, the nodes on an accelerator, the processor that is chosen, size
+    and cost.
     """
     row = rows[0]
     chances = []
@@ -219,7 +265,8 @@ def _latency_ms(row: Forecast) -> float:
 
 
 def _rank_form(row: Forecast) -> tuple[bool, float, float, Configuration]:
-    """Return the rank of a form among those of its card: those that are left, then the fastest, then the surest.
+    """Return the rank of a form among those of its card:
+    those that are left, then the fastest, then the surest.
 
     A form that nobody measured takes the latency of a similar one, and its interval is wider.
     """
@@ -240,7 +287,10 @@ def _interval(latency: Quantity | None) -> str:
         return ""
     if latency.low is None or latency.high is None:
         return ""
-    return f"{show_ms(latency.low).removesuffix(' ms')} to {show_ms(latency.high).removesuffix(' ms')}"
+    return (
+        f"{show_ms(latency.low).removesuffix(' ms')} to"
+        f" {show_ms(latency.high).removesuffix(' ms')}"
+    )
 
 
 def _place(card: CardForecast) -> str:
@@ -275,7 +325,9 @@ def _images(view: PlanView) -> Iterator[str]:
 
 
 def _cost(view: PlanView) -> str:
-    """Return what the search costs, how much of it a limit leaves, and when the first result is there."""
+    """Return what the search costs, how much of it a limit leaves,
+    and when the first result is there.
+    """
     count = sum(not forecast.filtered for forecast in view.forecasts)
     execution = view.request.execution
     if not count:
@@ -303,7 +355,9 @@ def _when(first: CardForecast) -> str:
 
 
 def _weights(view: PlanView) -> str:
-    """Return which cards have their weights here, what must be downloaded, and what a search does if that fails."""
+    """Return which cards have their weights here, what must be downloaded,
+    and what a search does if that fails.
+    """
     local = [card.card for card in view.cards if card.on_disk]
     missing = []
     for card in view.cards:
@@ -324,4 +378,7 @@ def _weights(view: PlanView) -> str:
     if not view.spare:
         return text
     others = plural(view.spare, "other card")
-    return f"{text} If that fails, a search tries {others}, whose weights are here (--offline plans with these alone)."
+    return (
+        f"{text} If that fails, a search tries {others}, whose weights are here (--offline plans"
+        " with these alone)."
+    )

@@ -1,4 +1,6 @@
-"""The answer of ``advisor profile``: on the terminal, and the files that it writes; the page loads nothing."""
+"""The answer of ``advisor profile``: on the terminal, and the files that it writes;
+the page loads nothing.
+"""
 
 import json
 import os
@@ -15,7 +17,13 @@ from advisor.measurement import Delegation, EthosEstimate, OperatorTime, Profile
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import WIDE, Labelled, Paragraph, Span, TableColumn, table_of
 from advisor.reporting._compression import diagnosis_html, diagnosis_lines
-from advisor.reporting._pages import asset, json_for_script, plotly_script, render_page, trust_content
+from advisor.reporting._pages import (
+    asset,
+    json_for_script,
+    plotly_script,
+    render_page,
+    trust_content,
+)
 from advisor.reporting._row_selection import Rows, rows_of
 from advisor.reporting._text import figure
 
@@ -43,7 +51,9 @@ SHOWN = 10
 REASONS_SHOWN = 6
 
 GOOD_COVERAGE = (0.95, 1.02)
-"""Smallest and largest ratio of the time of all operators to that of a run with which a profile is complete."""
+"""Smallest and largest ratio of the time of all operators to that
+of a run with which a profile is complete.
+"""
 
 OPERATIONS_PER_MAC = 2
 """A multiply-accumulate is a multiplication and an addition."""
@@ -77,7 +87,11 @@ def _list_step_columns() -> tuple[TableColumn[StepRow], ...]:
             lambda row: row.step.node.macs / 1e6 if row.step.node and row.step.node.macs else None,
             width=WIDE,
         ),
-        TableColumn("kB moved", lambda row: row.step.node.bytes_moved / 1e3 if row.step.node else None, width=WIDE),
+        TableColumn(
+            "kB moved",
+            lambda row: row.step.node.bytes_moved / 1e3 if row.step.node else None,
+            width=WIDE,
+        ),
         TableColumn("GOP/s", lambda row: row.step.gflops or None),
         TableColumn("GB/s", lambda row: row.step.gbytes or None),
         TableColumn(
@@ -86,9 +100,20 @@ def _list_step_columns() -> tuple[TableColumn[StepRow], ...]:
             left=True,
             width=blocks.PAGES,
         ),
-        TableColumn("output", lambda row: ", ".join(shape for _, shape in _outputs(row.step)) or None, left=True),
-        TableColumn("data", lambda row: next((kind for kind, _ in _outputs(row.step)), None), left=True, width=128),
-        TableColumn("kernel", lambda row: Span(row.step.kernel, "name"), left=True, width=blocks.PAGES),
+        TableColumn(
+            "output",
+            lambda row: ", ".join(shape for _, shape in _outputs(row.step)) or None,
+            left=True,
+        ),
+        TableColumn(
+            "data",
+            lambda row: next((kind for kind, _ in _outputs(row.step)), None),
+            left=True,
+            width=128,
+        ),
+        TableColumn(
+            "kernel", lambda row: Span(row.step.kernel, "name"), left=True, width=blocks.PAGES
+        ),
     )
 
 
@@ -124,7 +149,8 @@ def print_profile(
 ) -> None:
     """Write the tables, the advice and the names of files that were ``written`` to the console.
 
-    Without ``everything``, only the first ``steps`` in their order are shown, or the slowest ones if None.
+    Without ``everything``, only the first ``steps`` in their order are shown,
+    or the slowest ones if None.
     """
     if steps is None:
         rows = profile.operators if everything else profile.top(SHOWN)
@@ -153,34 +179,50 @@ def print_profile(
 
 
 def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[blocks.Block]:
-    """Yield a heading, and for each file and accelerator a sentence and why operators are not supported.
+    """Yield a heading, and for each file and accelerator a sentence
+    and why operators are not supported.
 
-    Each delegation comes with the file's name, which is shown if there are several; nothing without any.
+    Each delegation comes with the file's name, which is shown if there are several;
+    nothing without any.
     """
     if not delegations:
         return
-    lines: list[blocks.Block] = [blocks.Heading("Accelerators (computed from the file, not measured)")]
+    lines: list[blocks.Block] = [
+        blocks.Heading("Accelerators (computed from the file, not measured)")
+    ]
     described: set[str] = set()
     several = len({name for name, _ in delegations}) > 1
     for file, delegation in delegations:
         unit = delegation.accelerator
         label = f"{file}, {unit.name}" if several else unit.name
-        lines.append(Labelled(label, delegation.sentence, "warn" if delegation.objections else "good"))
+        lines.append(
+            Labelled(label, delegation.sentence, "warn" if delegation.objections else "good")
+        )
         if unit.about and unit.name not in described:
             lines.append(Paragraph(f"  {unit.about}", "dim"))
         described.add(unit.name)
-        lines += [Paragraph(f"  not supported: {reason}") for reason in count_unsupported(delegation)]
+        lines += [
+            Paragraph(f"  not supported: {reason}") for reason in count_unsupported(delegation)
+        ]
     yield blocks.Group(lines)
 
 
 def _ethos_lines(estimates: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
-    """Yield a heading, and for each Ethos-U what its compiler makes of the file; nothing without one."""
+    """Yield a heading, and for each Ethos-U what its compiler makes of the file;
+    nothing without one.
+    """
     if not estimates:
         return
-    lines: list[blocks.Block] = [blocks.Heading("Arm Ethos-U (estimated by its compiler, not measured)")]
+    lines: list[blocks.Block] = [
+        blocks.Heading("Arm Ethos-U (estimated by its compiler, not measured)")
+    ]
     for estimate in estimates:
-        lines.append(Labelled(estimate.unit.name, estimate.sentence, "warn" if estimate.on_cpu else "good"))
-        lines += [Paragraph(f"  not supported: {reason}") for reason in estimate.reasons[:REASONS_SHOWN]]
+        lines.append(
+            Labelled(estimate.unit.name, estimate.sentence, "warn" if estimate.on_cpu else "good")
+        )
+        lines += [
+            Paragraph(f"  not supported: {reason}") for reason in estimate.reasons[:REASONS_SHOWN]
+        ]
     yield blocks.Group(lines)
 
 
@@ -202,14 +244,17 @@ def _head(profile: Profile) -> Iterator[blocks.Block]:
     roof = profile.roofline
     peak = ""
     if roof:
-        peak = f"; one core reaches {roof.gflops:.0f} GFLOP/s in float32 and {roof.gbytes:.0f} GB/s"
+        peak = (
+            f"; one core reaches {roof.gflops:.0f} GFLOP/s in float32 and {roof.gbytes:.0f} GB/s"
+        )
     entered = "XNNPACK not used"
     if profile.kernels != "builtin":
         entered = plural(profile.partitions, "XNNPACK partition")
     yield Paragraph((Span(Path(profile.model).name, "strong"), whole))
     yield Paragraph(
-        f"{profile.parameters / 1e6:.2f} million parameters, {profile.macs / 1e6:.1f} million MACs, activations "
-        f"{show_bytes(profile.arena_bytes)}, {plural(len(profile.by_type), 'operator type')}, {entered}"
+        f"{profile.parameters / 1e6:.2f} million parameters, {profile.macs / 1e6:.1f} million"
+        f" MACs, activations {show_bytes(profile.arena_bytes)},"
+        f" {plural(len(profile.by_type), 'operator type')}, {entered}"
     )
     yield Paragraph(_quality(profile), "dim")
     yield Paragraph(f"{profile.runtime} on {profile.host}{peak}", "dim")
@@ -220,13 +265,16 @@ def _quality(profile: Profile) -> str:
     low, high = GOOD_COVERAGE
     good = "" if low <= profile.coverage <= high else f" (good is {low:.0%} to {high:.0%})"
     return (
-        f"the operators make up {profile.coverage:.1%} of the run time{good}; the profiler slows a run by "
-        f"{profile.overhead:+.1%}; {plural(profile.runs, 'run')}, {profile.rejected_runs} disturbed runs excluded"
+        f"the operators make up {profile.coverage:.1%} of the run time{good}; the profiler slows a"
+        f" run by {profile.overhead:+.1%}; {plural(profile.runs, 'run')}, {profile.rejected_runs}"
+        " disturbed runs excluded"
     )
 
 
 def _make_step_table(steps: Sequence[OperatorTime], complete: bool) -> blocks.DataTable:
-    """Return a table of steps; ``complete`` says that these are all steps of a run, in their order."""
+    """Return a table of steps; ``complete`` says that these are all steps of a run,
+    in their order.
+    """
     cumulative = 0.0
     rows = []
     for step in steps:
@@ -237,7 +285,9 @@ def _make_step_table(steps: Sequence[OperatorTime], complete: bool) -> blocks.Da
 
 
 def prepare_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
-    """Return the file of each form, and make their folders before anything is measured, or raise a ``UsageError``."""
+    """Return the file of each form, and make their folders before anything is measured,
+    or raise a ``UsageError``.
+    """
     wanted = {**({form: folder / name for form, name in FILES.items()} if folder else {}), **paths}
     for path in wanted.values():
         try:
@@ -245,7 +295,9 @@ def prepare_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, P
         except OSError as error:
             raise _unwritable(path, error.strerror) from error
         if path.is_dir() or not os.access(path.parent, os.W_OK):
-            raise _unwritable(path, "it is a folder" if path.is_dir() else "its folder is not writable")
+            raise _unwritable(
+                path, "it is a folder" if path.is_dir() else "its folder is not writable"
+            )
     return wanted
 
 
@@ -253,8 +305,12 @@ def _unwritable(path: Path, why: str | None) -> UsageError:
     return UsageError(f"cannot write '{path}': {why}", "choose another place")
 
 
-def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnosis | None = None) -> None:
-    """Write the requested forms; the diagnosis goes into the JSON and the page. An error is a ``UsageError``."""
+def write_files(
+    profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnosis | None = None
+) -> None:
+    """Write the requested forms; the diagnosis goes into the JSON and the page.
+    An error is a ``UsageError``.
+    """
     more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
     for form, path in wanted.items():
         document = ""
@@ -267,7 +323,9 @@ def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnos
 
 
 def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
-    """Return the page: the slowest operators, the roofline, every figure in tables; names from the file are escaped."""
+    """Return the page: the slowest operators, the roofline, every figure in tables;
+    names from the file are escaped.
+    """
     return render_page(
         "profile",
         styles=["report.css", "profile.css"],
@@ -296,29 +354,39 @@ def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
     parameters = f"{profile.parameters / 1e6:.2f} million parameters"
     return (
         blocks.Figure("A run", f"{figure(profile.plain_us / 1e3)} ms", runs),
-        blocks.Figure("Operators / run", f"{profile.coverage:.1%}", f"{good} {profile.overhead:+.1%}"),
+        blocks.Figure(
+            "Operators / run", f"{profile.coverage:.1%}", f"{good} {profile.overhead:+.1%}"
+        ),
         blocks.Figure("MACs", f"{figure(profile.macs / 1e6)} million", parameters),
-        blocks.Figure("Activations", show_bytes(profile.arena_bytes), "peak, computed from their lifetimes"),
+        blocks.Figure(
+            "Activations", show_bytes(profile.arena_bytes), "peak, computed from their lifetimes"
+        ),
         blocks.Figure("XNNPACK", partitions, f"slowest step: {slowest.type}, {slowest.share:.1%}"),
     )
 
 
 def _payload(profile: Profile) -> dict[str, object]:
-    """Return the data of the plots: the slowest operators, the roofline, and every operator below it."""
+    """Return the data of the plots: the slowest operators, the roofline,
+    and every operator below it.
+    """
     roof = profile.roofline
     steps = []
     for row in profile.operators:
         if row.gflops and row.gbytes:
             steps.append(row)
     return {
-        "bars": [_describe_point(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
+        "bars": [
+            _describe_point(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)
+        ],
         "points": [_describe_point(row, x=_compute_intensity(row), y=row.gflops) for row in steps],
         "roof": {"gflops": roof.gflops, "gbytes": roof.gbytes} if roof else None,
     }
 
 
 def _compute_intensity(step: OperatorTime) -> float:
-    """Return the arithmetic operations of a step for each byte that it moves; 0 where they are not known."""
+    """Return the arithmetic operations of a step for each byte that it moves;
+    0 where they are not known.
+    """
     node = step.node
     if node:
         return OPERATIONS_PER_MAC * node.macs / node.bytes_moved
@@ -330,5 +398,11 @@ def _describe_point(row: OperatorTime, **place: Any) -> dict[str, object]:
     output = ""
     if row.node and row.node.outputs:
         output = row.node.outputs[0]
-    shown = {"us": row.time_us, "share": row.share, "type": row.type, "where": row.where, "step": row.position}
+    shown = {
+        "us": row.time_us,
+        "share": row.share,
+        "type": row.type,
+        "where": row.where,
+        "step": row.position,
+    }
     return {**place, **shown, "kernel": row.kernel, "output": output}

@@ -1,4 +1,6 @@
-"""Risks of an answer: the images it was judged on, the budget, compression, capture conditions, the licence."""
+"""Risks of an answer: the images it was judged on, the budget, compression, capture conditions,
+the licence.
+"""
 
 import math
 from collections.abc import Iterator, Sequence, Sized
@@ -33,7 +35,9 @@ SURE = 0.95
 """Probability (0-1) from which on a predicted latency is as good as within the limit."""
 
 FEW_IMAGES = 10
-"""A class with fewer validation images than this says little: one image is more than ten points of its accuracy."""
+"""A class with fewer validation images than this says little:
+one image is more than ten points of its accuracy.
+"""
 
 LEAST_PERCENT = 1.0
 """A file whose accuracy in % is below this has learnt nothing."""
@@ -53,15 +57,21 @@ CLEAR_AUROC = 0.9
 """AUROC (0-1) from which on images of other things are told apart well enough."""
 
 LEAST_FOUND = 0.5
-"""Share (0-1) of the user's images of other things; if fewer are found, most of them pass as known."""
+"""Share (0-1) of the user's images of other things;
+if fewer are found, most of them pass as known.
+"""
 
 SMALL_DROP = 1.0
 LARGE_DROP = 2.0
-"""Points of accuracy that compression loses: up to the first, the risk is low; above the second, it is high."""
+"""Points of accuracy that compression loses: up to the first, the risk is low;
+above the second, it is high.
+"""
 
 SMALL_LOSS = 5.0
 LARGE_LOSS = 15.0
-"""Points of accuracy that the worst capture condition loses: below the first the risk is low, from the second high."""
+"""Points of accuracy that the worst capture condition loses:
+below the first the risk is low, from the second high.
+"""
 
 
 class Level(StrEnum):
@@ -88,9 +98,11 @@ class Risk:
 
     @property
     def warns(self) -> bool:
-        """Return whether every form of an answer shows the risk beside the pick, because it is high.
+        """Return whether every form of an answer shows the risk beside the pick,
+        because it is high.
 
-        A latency over its limit is not such a risk: nothing meets the budget then, and the answer begins with that.
+        A latency over its limit is not such a risk:
+        nothing meets the budget then, and the answer begins with that.
         """
         return self.level is Level.HIGH and self.name != BUDGET
 
@@ -100,12 +112,18 @@ def list_risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     return risks_of(view.request.question, view.dataset, evaluation)
 
 
-def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> tuple[Risk, ...]:
+def risks_of(
+    question: Question, dataset: DatasetSummary | None, evaluation: Evaluation
+) -> tuple[Risk, ...]:
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
     grouped = list(_few_groups(dataset))
     guessed = _compare_with_guess(question, dataset, evaluation)
     # A file that reaches next to nothing misses all classes, too: it is said once.
-    missed = None if guessed and guessed.name == FINDS_NOTHING else _name_missed_classes(question, evaluation)
+    missed = (
+        None
+        if guessed and guessed.name == FINDS_NOTHING
+        else _name_missed_classes(question, evaluation)
+    )
     all_risks = (
         guessed,
         missed,
@@ -137,18 +155,26 @@ def list_warnings(risks: Sequence[Risk]) -> tuple[Risk, ...]:
     return tuple(risk for risk in risks if risk.warns)
 
 
-def _compare_with_guess(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:
-    """Return the risk that a file is worth nothing: it finds nothing, or a guess may be right as often."""
+def _compare_with_guess(
+    question: Question, dataset: DatasetSummary | None, evaluation: Evaluation
+) -> Risk | None:
+    """Return the risk that a file is worth nothing:
+    it finds nothing, or a guess may be right as often.
+    """
     figure = evaluation.holdout_accuracy or evaluation.accuracy
     if dataset is None or figure is None or figure.provenance is not Provenance.MEASURED:
         return None
     if figure.value < LEAST_PERCENT:
-        said = f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not ship it."
+        said = (
+            f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not"
+            " ship it."
+        )
         return Risk(FINDS_NOTHING, Level.HIGH, f"{said} Give the search more time or more images.")
     guess = question.of_task.guess
     if guess and figure.low is not None and figure.low <= guess:
         said = (
-            f"A guess reaches {guess:.0f} % {question.of_task.metric}; this file reaches {text.with_interval(figure)} %"
+            f"A guess reaches {guess:.0f} % {question.of_task.metric}; this file reaches"
+            f" {text.with_interval(figure)} %"
         )
         return Risk(A_GUESS, Level.HIGH, f"{said}. Give the search more time or more images.")
     counts = dataset.images_per_class
@@ -165,9 +191,11 @@ def _compare_with_guess(question: Question, dataset: DatasetSummary | None, eval
 
 
 def _name_missed_classes(question: Question, evaluation: Evaluation) -> Risk | None:
-    """Return the risk that objects of some classes are hardly ever found; None for answers of one class.
+    """Return the risk that objects of some classes are hardly ever found;
+    None for answers of one class.
 
-    A mean over classes hides it: a mask that is all background has a third of the best mean IoU of three classes.
+    A mean over classes hides it: a mask that is all background has a third
+    of the best mean IoU of three classes.
     """
     if question.of_task.probabilities:
         return None
@@ -202,7 +230,9 @@ def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:
     validated = dataset.validated_per_class if dataset else {}
     missing = [repr(name) for name, count in validated.items() if not count]
     if missing:
-        shown = f"{_begin_sentence(missing, validated)} no validation image: {listed(missing, NAMED)}"
+        shown = (
+            f"{_begin_sentence(missing, validated)} no validation image: {listed(missing, NAMED)}"
+        )
         advice = "The figures say nothing there: add images to the validation part."
         yield Risk("Missing classes", Level.HIGH, f"{shown}. {advice}")
     few = {}
@@ -210,7 +240,11 @@ def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:
         if 0 < count < FEW_IMAGES:
             few[name] = count
     if few and len(validated) == 1:
-        yield Risk("Few images", Level.HIGH, f"The validation part has only {min(few.values())} images: add images.")
+        yield Risk(
+            "Few images",
+            Level.HIGH,
+            f"The validation part has only {min(few.values())} images: add images.",
+        )
     elif few:
         worst = min(few, key=lambda name: few[name])
         share = f"{_begin_sentence(few, validated)} fewer than {FEW_IMAGES} validation images"
@@ -224,7 +258,10 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     if not few:
         return
     worst = min(few, key=lambda name: (few[name], name))
-    share = f"{_begin_sentence(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
+    share = (
+        f"{_begin_sentence(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only"
+        f" {few[worst]}"
+    )
     if len(groups) == 1:
         share = f"There are fewer than {FEW_GROUPS} groups of images"
     # Nothing shows how another group differs, see docs/decisions/0051.
@@ -234,8 +271,11 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
 
 
 def _compare_parts(evaluation: Evaluation) -> Iterator[Risk]:
-    """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
-    # Validation under capture conditions chooses where the question asks for them: then its figure without them counts.
+    """Compare the hold-out with validation, which chose the pick:
+    they differ by more than 95 % of chance explains.
+    """
+    # Validation under capture conditions chooses where the question asks for them:
+    # then its figure without them counts.
     validated = evaluation.capture.plain or evaluation.accuracy
     judged = evaluation.holdout_accuracy
     if validated is None or judged is None:
@@ -244,22 +284,38 @@ def _compare_parts(evaluation: Evaluation) -> Iterator[Risk]:
     more = judged.value - validated.value
     if abs(more) <= noise or not math.isfinite(noise):
         return
-    figures = f"{validated.value:.1f} % on validation, which chose the pick, {judged.value:.1f} % on the hold-out"
+    figures = (
+        f"{validated.value:.1f} % on validation, which chose the pick, {judged.value:.1f} % on the"
+        " hold-out"
+    )
     apart = f"{figures}: {abs(more):.1f} points apart, where chance explains {noise:.1f}"
     if more < 0:
-        yield Risk("Validation", Level.HIGH, f"{apart}. Expect the figure of the hold-out on other images.")
+        yield Risk(
+            "Validation",
+            Level.HIGH,
+            f"{apart}. Expect the figure of the hold-out on other images.",
+        )
     else:
-        # A head that ships is fitted to the validation images as well, which few images make visible.
-        why = "The hold-out is easier, or it helped that the file has learnt from the validation images too."
+        # A head that ships is fitted to the validation images as well,
+        # which few images make visible.
+        why = (
+            "The hold-out is easier, or it helped that the file has learnt from the validation"
+            " images too."
+        )
         yield Risk("Validation", Level.SOME, f"{apart}. {why}")
 
 
 def compute_half_width(quantity: Quantity) -> float:
     """Return half of the 95 % interval of a figure itself, infinite where it is unknown.
 
-    A range on other images is wider by the root of two, and allows for few groups; its standard error alone does not.
+    A range on other images is wider by the root of two, and allows for few groups;
+    its standard error alone does not.
     """
-    if quantity.low is None or quantity.high is None or quantity.provenance is not Provenance.MEASURED:
+    if (
+        quantity.low is None
+        or quantity.high is None
+        or quantity.provenance is not Provenance.MEASURED
+    ):
         return math.inf
     half = (quantity.high - quantity.low) / 2
     if quantity.error is None:
@@ -268,21 +324,29 @@ def compute_half_width(quantity: Quantity) -> float:
 
 
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
-    """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
+    """Compare the figure in new conditions with the measured one: it lies below the 95 %
+    interval.
+    """
     plain, judged = evaluation.top1_on_parts
     expected = evaluation.new_conditions
     measured = judged or plain
     if expected and measured and measured.low is not None and expected.value < measured.low:
         figure = "%" if question.metric == Metric.TOP1 else "% top-1"
         expect = f"{expected.value:.1f} {figure}{text.confidence(expected, ' (', ')')}"
-        said = f"Expect about {expect} on images of another place or day, not {measured.value:.1f} %."
+        said = (
+            f"Expect about {expect} on images of another place or day, not {measured.value:.1f} %."
+        )
         yield Risk("New conditions", Level.HIGH, said)
 
 
-def _compare_with_training(question: Question, evaluation: Evaluation, few_groups: bool) -> Iterator[Risk]:
-    """Compare the head's cross-validation with validation: they differ by more than both 95 % intervals allow.
+def _compare_with_training(
+    question: Question, evaluation: Evaluation, few_groups: bool
+) -> Iterator[Risk]:
+    """Compare the head's cross-validation with validation:
+    they differ by more than both 95 % intervals allow.
 
-    Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
+    Cross-validation holds out whole groups.
+    It is too low if a class has few of them, so it proves nothing then.
     """
     judged, _ = evaluation.top1_on_parts
     head = evaluation.head
@@ -297,15 +361,23 @@ def _compare_with_training(question: Question, evaluation: Evaluation, few_group
         difference = 100 * crossed.value - judged.value - lost
         allowed = math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2)
         if difference > allowed or (-difference > allowed and not few_groups):
-            figures = f"{100 * crossed.value:.1f} % on the training part, {judged.value:.1f} % on validation"
-            why = "resemble the training images, or are easier by chance. Expect less on other images"
+            figures = (
+                f"{100 * crossed.value:.1f} % on the training part, {judged.value:.1f} % on"
+                " validation"
+            )
+            why = (
+                "resemble the training images, or are easier by chance. Expect less on other"
+                " images"
+            )
             if difference > 0:
                 why = "differ from the training images. Other images can differ as much again"
             yield Risk("Cross-validation", Level.HIGH, f"{figures}: validation images {why}.")
 
 
 def _warn_of_penalty(evaluation: Evaluation) -> Iterator[Risk]:
-    """Warn of a head whose penalty is the strongest or the weakest that was tried: a better one may lie beyond."""
+    """Warn of a head whose penalty is the strongest or the weakest that was tried:
+    a better one may lie beyond.
+    """
     head = evaluation.head
     if head is not None and head.at_grid_end:
         end = f"C = {head.regularization:g} of the head is at the end of the values tried"
@@ -317,11 +389,16 @@ def _begin_sentence(some: Sized, classes: Sized) -> str:
     """Return the subject of a sentence about some of the classes, with its verb."""
     if len(some) == len(classes) > 1:
         return f"All {len(classes)} classes have"
-    return f"{len(some)} of {plural(len(classes), 'class', 'classes')} {'has' if len(some) == 1 else 'have'}"
+    return (
+        f"{len(some)} of {plural(len(classes), 'class', 'classes')}"
+        f" {'has' if len(some) == 1 else 'have'}"
+    )
 
 
 def _budget(limits: Limits, evaluation: Evaluation) -> Risk | None:
-    """Return how far the latency is from its limit, and whether it was measured on the device; None without a limit."""
+    """Return how far the latency is from its limit, and whether it was measured on the device;
+    None without a limit.
+    """
     limit = limits.latency_ms
     latency = evaluation.latency_p90 or evaluation.latency
     if limit is None or latency is None:
@@ -334,17 +411,28 @@ def _budget(limits: Limits, evaluation: Evaluation) -> Risk | None:
         provenance = evaluation.latency.provenance if evaluation.latency else Provenance.PREDICTED
         sure = show_probability(probability)
         chance = f"{sure} sure to meet {show_ms(limit)} on {device}: {provenance}, not measured"
-        return Risk(BUDGET, level, f"{chance}. A few measurements on the device would narrow the interval.")
+        return Risk(
+            BUDGET, level, f"{chance}. A few measurements on the device would narrow the interval."
+        )
     room = 1 - latency.value / limit
     if room < 0:
-        return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
+        return Risk(
+            BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}."
+        )
     # The machine of a search is rarely the one that the file ships to.
     if device == HOST:
-        said = f"The budget was checked on this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
+        said = (
+            f"The budget was checked on this machine, which leaves {100 * room:.0f} % of"
+            f" {show_ms(limit)}."
+        )
         return Risk(NOT_YOUR_DEVICE, Level.SOME, f"{said} Name the device to ship on: --device.")
     is_certain = room >= LEAST_ROOM and latency.provenance is Provenance.MEASURED
     level = Level.LOW if is_certain else Level.SOME
-    return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
+    return Risk(
+        BUDGET,
+        level,
+        f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).",
+    )
 
 
 def _compression(evaluation: Evaluation) -> Risk:
@@ -352,30 +440,51 @@ def _compression(evaluation: Evaluation) -> Risk:
     drop = evaluation.drop
     recipe = evaluation.configuration.compression
     if evaluation.card_facts.as_it_is:
-        said = "It is judged as you ship it: its figures are too high if it has learnt from your images."
+        said = (
+            "It is judged as you ship it: its figures are too high if it has learnt from your"
+            " images."
+        )
         return Risk("Learnt images", Level.HIGH, said)
     if recipe == FLOAT:
-        return Risk("Compression", Level.LOW, "The file is not compressed, so compression has lost nothing.")
+        return Risk(
+            "Compression",
+            Level.LOW,
+            "The file is not compressed, so compression has lost nothing.",
+        )
     if drop is None:
-        return Risk("Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured.")
+        return Risk(
+            "Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured."
+        )
     worst = drop.high if drop.high is not None else drop.value
     level = Level.LOW if drop.value <= SMALL_DROP and worst <= LARGE_DROP else Level.SOME
     if drop.value > LARGE_DROP:
         level = Level.HIGH
     if drop.value < 0:
         gain = text.as_gain(drop)
-        said = f"{recipe} gains {text.points(gain)} points{text.confidence(gain, ' (', ')')} against float32."
+        said = (
+            f"{recipe} gains {text.points(gain)} points{text.confidence(gain, ' (', ')')} against"
+            " float32."
+        )
     else:
-        said = f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against float32."
+        said = (
+            f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against"
+            " float32."
+        )
     return Risk("Compression", level, said)
 
 
-def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:
-    """Return the risk of the capture condition that costs most; None if conditions mean nothing here."""
+def _capture(
+    question: Question, dataset: DatasetSummary | None, evaluation: Evaluation
+) -> Risk | None:
+    """Return the risk of the capture condition that costs most;
+    None if conditions mean nothing here.
+    """
     if dataset is None or not question.of_task.conditions:
         return None
     if not evaluation.capture.by_condition:
-        return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
+        return Risk(
+            "Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured."
+        )
     worst = min(evaluation.capture.by_condition, key=lambda row: row.top1)
     plain, judged = evaluation.top1_on_parts
     # The conditions were tried on the hold-out.
@@ -399,28 +508,43 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
 
 
 def _unknown(evaluation: Evaluation) -> Risk | None:
-    """Return the risk that images of other things pass as known ones; None if few do, or if nothing is known."""
+    """Return the risk that images of other things pass as known ones;
+    None if few do, or if nothing is known.
+    """
     facts = evaluation.unknown
     if facts is None:
         return None
     advice = (
-        "Give images of such things a class of their own in --data, export with --unknown-class, or raise the "
-        "threshold with --min-precision."
+        "Give images of such things a class of their own in --data, export with --unknown-class,"
+        " or raise the threshold with --min-precision."
     )
     if facts.others is not None and facts.others.found.value < LEAST_FOUND:
         return Risk("Unknown", Level.HIGH, f"{other_things(facts)} {advice}")
     if facts.auroc is None or facts.accepted is None or facts.auroc.value >= CLEAR_AUROC:
         return None
-    passes = f"Images of a class that was left out pass as known in {100 * facts.accepted:.0f} % of the cases"
-    return Risk("Unknown", Level.SOME, f"{passes}; AUROC {facts.auroc.value:.2f}, below {CLEAR_AUROC:g}. {advice}")
+    passes = (
+        f"Images of a class that was left out pass as known in {100 * facts.accepted:.0f} % of the"
+        " cases"
+    )
+    return Risk(
+        "Unknown",
+        Level.SOME,
+        f"{passes}; AUROC {facts.auroc.value:.2f}, below {CLEAR_AUROC:g}. {advice}",
+    )
 
 
 def _licence(limits: Limits, evaluation: Evaluation) -> Risk:
     licence = evaluation.card_facts.licence
     if not licence:
-        return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
+        return Risk(
+            "Licence",
+            Level.HIGH,
+            "The licence of the network is not stated: find it out before you ship it.",
+        )
     if limits.is_permissive(licence):
         return Risk("Licence", Level.LOW, f"{licence}: permissive; keep its notice in the app.")
     # Who has set a limit of licences has admitted this one.
     level = Level.SOME if limits.licence else Level.HIGH
-    return Risk("Licence", level, f"{licence}: not permissive; have it reviewed before you ship it.")
+    return Risk(
+        "Licence", level, f"{licence}: not permissive; have it reviewed before you ship it."
+    )

@@ -1,4 +1,6 @@
-"""Rows of any table, sorted and filtered by their columns: what ``--sort`` and ``--filter`` ask for."""
+"""Rows of any table, sorted and filtered by their columns:
+what ``--sort`` and ``--filter`` ask for.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ UNITS_BY_ENDING: Mapping[str, tuple[Mapping[str, float], str]] = {
     "params": (units.COUNTS, "5M"),
     "macs": (units.COUNTS, "300M"),
 }
-"""Units of the values that a column is compared with and an example, by the end of the column's name."""
+"""Units of the values that a column is compared with and an example,
+by the end of the column's name.
+"""
 
 UNITLESS_ENDINGS = ("_percent", "_points", "_probability", "_share", "params", "macs")
 """Ends of the names of columns whose values need no unit."""
@@ -77,7 +81,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class Rows(Generic[T]):
-    """The rows of a table that can be sorted and filtered: ``row`` returns the values of an item by column.
+    """The rows of a table that can be sorted and filtered:
+    ``row`` returns the values of an item by column.
 
     The names of the columns set the types, see :func:`advisor.store.type_of`.
     """
@@ -86,15 +91,20 @@ class Rows(Generic[T]):
     row: Callable[[T], Mapping[str, object]]
 
     def cells(self, item: T) -> dict[str, Any]:
-        """Return the values of an item by column, as the columns hold them; None for a missing one."""
+        """Return the values of an item by column, as the columns hold them;
+        None for a missing one.
+        """
         row = self.row(item)
         return {column: type_cell(column, row.get(column)) for column in self.columns}
 
-    def select(self, sort: str | None = None, filters: Sequence[str] | None = None) -> Selection[T]:
+    def select(
+        self, sort: str | None = None, filters: Sequence[str] | None = None
+    ) -> Selection[T]:
         """Return what ``--sort`` and ``--filter`` ask for, or raise a ``UsageError``.
 
-        Columns to sort by are joined by commas; one after ``-`` descends. The end of a name may be left out: ``size``
-        for ``size_bytes``. Conditions are such as ``size<5MB`` or ``family=mobilenet*``.
+        Columns to sort by are joined by commas; one after ``-`` descends. The end of a name may be
+        left out: ``size`` for ``size_bytes``. Conditions are such as ``size<5MB`` or
+        ``family=mobilenet*``.
         """
         order = []
         for part in (sort or "").split(","):
@@ -108,13 +118,19 @@ class Rows(Generic[T]):
 
 
 def rows_of(paths: Mapping[str, str]) -> Rows[Any]:
-    """Return a table whose columns hold what attributes hold, by :func:`advisor.store.value_at`."""
-    return Rows(tuple(paths), lambda item: {column: value_at(item, path) for column, path in paths.items()})
+    """Return a table whose columns hold what attributes hold, by
+    :func:`advisor.store.value_at`.
+    """
+    return Rows(
+        tuple(paths), lambda item: {column: value_at(item, path) for column, path in paths.items()}
+    )
 
 
 @dataclass(frozen=True)
 class Selection(Generic[T]):
-    """The rows to show: those that pass all conditions, ordered by columns, each with whether it ascends."""
+    """The rows to show: those that pass all conditions, ordered by columns,
+    each with whether it ascends.
+    """
 
     rows: Rows[T]
     order: tuple[tuple[str, bool], ...] = ()
@@ -136,7 +152,9 @@ class Selection(Generic[T]):
 
 
 def _sort_rows(rows: Sequence[_Row[T]], column: str, ascending: bool) -> list[_Row[T]]:
-    """Return the rows in the order of a column; those without a value there come last, in either order."""
+    """Return the rows in the order of a column;
+    those without a value there come last, in either order.
+    """
     known = []
     missing = []
     for row in rows:
@@ -156,7 +174,9 @@ def _fold_case(value: Any) -> Any:
 
 
 def _find_column(name: str, columns: Sequence[str], option: str) -> str:
-    """Return the column that a user's name means: that of this name, or the first that begins so."""
+    """Return the column that a user's name means: that of this name, or the first that begins
+    so.
+    """
     plain = re.sub(r"[\s-]+", "_", name.strip().casefold())
     if plain in columns:
         return plain
@@ -175,7 +195,8 @@ def _parse_condition(text: str, columns: Sequence[str]) -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise UsageError(
-            f"--filter: '{text}' is not a comparison", f"write COLUMN, one of {' '.join(SIGNS)}, and a value: size<5MB"
+            f"--filter: '{text}' is not a comparison",
+            f"write COLUMN, one of {' '.join(SIGNS)}, and a value: size<5MB",
         )
     name, sign, value = match.groups()
     column = _find_column(name, columns, "--filter")
@@ -184,17 +205,24 @@ def _parse_condition(text: str, columns: Sequence[str]) -> Condition:
         return Condition(column, sign, tuple(_parse_value(text, column) for text in texts))
     if type_of(column) in (ColumnType.TEXT, ColumnType.FLAG):
         kind = "texts" if type_of(column) == ColumnType.TEXT else "yes or no"
-        raise UsageError(f"--filter: '{column}' holds {kind}, and '{sign}' compares numbers", "compare it by = or !=")
+        raise UsageError(
+            f"--filter: '{column}' holds {kind}, and '{sign}' compares numbers",
+            "compare it by = or !=",
+        )
     return Condition(column, sign, (_parse_value(value, column),))
 
 
 def _parse_value(text: str, column: str) -> float | bool | str:
-    """Return a value in the unit of a column, or raise a ``UsageError`` if it is no value of this column."""
+    """Return a value in the unit of a column,
+    or raise a ``UsageError`` if it is no value of this column.
+    """
     if type_of(column) == ColumnType.TEXT:
         return text
     if type_of(column) == ColumnType.FLAG:
         if text.casefold() not in YES_OR_NO:
-            raise UsageError(f"--filter: '{column}' is yes or no, not '{text}'", f"write --filter {column}=yes")
+            raise UsageError(
+                f"--filter: '{column}' is yes or no, not '{text}'", f"write --filter {column}=yes"
+            )
         return YES_OR_NO[text.casefold()]
     ending = next(filter(column.endswith, UNITS_BY_ENDING), "")
     try:

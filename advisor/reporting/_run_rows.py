@@ -1,4 +1,6 @@
-"""One run of a list: its state, its pick with the figures as a list shows them, and the columns that sort runs."""
+"""One run of a list: its state, its pick with the figures as a list shows them,
+and the columns that sort runs.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,14 @@ class RunRow:
     why: str = ""  #: why it was interrupted or is damaged
     task: str = ""  #: its task
     metric: str = "Accuracy"  #: what its accuracy is, as a heading begins
-    limits: tuple[tuple[str, str], ...] = ()  #: the options of its question with their values, as the user wrote them
+    #: the options of its question with their values, as the user wrote them
+    limits: tuple[tuple[str, str], ...] = ()
     reason: str = ""  #: the decision in words
-    pick: Evaluation | None = None  #: the recommended evaluation with its figures, without details; None without one
+    #: the recommended evaluation with its figures, without details; None without one
+    pick: Evaluation | None = None
     feasible: bool = False  #: the pick meets the limits
-    done: Mapping[str, int] = field(default_factory=dict)  #: numbers of configurations with a result by status
+    #: numbers of configurations with a result by status
+    done: Mapping[str, int] = field(default_factory=dict)
     configurations: int = 0  #: all configurations of the search; 0 if not known
     latest: Evaluation | None = None  #: the last evaluation that is ok, while the search runs
     snapshot: Snapshot | None = None  #: what the search is doing, while it runs
@@ -42,7 +47,8 @@ class RunRow:
     report: bool = False  #: it has a ``report.html``
     remark: str = ""  #: why nobody can tell whether it was changed; empty if it proves itself
     opening: tuple[str, ...] = ()  #: the lines that every form of the answer begins with
-    machine: str = ""  #: the processor and the cores of the machine that searched; empty if not known
+    #: the processor and the cores of the machine that searched; empty if not known
+    machine: str = ""
 
     @property
     def is_running(self) -> bool:
@@ -67,14 +73,20 @@ class RunRow:
 
     @property
     def origins(self) -> tuple[str, str, str]:
-        """The origins of the pick's accuracy, latency (with its machine) and size; empty if not known."""
+        """The origins of the pick's accuracy, latency (with its machine) and size;
+        empty if not known.
+        """
         pick = self.pick
         if pick is None:
             return "", "", ""
         target = pick.configuration.target
         # The hold-out chose nothing, so its figure comes before that of validation.
         accuracy = pick.holdout_accuracy or pick.accuracy
-        unit = plural(target.threads, "CPU thread") if target.accelerator == "cpu" else target.accelerator.upper()
+        unit = (
+            plural(target.threads, "CPU thread")
+            if target.accelerator == "cpu"
+            else target.accelerator.upper()
+        )
         place = (self.machine or "this machine") if target.device == HOST else target.device
         images = ""
         if accuracy and accuracy.n:
@@ -109,7 +121,9 @@ def accuracy_of(evaluation: Evaluation) -> float:
 
 
 def _on_own_images(evaluation: Evaluation) -> bool:
-    """Return whether the accuracy is one on the user's images; otherwise it is that of ImageNet."""
+    """Return whether the accuracy is one on the user's images; otherwise it is that of
+    ImageNet.
+    """
     known = evaluation.holdout_accuracy or evaluation.accuracy
     return known is not None and known.provenance is Provenance.MEASURED
 
@@ -141,6 +155,10 @@ def map_columns() -> Mapping[str, RunColumn]:
         "question": RunColumn("Question", lambda row: row.limits, False),
         "pick": RunColumn("Pick", lambda row: row.model, False),
         "accuracy": RunColumn("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
-        "latency": RunColumn("Latency", _of_pick(lambda evaluation: evaluation.latency_ms, float("inf")), False),
-        "size": RunColumn("Size", _of_pick(lambda evaluation: evaluation.size_bytes, float("inf")), False),
+        "latency": RunColumn(
+            "Latency", _of_pick(lambda evaluation: evaluation.latency_ms, float("inf")), False
+        ),
+        "size": RunColumn(
+            "Size", _of_pick(lambda evaluation: evaluation.size_bytes, float("inf")), False
+        ),
     }

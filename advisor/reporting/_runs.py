@@ -1,4 +1,6 @@
-"""The runs of a folder as a list shows them: each from its small files, and damaged ones with the reason."""
+"""The runs of a folder as a list shows them:
+each from its small files, and damaged ones with the reason.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,14 @@ from advisor.datasets import DEMO_NOTE
 from advisor.engine import read_snapshot
 from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
 from advisor.reporting._row_selection import Rows
-from advisor.reporting._run_rows import RunColumn, RunRow, RunState, accuracy_of, figures, map_columns
+from advisor.reporting._run_rows import (
+    RunColumn,
+    RunRow,
+    RunState,
+    accuracy_of,
+    figures,
+    map_columns,
+)
 from advisor.reporting._view import make_typed_path
 from advisor.store import (
     CHANGED,
@@ -55,7 +64,16 @@ ANSWER = "recommendation.json"
 MANIFEST = "manifest.json"
 REPORT = "report.html"
 STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
-LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "device", "data", "prefer")
+LIMITS = (
+    "budget",
+    "size_budget",
+    "memory_budget",
+    "max_drop",
+    "min_accuracy",
+    "device",
+    "data",
+    "prefer",
+)
 
 _ADVICE = re.compile(r"Ship|.*?:")
 """Beginnings of the first line of an answer, before the path of a file."""
@@ -69,7 +87,8 @@ _COLUMNS = (
     TableColumn[Any]("size", width=100),
 )
 
-INDEX = f"{__version__}, 3"  # What makes rows; the number is raised when equal runs have another one
+# What makes rows; the number is raised when equal runs have another one.
+INDEX = f"{__version__}, 3"
 
 
 def _values(row: RunRow) -> dict[str, object]:
@@ -115,13 +134,17 @@ def _cells(row: RunRow) -> tuple[str, ...]:
 
 
 class Runs:
-    """The runs that are directly in one folder; links are left out, because they can lead out of it."""
+    """The runs that are directly in one folder;
+    links are left out, because they can lead out of it.
+    """
 
     STATES = tuple(RunState)
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            hint = "name the folder that holds your runs; advisor search makes the first one in runs/"
+            hint = (
+                "name the folder that holds your runs; advisor search makes the first one in runs/"
+            )
             raise UsageError(f"'{folder}' is not a folder", hint)
         self.folder = folder.resolve()
         self._known: dict[str, tuple[object, RunRow]] = {}
@@ -143,10 +166,14 @@ class Runs:
 
     def path(self, name: str) -> Path:
         """Return the folder of a run. Raises UsageError: there is no run of this name."""
-        # Only a name of the list is joined to the folder, so no name from an address leads out of it.
+        # Only a name of the list is joined to the folder,
+        # so no name from an address leads out of it.
         names = self.names()
         if name not in names:
-            raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
+            raise UsageError(
+                f"there is no run '{name}'{nearest(name, names)}",
+                "the list has all runs of the folder",
+            )
         return self.folder / name
 
     @property
@@ -162,7 +189,9 @@ class Runs:
         return (self.path(name) / REPORT).read_bytes()
 
     def rows(self) -> tuple[RunRow, ...]:
-        """Return all runs, the newest first; what is known of those that did not change is kept for the next time."""
+        """Return all runs, the newest first;
+        what is known of those that did not change is kept for the next time.
+        """
         names = self.names()
         rows = tuple(self._row(self.folder / name) for name in names)
         if self._index is not None:
@@ -170,7 +199,9 @@ class Runs:
         return rows
 
     def row(self, name: str) -> RunRow:
-        """Return one run, read again only if its files changed; UsageError if there is none of this name."""
+        """Return one run, read again only if its files changed;
+        UsageError if there is none of this name.
+        """
         return self._row(self.path(name))
 
     def _row(self, path: Path) -> RunRow:
@@ -192,7 +223,9 @@ class Runs:
 
 
 class RunIndex:
-    """What is known of the runs of a folder, in one file of the cache; one that is lost or damaged is made again."""
+    """What is known of the runs of a folder, in one file of the cache;
+    one that is lost or damaged is made again.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = cache_root() / "runs" / f"{sha256_json(str(folder))[:16]}.json"
@@ -200,13 +233,19 @@ class RunIndex:
         self._changed = False
         try:
             index = read_json(self._file)
-            if isinstance(index, dict) and index["made_by"] == INDEX and index["sha256"] == sha256_json(index["rows"]):
+            if (
+                isinstance(index, dict)
+                and index["made_by"] == INDEX
+                and index["sha256"] == sha256_json(index["rows"])
+            ):
                 self._rows = index["rows"]
         except (AdvisorError, OSError, ValueError, KeyError, TypeError):
             self._changed = True
 
     def row(self, name: str, stamp: object) -> RunRow | None:
-        """Return the row of a run whose files have the sizes and times of the stamp; None if it is not known."""
+        """Return the row of a run whose files have the sizes and times of the stamp;
+        None if it is not known.
+        """
         try:
             known = self._rows[name]
             row: RunRow = parse(RunRow, known["row"])
@@ -224,7 +263,9 @@ class RunIndex:
         self._changed = True
 
     def write(self, names: Sequence[str]) -> None:
-        """Write the rows of these runs if something changed; a cache that cannot be written is no error."""
+        """Write the rows of these runs if something changed;
+        a cache that cannot be written is no error.
+        """
         if self._changed:
             self._rows = {name: self._rows[name] for name in names if name in self._rows}
             with suppress(OSError):
@@ -279,7 +320,11 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         serious = state is RunState.FINISHED or "is damaged" in problem.what or problem in changed
         if serious and problem not in old:
             faults.append(str(problem))
-    faults += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
+    faults += (
+        []
+        if running or document is None
+        else [f"{ANSWER} {problem}" for problem in document.problems]
+    )
     if faults:
         state = RunState.DAMAGED
         why = "; ".join(faults)
@@ -325,7 +370,8 @@ def _list_limits(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _opening(answer: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
-    """Return the lines that an answer begins with, after the one that says that it is a demonstration.
+    """Return the lines that an answer begins with,
+    after the one that says that it is a demonstration.
 
     ``folder`` is where the run lies now: the document names the one in which it was written.
     """
@@ -356,7 +402,8 @@ def _machine(manifest: Mapping[str, Any]) -> str:
 def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
     """Return the pick of an answer without details. Raises ValueError: it breaks a rule."""
     pick = Evaluation.from_json(answer["pick"]) if answer.get("pick") else None
-    # Files of one graph share their latency, so that of an answer may be of more timings than the pick's own.
+    # Files of one graph share their latency,
+    # so that of an answer may be of more timings than the pick's own.
     rule = broken_rule(replace(pick, timing=None)) if pick else ""
     if rule:
         raise ValueError(f"its pick breaks the rule that {rule}")
@@ -374,7 +421,10 @@ def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[
     if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
         return RunState.FINISHED, stopped.get("text", "")
     last = read_snapshot(run)
-    return RunState.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
+    return (
+        RunState.INTERRUPTED,
+        f"its process ended before the search did{f', while {last.now}' if last else ''}",
+    )
 
 
 def _show_value(value: object) -> str:

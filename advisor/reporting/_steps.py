@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
-from advisor.core import FLOAT, Evaluation, Status, UsageError, form_of, plural, show_bytes, show_seconds
+from advisor.core import (
+    FLOAT,
+    Evaluation,
+    Status,
+    UsageError,
+    form_of,
+    plural,
+    show_bytes,
+    show_seconds,
+)
 from advisor.engine import continue_command as continue_command
 from advisor.reporting._blocks import Labelled, Span, Words
 from advisor.reporting._classes import compute_recalls
@@ -23,12 +32,16 @@ FLOATS = (FLOAT, "float16")
 """Forms that compute in floating point: an int8 file of theirs would be smaller."""
 
 RAN_OUT = ("time_limit", "max_trials")
-"""The ends of a search that leave configurations which may still gain, as ``manifest.json`` has them."""
+"""The ends of a search that leave configurations which may still gain,
+as ``manifest.json`` has them.
+"""
 
 ALSO = "The next hour also buys"
 
 WIDE = 0.1
-"""A class whose interval has a larger half width (0-1) needs more images before its figure says much."""
+"""A class whose interval has a larger half width (0-1) needs more images
+before its figure says much.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,9 @@ class NextStep:
 
 
 def next_steps(view: RunView) -> tuple[NextStep, ...]:
-    """Return the steps that the user can take now; none before the search has ended, and without a pick."""
+    """Return the steps that the user can take now;
+    none before the search has ended, and without a pick.
+    """
     pick = view.decision.pick
     if pick is None or view.insights.unfinished or not view.decision.feasible:
         return ()
@@ -56,7 +71,9 @@ def next_steps(view: RunView) -> tuple[NextStep, ...]:
 def step_blocks(view: RunView) -> list[Labelled]:
     """Return a line for each step, the first of which is next."""
     labels = chain(("Next",), repeat(ALSO))
-    return [Labelled(label, step.words) for label, step in zip(labels, next_steps(view), strict=False)]
+    return [
+        Labelled(label, step.words) for label, step in zip(labels, next_steps(view), strict=False)
+    ]
 
 
 def next_step(view: RunView) -> Labelled | None:
@@ -78,7 +95,8 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     if view.demonstration:
         what = "search with your own photographs, a folder for each class"
         yield NextStep("your own photographs", what, OWN_IMAGES)
-        # The images are drawn, so no other step would say anything of the user's own (decision 0142).
+        # The images are drawn, so no other step would say anything
+        # of the user's own (decision 0142).
         return
     if lacks_int8(view, pick):
         now = "is not compressed yet"
@@ -93,7 +111,9 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
     if whole := view.manifest.get("whole_networks"):
         what = f"{plural(len(whole), 'network')} without weights here that learnt other objects"
-        yield NextStep("a start from other objects", what, f"advisor catalog fetch {' '.join(whole)}")
+        yield NextStep(
+            "a start from other objects", what, f"advisor catalog fetch {' '.join(whole)}"
+        )
     images, label = count_wanted_images(view, pick)
     if images:
         more = f"{plural(images, 'more image')} of '{label}'"
@@ -107,12 +127,18 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
 
 
 def list_rest(view: RunView) -> Iterator[NextStep]:
-    """Yield the step that goes on with a search which its limit ended; nothing for others and for a demonstration."""
+    """Yield the step that goes on with a search which its limit ended;
+    nothing for others and for a demonstration.
+    """
     stopped = view.manifest.get("stopped") or {}
     left = count_configurations(view).unreached
     # An answer to another question than the run's ends in the command that ships its pick.
     answers_again = view.next_command.startswith("advisor export")
-    if stopped.get("why") in RAN_OUT and left and not (view.demonstration or view.insights.unfinished or answers_again):
+    if (
+        stopped.get("why") in RAN_OUT
+        and left
+        and not (view.demonstration or view.insights.unfinished or answers_again)
+    ):
         # The line of counts says how many these are.
         what = "the rest of the search, which its limit ended"
         yield NextStep("the rest of the search", what, continue_command(view.folder))
@@ -121,7 +147,12 @@ def list_rest(view: RunView) -> Iterator[NextStep]:
 def is_int8_next(view: RunView) -> bool:
     """Return whether the first step makes an int8 file of the pick."""
     pick = view.decision.pick
-    return pick is not None and not view.demonstration and bool(next_steps(view)) and lacks_int8(view, pick)
+    return (
+        pick is not None
+        and not view.demonstration
+        and bool(next_steps(view))
+        and lacks_int8(view, pick)
+    )
 
 
 def lacks_int8(view: RunView, pick: Evaluation) -> bool:
@@ -134,7 +165,9 @@ def lacks_int8(view: RunView, pick: Evaluation) -> bool:
     if not int8 and compressions and INT8 not in compressions:
         return False
     # A resumed search considers again what this one did not begin.
-    return not any(row.was_begun for row in int8) and (bool(int8) or count_configurations(view).unreached > 0)
+    return not any(row.was_begun for row in int8) and (
+        bool(int8) or count_configurations(view).unreached > 0
+    )
 
 
 def int8_size(pick: Evaluation) -> str:
@@ -155,15 +188,21 @@ def list_int8(view: RunView, pick: Evaluation) -> list[Evaluation]:
 
 
 def find_failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
-    """Return the int8 file of a float pick that failed; None if it did not fail, or if there is another one."""
+    """Return the int8 file of a float pick that failed;
+    None if it did not fail, or if there is another one.
+    """
     int8 = list_int8(view, pick)
-    if pick.configuration.compression not in FLOATS or any(row.status is Status.OK for row in int8):
+    if pick.configuration.compression not in FLOATS or any(
+        row.status is Status.OK for row in int8
+    ):
         return None
     return next((row for row in int8 if row.status is Status.FAILED), None)
 
 
 def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
-    """Return how many more images halve the interval of the class with the widest one, and its name; 0 for none."""
+    """Return how many more images halve the interval of the class with the widest one,
+    and its name; 0 for none.
+    """
     answers = pick.holdout_answers or pick.answers
     try:
         class_recalls = compute_recalls(answers, view.classes) if answers.has_classes else ()

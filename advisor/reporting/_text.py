@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
-from advisor.core import HOST, Evaluation, Interval, Quantity, UsageError, nearest, plain as plain, plural as plural
+from advisor.core import (
+    HOST,
+    Evaluation,
+    Interval,
+    Quantity,
+    UsageError,
+    nearest,
+    plain as plain,
+    plural as plural,
+)
 from advisor.store import shipped_folder
 
 DASH = "\u2013"
@@ -26,7 +35,9 @@ def inner(part: str, escape: Callable[[str], str] = plain) -> str:
 
 
 def number(value: float) -> str:
-    """Format with three significant digits and at most two decimals: ``0.85``, ``12.3``, ``142``."""
+    """Format with three significant digits and at most two decimals: ``0.85``, ``12.3``,
+    ``142``.
+    """
     # Not 100: what rounds up to 100 needs no decimal.
     if abs(value) >= 99.95:
         return f"{value:,.0f}".replace(",", "\u202f" if abs(value) >= 9999.5 else "")
@@ -36,7 +47,9 @@ def number(value: float) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``; a dash for None."""
+    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``;
+    a dash for None.
+    """
     if value is None:
         return MISSING
     if abs(value) >= 0.9995:
@@ -57,7 +70,9 @@ def percent(quantity: Quantity | None) -> str:
 
 
 def show_holdout_images(evaluation: Evaluation) -> str:
-    """Return on how many images of the hold-out a file was judged: ``101 images``, or ``40 of 101 images``."""
+    """Return on how many images of the hold-out a file was judged:
+    ``101 images``, or ``40 of 101 images``.
+    """
     judged = evaluation.holdout_accuracy
     part = evaluation.holdout_part
     if part:
@@ -66,14 +81,20 @@ def show_holdout_images(evaluation: Evaluation) -> str:
 
 
 def with_interval(quantity: Quantity | None) -> str:
-    """Format a share in % with its interval, if it has one: ``87.6 (84.2-91.5)``, with an en dash."""
+    """Format a share in % with its interval, if it has one: ``87.6 (84.2-91.5)``, with an en
+    dash.
+    """
     ends = interval(quantity)
     return percent(quantity) + (f" ({ends})" if ends else "")
 
 
 def bounds(interval: Interval, digits: int, scale: float = 1.0) -> str:
-    """Format a value with its interval, each times ``scale``: ``0.83 (0.79-0.86)``, with an en dash."""
-    value, low, high = (f"{scale * end:.{digits}f}" for end in (interval.value, interval.low, interval.high))
+    """Format a value with its interval, each times ``scale``:
+    ``0.83 (0.79-0.86)``, with an en dash.
+    """
+    value, low, high = (
+        f"{scale * end:.{digits}f}" for end in (interval.value, interval.low, interval.high)
+    )
     return f"{value} ({low}{DASH}{high})"
 
 
@@ -137,7 +158,9 @@ def name_place(device: str) -> str:
 
 
 def provenance(quantity: Quantity | None, device: str = "") -> str:
-    """Format the provenance of a number, and where it holds: ``measured on this machine``, ``published``."""
+    """Format the provenance of a number, and where it holds:
+    ``measured on this machine``, ``published``.
+    """
     if quantity is None:
         return ""
     is_local = quantity.provenance.value in ("measured", "predicted")
@@ -147,7 +170,9 @@ def provenance(quantity: Quantity | None, device: str = "") -> str:
 
 
 def name_clock(latency: Quantity) -> str:
-    """Return which time stands for the latency on a busy machine, where the median would be that of the others."""
+    """Return which time stands for the latency on a busy machine,
+    where the median would be that of the others.
+    """
     if not latency.source.endswith(CONTENDED):
         return ""
     return latency.source.rpartition(", ")[2].removesuffix(CONTENDED).strip()
@@ -161,13 +186,14 @@ def file(evaluation: Evaluation) -> str:
 def name(evaluation: Evaluation) -> str:
     """Return the name of a configuration for people, without figures."""
     target = evaluation.configuration.target
-    return (
-        f"{file(evaluation)}, {'' if target.device == HOST else f'{target.device}, '}{plural(target.threads, 'thread')}"
-    )
+    device = "" if target.device == HOST else f"{target.device}, "
+    return f"{file(evaluation)}, {device}{plural(target.threads, 'thread')}"
 
 
 def finite(value: Any) -> Any:
-    """Return ``value`` as strict JSON allows it: NaN and infinities become None, keys become text."""
+    """Return ``value`` as strict JSON allows it: NaN and infinities become None, keys become
+    text.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -178,7 +204,9 @@ def finite(value: Any) -> Any:
 
 
 def shorten_name(words: str) -> str:
-    """Return a name for a narrow place: its first two words, or the first, or the first characters of that."""
+    """Return a name for a narrow place:
+    its first two words, or the first, or the first characters of that.
+    """
     first = words.split()[:2]
     short = " ".join(first)
     if len(short) > NAME_LENGTH:
@@ -203,7 +231,9 @@ def spreadsheet(value: object) -> object:
 
 @dataclass(frozen=True)
 class Term:
-    """A term of the reports: other names, and the heading in a file of ``docs/`` where the documentation says more."""
+    """A term of the reports: other names,
+    and the heading in a file of ``docs/`` where the documentation says more.
+    """
 
     name: str
     text: str
@@ -212,7 +242,9 @@ class Term:
 
     @property
     def place(self) -> str:
-        """The place in the documentation that says more: a file of a checkout, or the name of the page and its part."""
+        """The place in the documentation that says more:
+        a file of a checkout, or the name of the page and its part.
+        """
         page, _, heading = self.page.partition("#")
         if (shipped_folder("docs") / page).is_file():
             return f"docs/{self.page}"
@@ -223,7 +255,9 @@ def terms() -> tuple[Term, ...]:
     """Return all terms by name."""
     import yaml
 
-    entries = yaml.safe_load(files("advisor.reporting").joinpath("glossary.yaml").read_text(encoding="utf-8"))
+    entries = yaml.safe_load(
+        files("advisor.reporting").joinpath("glossary.yaml").read_text(encoding="utf-8")
+    )
     described = []
     for name, entry in entries.items():
         described.append(Term(name, entry["text"], entry["page"], tuple(entry.get("also", ()))))
@@ -231,7 +265,9 @@ def terms() -> tuple[Term, ...]:
 
 
 def term(name: str) -> Term:
-    """Return the term with this name or other name, or refuse it; case, dashes and underscores do not matter."""
+    """Return the term with this name or other name, or refuse it;
+    case, dashes and underscores do not matter.
+    """
     spaces = str.maketrans("-_", "  ")
     known = {}
     for entry in terms():
@@ -239,7 +275,9 @@ def term(name: str) -> Term:
             known[alias.casefold().translate(spaces)] = entry
     wanted = name.casefold().translate(spaces).strip()
     if wanted not in known:
-        raise UsageError(f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms")
+        raise UsageError(
+            f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms"
+        )
     return known[wanted]
 
 

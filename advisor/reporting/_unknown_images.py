@@ -1,4 +1,6 @@
-"""Images of things that are none of the classes: how the file answers them, and the file with one more class."""
+"""Images of things that are none of the classes:
+how the file answers them, and the file with one more class.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     more = show_growth(pick, pick.unknown)
     yield Labelled("Unknown images", describe_left_out(pick, facts))
     yield Labelled(
-        "Your images of other things", other_things(facts) or (Span(make_search_command(view), "code"), " judges them.")
+        "Your images of other things",
+        other_things(facts) or (Span(make_search_command(view), "code"), " judges them."),
     )
     costs = [f"is {more} larger"] if more else []
     if facts.kept is not None:
@@ -62,21 +65,30 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
 def describe_left_out(pick: Evaluation, facts: UnknownFacts) -> str:
     """Return what was seen of the classes that were left out in turn, and what this is worth."""
     if facts.auroc is None:
-        return "No class could be left out in turn: this takes three classes, and five validation images of the class."
-    ranks = f"The probability that it ranks behind a known image (AUROC) is {text.bounds(facts.auroc, 2)}"
+        return (
+            "No class could be left out in turn: this takes three classes, and five validation"
+            " images of the class."
+        )
+    ranks = (
+        "The probability that it ranks behind a known image (AUROC) is"
+        f" {text.bounds(facts.auroc, 2)}"
+    )
     if pick.configuration.compression != FLOAT and facts.float_auroc is not None:
         ranks += f"; float32: {facts.float_auroc.value:.2f}"
     said = f"{ranks}.{f' {FLATTERED}' if is_flattered(pick) else ''}"
     if facts.accepted is None:
         return said
     return (
-        f"An image of something that is none of your classes passes as known in {100 * facts.accepted:.0f} % of the "
-        f"cases, if {100 * KEPT_SHARE:.0f} % of the known images are to pass. {said}"
+        "An image of something that is none of your classes passes as known in"
+        f" {100 * facts.accepted:.0f} % of the cases, if {100 * KEPT_SHARE:.0f} % of the known"
+        f" images are to pass. {said}"
     )
 
 
 def is_flattered(pick: Evaluation) -> bool:
-    """Return whether the network learnt from the classes that were left out: only the head was fitted without them."""
+    """Return whether the network learnt from the classes that were left out:
+    only the head was fitted without them.
+    """
     return recipe_of(pick.configuration.training).tunes_backbone
 
 
@@ -87,13 +99,15 @@ def other_things(facts: UnknownFacts) -> str:
     percent = text.share(facts.others.found)
     images = plural(facts.others.images, "image")
     return (
-        f"The file with the class '{facts.label}' finds {percent} % of your {images} of other things; "
-        f"AUROC {text.bounds(facts.others.auroc, 2)}."
+        f"The file with the class '{facts.label}' finds {percent} % of your {images} of other"
+        f" things; AUROC {text.bounds(facts.others.auroc, 2)}."
     )
 
 
 def show_growth(pick: Evaluation, facts: UnknownFacts) -> str:
-    """Return by how much the file with one more class is larger than the pick; empty if this is not known."""
+    """Return by how much the file with one more class is larger than the pick;
+    empty if this is not known.
+    """
     more = facts.size_bytes - pick.size.value if pick.size else 0
     return show_bytes(more) if more > 0 else ""
 
@@ -104,7 +118,9 @@ def share_given_up(answered: Interval) -> Interval:
 
 
 def make_search_command(view: RunView) -> str:
-    """Return the search of the run's question that judges the user's own images of other things, too."""
+    """Return the search of the run's question that judges the user's own images
+    of other things, too.
+    """
     return f"advisor search --request {view.typed_folder}/request.yaml --unknown DIR"
 
 
@@ -114,4 +130,7 @@ def make_export_command(view: RunView, facts: UnknownFacts) -> str:
         return ""
     # The next command is another one where the pick is that of another question.
     is_export = view.next_command.startswith("advisor export")
-    return f"{view.next_command if is_export else f'advisor export {view.typed_folder} --to bundle'} --unknown-class"
+    return (
+        f"{view.next_command if is_export else f'advisor export {view.typed_folder} --to bundle'}"
+        " --unknown-class"
+    )

@@ -43,9 +43,16 @@ if TYPE_CHECKING:
     from advisor.reporting._blocks import Block
 
 REPORT_PARTS = "advisor.report_parts"
-"""Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
+"""Entry points of :class:`ReportPart`:
+modules or objects, by the name of their entry in ``recommendation.json``.
+"""
 
-LIMIT_OPTIONS = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
+LIMIT_OPTIONS = {
+    "latency": "--budget",
+    "size": "--size-budget",
+    "drop": "--max-drop",
+    "memory": "--memory-budget",
+}
 """Options that set upper limits, by the name of the limit."""
 
 
@@ -53,11 +60,12 @@ LIMIT_OPTIONS = {"latency": "--budget", "size": "--size-budget", "drop": "--max-
 class DatasetSummary:
     """The user's images in numbers: of each class in label order, and of each part of the split.
 
-    Candidates were trained on ``train``, compared on ``validation``, and finalists tested on ``holdout``. ``rejected``
-    are the files that are not used, each with ``path`` and ``reason``. The user's own split names the parts
-    ``own_split``. Of the images of validation and the hold-out, ``copies`` judge nothing, as copies of them are learnt
-    from; ``leaks`` images and groups are in several parts and judge. Mappings are empty where images have no boxes or
-    groups, or where the split is not known; ``notes`` say what a reader may not expect of it.
+    Candidates were trained on ``train``, compared on ``validation``, and finalists tested on
+    ``holdout``. ``rejected`` are the files that are not used, each with ``path`` and ``reason``.
+    The user's own split names the parts ``own_split``. Of the images of validation and the
+    hold-out, ``copies`` judge nothing, as copies of them are learnt from; ``leaks`` images and
+    groups are in several parts and judge. Mappings are empty where images have no boxes or groups,
+    or where the split is not known; ``notes`` say what a reader may not expect of it.
     """
 
     folder: str
@@ -101,7 +109,10 @@ class DatasetSummary:
         if not self.leaks:
             return ""
         what = "1 image or group is" if self.leaks == 1 else f"{self.leaks} images or groups are"
-        return f"{what} in several parts of your own split, so the accuracies are too high: see dataset.json."
+        return (
+            f"{what} in several parts of your own split, so the accuracies are too high: see"
+            " dataset.json."
+        )
 
     @property
     def copied(self) -> str:
@@ -116,9 +127,9 @@ class RunView:
     Attributes:
         name: the run folder's name, such as ``20260131-1200-image-classification``.
         request: the question, and how it was answered; ``written`` has them in the user's words.
-        manifest: ``command_line`` (the arguments), ``versions`` (name to version), ``durations`` (stage to seconds),
-            ``weights`` (card to hash and source), ``without_weights`` (card to reason), ``host``, ``seeds``,
-            ``data_fingerprint``, ...; unknown entries are shown too.
+        manifest: ``command_line`` (the arguments), ``versions`` (name to version), ``durations``
+            (stage to seconds), ``weights`` (card to hash and source), ``without_weights`` (card to
+            reason), ``host``, ``seeds``, ``data_fingerprint``, ...; unknown entries are shown too.
         limits: the limits in base units.
         evaluations: all of them, whatever their status.
         decision: the answer; for several devices, one model for all of them.
@@ -160,7 +171,9 @@ class RunView:
 
     @property
     def demonstration(self) -> str:
-        """A sentence that says that the images are those of a demonstration; empty for a user's own."""
+        """A sentence that says that the images are those of a demonstration;
+        empty for a user's own.
+        """
         return DEMO_NOTE if self.dataset and DEMO_NOTE in self.dataset.notes else ""
 
     @property
@@ -184,15 +197,20 @@ class RunView:
         return self.task.metric
 
     def unknown_conditions(self, evaluation: Evaluation) -> str:
-        """Return why the accuracy on another visit, camera or day is unknown; empty where it is known.
+        """Return why the accuracy on another visit, camera or day is unknown;
+        empty where it is known.
 
-        It is also empty where no accuracy was measured on the user's images. Tasks without one class for each image
-        have no estimate, see docs/decisions/0051: of them, only the figure of the user's own hold-out is known.
+        It is also empty where no accuracy was measured on the user's images. Tasks without one
+        class for each image have no estimate, see docs/decisions/0051: of them, only the figure of
+        the user's own hold-out is known.
         """
         if evaluation.in_unknown_conditions:
             return "your images name no visits, cameras or days"
         known = self.task.labelled or self.dataset is None or HOLDOUT in self.dataset.own_split
-        measured = evaluation.accuracy is not None and evaluation.accuracy.provenance is Provenance.MEASURED
+        measured = (
+            evaluation.accuracy is not None
+            and evaluation.accuracy.provenance is Provenance.MEASURED
+        )
         return "" if known or not measured else "no figure is estimated for this task"
 
     @property
@@ -202,7 +220,9 @@ class RunView:
 
     @property
     def only_here(self) -> bool:
-        """True if the question names no device, so that the limits were held against this machine."""
+        """True if the question names no device, so that the limits were held against this
+        machine.
+        """
         return self.request.question.devices == (HOST,) and not self.limits.must_run_on
 
     @property
@@ -253,13 +273,17 @@ class RunView:
 
 
 class ReportPart(Protocol):
-    """A part of the reports that another room adds: a section, and an entry in ``recommendation.json``."""
+    """A part of the reports that another room adds:
+    a section, and an entry in ``recommendation.json``.
+    """
 
     TITLE: str
     """Title of the section."""
 
     def blocks(self, view: RunView) -> Sequence[Block]:
-        """Return the content of the section; nothing if the run has none. A terminal shows the first label only."""
+        """Return the content of the section; nothing if the run has none.
+        A terminal shows the first label only.
+        """
 
     def document(self, view: RunView) -> object:
         """Return the content for programs, plain JSON values; None if the run has none."""
@@ -315,9 +339,11 @@ def make_typed_path(path: Path) -> str:
 
 
 def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
-    """Return what to do next and its command: open the report, search or decide with limits that can be met, or export.
+    """Return what to do next and its command:
+    open the report, search or decide with limits that can be met, or export.
 
-    There is none where nothing meets the limits of another question than the run's: the relaxations say what to change.
+    There is none where nothing meets the limits of another question than the run's:
+    the relaxations say what to change.
     """
     decision = run.decision
     pick = decision.pick
@@ -325,11 +351,16 @@ def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
     if run.too_early:
         # An interruption took nothing from the time limit of the search that is continued.
         is_late = (run.manifest.get("stopped") or {}).get("why") == "time_limit"
-        return "the rest of the search", continue_command(folder) if is_late else f"advisor search --resume {typed}"
+        return "the rest of the search", (
+            continue_command(folder) if is_late else f"advisor search --resume {typed}"
+        )
     if not run.own_question and not decision.feasible:
         return "", ""
     if pick is not None and not run.own_question:
-        return "the bundle to ship", f"advisor export {typed} --pick {pick.configuration.key} --to bundle"
+        return (
+            "the bundle to ship",
+            f"advisor export {typed} --pick {pick.configuration.key} --to bundle",
+        )
     relaxing = (_relaxing_command(typed, run, relaxation) for relaxation in decision.relaxations)
     command = next(filter(None, relaxing), "")
     if command:
@@ -338,26 +369,37 @@ def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
         # A search that is continued tries again what failed.
         return "another try of what failed", f"advisor search --resume {typed}"
     if run.question.data is None and decision.feasible:
-        # Published weights alone cannot learn images: that part of the request does not hold with images.
+        # Published weights alone cannot learn images:
+        # that part of the request does not hold with images.
         asked = run.request.written["training"]
         trained = " --training head" if isinstance(asked, list | tuple) and "none" in asked else ""
-        return "your own images", f"advisor search --request {typed}/request.yaml --data YOUR_IMAGES{trained}"
+        return (
+            "your own images",
+            f"advisor search --request {typed}/request.yaml --data YOUR_IMAGES{trained}",
+        )
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
     return "the report", f"{opener} {typed}/report.html"
 
 
 def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:
-    """Return the command that asks for the looser limits of a relaxation; empty if no option sets one of them."""
+    """Return the command that asks for the looser limits of a relaxation;
+    empty if no option sets one of them.
+    """
     limits = run.question.limits
     if relaxation.is_of_floor:
         floors = {name: f"{value:g}%" for name, value in limits.floors.items()}
         floors[relaxation.limit] = relaxation.needed.replace(" ", "")
         return f"advisor report {folder} --min-accuracy {_join_by_metric(floors)}"
     if relaxation.limit in limits.drops:
-        drops = {name.removesuffix(" drop"): f"{value:g}pt" for name, value in limits.drops.items()}
+        drops = {
+            name.removesuffix(" drop"): f"{value:g}pt" for name, value in limits.drops.items()
+        }
         drops[relaxation.limit.removesuffix(" drop")] = relaxation.needed.replace(" points", "pt")
-        return f"advisor search --request {folder}/request.yaml --max-drop {_join_by_metric(drops)}"
-    # Where no limit alone helps, one relaxation has several: "latency and size", "0.97 ms and 297.9 kB".
+        return (
+            f"advisor search --request {folder}/request.yaml --max-drop {_join_by_metric(drops)}"
+        )
+    # Where no limit alone helps, one relaxation has several:
+    # "latency and size", "0.97 ms and 297.9 kB".
     names = relaxation.limit.split(" and ")
     ends = relaxation.needed.split(" and ")
     if not LIMIT_OPTIONS.keys() >= set(names) or len(names) != len(ends):
@@ -368,12 +410,19 @@ def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> st
 
 
 def _join_by_metric(limits: Mapping[str, str]) -> str:
-    """Return the limits of several metrics as an option takes them; that of the accuracy has no name."""
-    return ",".join(value if name in ("accuracy", "drop") else f"{name}={value}" for name, value in limits.items())
+    """Return the limits of several metrics as an option takes them;
+    that of the accuracy has no name.
+    """
+    return ",".join(
+        value if name in ("accuracy", "drop") else f"{name}={value}"
+        for name, value in limits.items()
+    )
 
 
 def summary_of(run: LoadedRun) -> DatasetSummary | None:
-    """Return the images of ``dataset.json`` and ``split.json`` in numbers; None if there are none, or it is damaged."""
+    """Return the images of ``dataset.json`` and ``split.json`` in numbers;
+    None if there are none, or it is damaged.
+    """
     document = run.dataset
     split = run.folder.read_json("split.json")
     try:
@@ -382,7 +431,9 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
         return DatasetSummary(
             **named,
             images_per_class=document["pictures_per_class"],
-            rejected=tuple({"path": row["path"], "reason": row["reason"]} for row in document["rejected"]),
+            rejected=tuple(
+                {"path": row["path"], "reason": row["reason"]} for row in document["rejected"]
+            ),
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
             copies=dict(document.get("copies") or {}),
@@ -395,8 +446,12 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
         return None
 
 
-def _count_split(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Return the validation images of each class, and its groups; nothing where the split is missing or damaged."""
+def _count_split(
+    split: Mapping[str, Any], classes: Iterable[str]
+) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return the validation images of each class, and its groups;
+    nothing where the split is missing or damaged.
+    """
     try:
         counts = Counter(str(row["class"]) for row in split[VALIDATION])
     except (KeyError, TypeError):

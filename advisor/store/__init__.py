@@ -1,7 +1,7 @@
 """Store runs, and cache the results of their stages.
 
-Read ``_cache.py`` first, then ``_run_folder.py``. ``_files.py``, ``_jsonfile.py`` and ``_yamlfile.py`` read and write
-files so that a kill or a second process cannot damage them.
+Read ``_cache.py`` first, then ``_run_folder.py``. ``_files.py``, ``_jsonfile.py`` and
+``_yamlfile.py`` read and write files so that a kill or a second process cannot damage them.
 """
 
 from typing import TYPE_CHECKING
@@ -56,9 +56,23 @@ if TYPE_CHECKING:
     from advisor.store._packages import Packages, install_package
     from advisor.store._protobuf import Schema, message_type
     from advisor.store._run_folder import RunFolder, answers_file
-    from advisor.store._run_integrity import CHANGED, OLD, Problem, artefact_problem, integrity_problems, seal_problems
+    from advisor.store._run_integrity import (
+        CHANGED,
+        OLD,
+        Problem,
+        artefact_problem,
+        integrity_problems,
+        seal_problems,
+    )
     from advisor.store._run_seal import SEAL
-    from advisor.store._yamlfile import YamlDocument, open_file, open_text, read_bytes, read_text, read_yaml
+    from advisor.store._yamlfile import (
+        YamlDocument,
+        open_file,
+        open_text,
+        read_bytes,
+        read_text,
+        read_yaml,
+    )
 else:
     __getattr__, __dir__ = open_face(__name__)
 

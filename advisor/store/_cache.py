@@ -37,7 +37,8 @@ from advisor.store._yamlfile import read_text
 
 _log = logging.getLogger(__name__)
 
-_TRIM_EVERY_S = 60.0  # Least seconds between two looks at the size of the cache: one takes about 0.1 s
+# Least seconds between two looks at the size of the cache: one takes about 0.1 s.
+_TRIM_EVERY_S = 60.0
 _MOST_HOLDER_BYTES = 1000  # Of the file that names the maker of a result
 _MAKING = ".making-"  # The beginning of the name of an unfinished result; its key follows
 
@@ -60,27 +61,38 @@ def require_cache() -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"the cache '{root}' cannot be made ({error.strerror or error})", hint) from None
+        raise UsageError(
+            f"the cache '{root}' cannot be made ({error.strerror or error})", hint
+        ) from None
     if not os.access(root, os.W_OK | os.X_OK):
         raise UsageError(f"the cache '{root}' cannot be written to", hint)
     limit_bytes(root)
     for unfinished in root.glob(f"artifacts/*/{_MAKING}*"):
         key = unfinished.name.removeprefix(_MAKING).rpartition("-")[0]
         # A result whose lock is free is made by nobody: its maker was killed.
-        with contextlib.suppress(Timeout, OSError), FileLock(unfinished.with_name(f"{key}.lock"), timeout=0):
+        with (
+            contextlib.suppress(Timeout, OSError),
+            FileLock(unfinished.with_name(f"{key}.lock"), timeout=0),
+        ):
             shutil.rmtree(unfinished, ignore_errors=True)
 
 
 class ArtifactCache:
-    """Stores each stage result as a folder of files below ``root``, which is written once and never changed.
+    """Stores each stage result as a folder of files below ``root``,
+    which is written once and never changed.
 
-    The results that it returns stay until its ``hold`` is released, or until this process ends. New results make the
-    cache remove the least recently used ones beyond ``most_bytes``, if there is such a limit.
+    The results that it returns stay until its ``hold`` is released, or until this process ends.
+    New results make the cache remove the least recently used ones beyond ``most_bytes``, if there
+    is such a limit.
     """
 
-    def __init__(self, root: Path | None = None, hold: Lease | None = None, most_bytes: int | None = None) -> None:
+    def __init__(
+        self, root: Path | None = None, hold: Lease | None = None, most_bytes: int | None = None
+    ) -> None:
         self.root = root or cache_root() / RESULTS
-        self._hold = hold or (hold_of_process(self.root.parent, os.getpid()) if root is None else None)
+        self._hold = hold or (
+            hold_of_process(self.root.parent, os.getpid()) if root is None else None
+        )
         self._most_bytes = most_bytes
         self._trimmed_s = time.monotonic()
 
@@ -101,12 +113,13 @@ class ArtifactCache:
         make: Callable[[Path], None],
         waits: Callable[[str], None] = lambda _: None,
     ) -> Path:
-        """Return the folder with the stage's result; call ``make(folder)`` if it does not exist or has changed.
+        """Return the folder with the stage's result;
+        call ``make(folder)`` if it does not exist or has changed.
 
-        ``stage`` is the name and version of the stage, such as ``convert-1``; ``inputs`` is every input that the result
-        depends on, as JSON values. If two processes need the same result, only one makes it; ``waits`` is called with
-        the name of the other, such as ``process 123``. If ``make`` raises, no folder is left. StageError if the disk is
-        full.
+        ``stage`` is the name and version of the stage, such as ``convert-1``; ``inputs`` is every
+        input that the result depends on, as JSON values. If two processes need the same result,
+        only one makes it; ``waits`` is called with the name of the other, such as ``process 123``.
+        If ``make`` raises, no folder is left. StageError if the disk is full.
         """
         folder = self.folder(stage, inputs)
         if self.has(folder):
@@ -121,7 +134,8 @@ class ArtifactCache:
             raise
 
     def _trim(self) -> None:
-        # Sizes of the whole cache are read for this, which would cost more than most results if done after each.
+        # Sizes of the whole cache are read for this,
+        # which would cost more than most results if done after each.
         if self._most_bytes is not None and time.monotonic() - self._trimmed_s > _TRIM_EVERY_S:
             self._trimmed_s = time.monotonic()
             evict_results(self.root.parent, self._most_bytes)
@@ -129,9 +143,11 @@ class ArtifactCache:
 
 @contextlib.contextmanager
 def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[ArtifactCache]:
-    """Give a cache that keeps its results for the block, and has at most ``size_bytes`` before and after it.
+    """Give a cache that keeps its results for the block,
+    and has at most ``size_bytes`` before and after it.
 
-    ``run`` is the folder of the run that uses it; ``size_bytes`` of None is :func:`limit_bytes`'s default.
+    ``run`` is the folder of the run that uses it;
+    ``size_bytes`` of None is :func:`limit_bytes`'s default.
     """
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
@@ -153,10 +169,16 @@ def _try_to_evict(root: Path, most_bytes: int) -> None:
     try:
         evict_results(root, most_bytes)
     except OSError as error:  # the search itself can go on
-        _log.warning("the cache '%s' could not be brought within its limit: %s", root, error.strerror or error)
+        _log.warning(
+            "the cache '%s' could not be brought within its limit: %s",
+            root,
+            error.strerror or error,
+        )
 
 
-def fill_folder(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None) -> Path:
+def fill_folder(
+    folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None
+) -> Path:
     """Return a folder; ``make`` fills it in a temporary place if it does not exist or has changed.
 
     See :meth:`ArtifactCache.get`.
@@ -183,8 +205,8 @@ def fill_folder(folder: Path, make: Callable[[Path], None], waits: Callable[[str
             write_hashes(unfinished, folder)
             # The name appears in one step, so that a reader never sees a half-written result.
             unfinished.rename(folder)
-        # Also after an interrupt: what is left would count towards the limit of the cache until a next search sweeps
-        # it.
+        # Also after an interrupt: what is left would count towards the limit
+        # of the cache until a next search sweeps it.
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise

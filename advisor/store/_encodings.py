@@ -1,8 +1,9 @@
 """Tell which encoding a text may have that is not UTF-8, so that an error can show how it reads.
 
-Spreadsheets of other countries save CSV in the encoding of their system. A few words do not say surely which one it is:
-charset-normalizer 3.5 reads tables of 60 rows right in 7 of 13 encodings, and wrongly in the others. So a text is never
-read by a guess. The guesses are shown, and you choose.
+Spreadsheets of other countries save CSV in the encoding of their system. A few words do not say
+surely which one it is: charset-normalizer 3.5 reads tables of 60 rows right in 7 of 13 encodings,
+and wrongly in the others. So a text is never read by a guess. The guesses are shown, and you
+choose.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Encoding:
     tool: str  # what iconv calls it
     codec: str  # what Python calls it
     letters: str = ""  # its usual letters; empty where ``rows`` tells
-    rows: tuple[str, int, int] = ("", 0, 0)  # a codec in which the usual characters have a first byte in this range
+    # A codec in which the usual characters have a first byte in this range.
+    rows: tuple[str, int, int] = ("", 0, 0)
 
 
 @cache
@@ -73,10 +75,14 @@ def list_encodings() -> Sequence[Encoding]:
 
 
 def encoding_error(path: Path, lines: Iterable[bytes]) -> UsageError:
-    """Return the error of a text file that is not UTF-8: how it reads in the likeliest encodings, and the command."""
+    """Return the error of a text file that is not UTF-8:
+    how it reads in the likeliest encodings, and the command.
+    """
     guesses = guess_encodings(lines)
     if not guesses:
-        return UsageError(f"{path}: its text is not UTF-8", "give the path of a text file in UTF-8")
+        return UsageError(
+            f"{path}: its text is not UTF-8", "give the path of a text file in UTF-8"
+        )
     likeliest, _ = guesses[0]
     source = shlex.quote(str(path))
     target = shlex.quote(str(path.with_name(f"{path.stem}-utf8{path.suffix}")))
@@ -90,7 +96,8 @@ def encoding_error(path: Path, lines: Iterable[bytes]) -> UsageError:
 
 
 def guess_encodings(lines: Iterable[bytes]) -> Sequence[tuple[Encoding, str]]:
-    """Return the encodings in which a text makes words, the likeliest first, each with what it reads.
+    """Return the encodings in which a text makes words, the likeliest first,
+    each with what it reads.
 
     Only the first of two that read the same is there.
     """

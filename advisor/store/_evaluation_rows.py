@@ -28,7 +28,8 @@ class Row:
 def chain_lines(evaluations: Iterable[Evaluation], last: str = "") -> tuple[str, str]:
     """Return the lines of evaluations and the hash of the last one.
 
-    Each line has the hash of the line ``before`` it, and at its end the SHA-256 of its own text without this ``hash``.
+    Each line has the hash of the line ``before`` it,
+    and at its end the SHA-256 of its own text without this ``hash``.
     """
     lines = []
     for evaluation in evaluations:

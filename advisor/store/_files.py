@@ -1,7 +1,8 @@
 """Work with single files, whatever they hold.
 
-In this order: find shipped data; write and copy files so that a kill damages none; hash them and the results of the
-cache; report a full disk; make the folder of ``--to``; cache rows of numbers by the hash of their input.
+In this order: find shipped data; write and copy files so that a kill damages none; hash them and
+the results of the cache; report a full disk; make the folder of ``--to``; cache rows of numbers by
+the hash of their input.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ _log = logging.getLogger(__name__)
 
 _CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MESSAGES = re.compile(
-    r"no space left on device|disk quota exceeded|file too large|\d+ requested and \d+ written", re.IGNORECASE
+    r"no space left on device|disk quota exceeded|file too large|\d+ requested and \d+ written",
+    re.IGNORECASE,
 )
 """Messages of the system, and of numpy for an array that it could not write completely."""
 
-_HASHED = re.compile(r"[0-9a-f]{32}")  # Names of files that are found by the hash of what they hold
-_UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")  # Name of a temporary file, with the process that writes it
+# Names of files that are found by the hash of what they hold.
+_HASHED = re.compile(r"[0-9a-f]{32}")
+# Name of a temporary file, with the process that writes it.
+_UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")
 
 MOST_LEVELS = 100  # Folders in one another; each costs a level of recursion
 
@@ -52,7 +56,8 @@ _NAME_BYTES = 32
 
 
 def shipped_folder(name: str) -> Path:
-    """Return a folder of shipped data: inside an installed package, next to the package in a checkout.
+    """Return a folder of shipped data:
+    inside an installed package, next to the package in a checkout.
 
     What is made from the code lies below ``build`` in a checkout, and may be missing there.
     """
@@ -68,8 +73,9 @@ def shipped_folder(name: str) -> Path:
 def write_atomically(path: Path, content: str | bytes, most: int = 0) -> None:
     """Write a file so that a reader sees either the old or the new content; text is UTF-8.
 
-    If it cannot be written (OSError), it has the old content, and no temporary file is left. Of the files beside it
-    that have a hash for a name, as it has, at most ``most`` stay, the newest ones; 0 for all.
+    If it cannot be written (OSError), it has the old content, and no temporary file is left. Of
+    the files beside it that have a hash for a name, as it has, at most ``most`` stay, the newest
+    ones; 0 for all.
     """
     unfinished = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
     try:
@@ -85,7 +91,8 @@ def write_atomically(path: Path, content: str | bytes, most: int = 0) -> None:
 def _remove_oldest(folder: Path, suffix: str, most: int) -> None:
     """Remove the oldest files of a folder that have a hash for a name, but for ``most`` of them.
 
-    Other files stay, and so does everything in a folder that is a link: its owner may keep it elsewhere.
+    Other files stay, and so does everything in a folder that is a link:
+    its owner may keep it elsewhere.
     """
     if folder.is_symlink():
         return
@@ -96,7 +103,9 @@ def _remove_oldest(folder: Path, suffix: str, most: int) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove the temporary files of :func:`write_atomically` in a folder that were left by processes that are gone."""
+    """Remove the temporary files of :func:`write_atomically` in a folder
+    that were left by processes that are gone.
+    """
     for file in folder.iterdir():
         left = _UNFINISHED.fullmatch(file.name)
         if left and not psutil.pid_exists(int(left[1])):
@@ -104,7 +113,9 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def copy_atomically(source: Path, target: Path) -> None:
-    """Copy a file, as a hard link if possible, so that a reader sees the old content, nothing, or all of it."""
+    """Copy a file, as a hard link if possible, so that a reader sees the old content, nothing,
+    or all of it.
+    """
     unfinished = target.with_name(f".{target.name}-{os.getpid()}-{threading.get_ident():x}")
     unfinished.unlink(missing_ok=True)  # of a killed process with the same id
     try:
@@ -120,16 +131,19 @@ def copy_atomically(source: Path, target: Path) -> None:
 def walk_folder(
     root: Path, onerror: Callable[[OSError], None] | None = None, followlinks: bool = False
 ) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield each folder with the names of its folders and files as :func:`os.walk` does, the outer ones first.
+    """Yield each folder with the names of its folders and files as :func:`os.walk` does,
+    the outer ones first.
 
-    Raises UsageError if more than :data:`MOST_LEVELS` folders lie in one another: Python could not follow thousands.
+    Raises UsageError if more than :data:`MOST_LEVELS` folders lie in one another:
+    Python could not follow thousands.
     """
     above = len(root.parts)
     for place, folders, files in os.walk(root, onerror=onerror, followlinks=followlinks):
         folder = Path(place)
         if len(folder.parts) - above > MOST_LEVELS:
             raise UsageError(
-                f"'{root}' has more than {MOST_LEVELS} folders in one another", "remove them, or move their files up"
+                f"'{root}' has more than {MOST_LEVELS} folders in one another",
+                "remove them, or move their files up",
             )
         yield folder, folders, files
 
@@ -153,7 +167,8 @@ def _hashes_of(folder: Path) -> Path:
 
 
 def write_hashes(folder: Path, place: Path) -> None:
-    """Write the hash of each file of a result, which is or will be at ``place`` in the cache, next to this place.
+    """Write the hash of each file of a result, which is or will be at ``place`` in the cache,
+    next to this place.
 
     Python writes bytecode later, and links are no files of the result.
     """
@@ -169,7 +184,8 @@ def write_hashes(folder: Path, place: Path) -> None:
 
 
 def find_changed_file(folder: Path) -> Path | None:
-    """Return a file of a cached result whose content is not what was written, None if there is none.
+    """Return a file of a cached result whose content is not what was written,
+    None if there is none.
 
     The result of an older version has no hashes, and counts as unchanged.
     """
@@ -187,7 +203,8 @@ def find_changed_file(folder: Path) -> Path | None:
 
 
 def is_unchanged(folder: Path) -> bool:
-    """Return whether a cached result is there with the content that was written; a file that has changed is named.
+    """Return whether a cached result is there with the content that was written;
+    a file that has changed is named.
 
     The result of an older version gets its hashes here: making all results again would cost hours.
     """
@@ -207,7 +224,9 @@ def is_unchanged(folder: Path) -> bool:
 
 
 def read_cached_sha256(file: Path) -> str:
-    """Return the SHA-256 of a file of a result: as it was written to the cache, computed if it is not there."""
+    """Return the SHA-256 of a file of a result:
+    as it was written to the cache, computed if it is not there.
+    """
     try:
         return str(json.loads(read_bytes(_hashes_of(file.parent)))[file.name])
     except (UsageError, ValueError, LookupError, TypeError, RecursionError):
@@ -216,13 +235,19 @@ def read_cached_sha256(file: Path) -> str:
 
 def sha256_json(value: object) -> str:
     """Return the SHA-256 of a JSON value; the order of keys does not matter."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Return True if an error says that the disk is full, or that a file must not become larger."""
-    return (isinstance(error, OSError) and error.errno in _CODES) or bool(_MESSAGES.search(str(error)))
+    """Return True if an error says that the disk is full, or that a file must not become
+    larger.
+    """
+    return (isinstance(error, OSError) and error.errno in _CODES) or bool(
+        _MESSAGES.search(str(error))
+    )
 
 
 def full_disk(path: Path) -> StageError:
@@ -231,7 +256,8 @@ def full_disk(path: Path) -> StageError:
     free = show_bytes(shutil.disk_usage(existing).free)
     return StageError(
         f"the disk is full: cannot write '{path}' ({free} free)",
-        "free some space, or set ADVISOR_CACHE_DIR to another disk; then continue with search --resume",
+        "free some space, or set ADVISOR_CACHE_DIR to another disk; then continue with search"
+        " --resume",
     )
 
 
@@ -250,23 +276,28 @@ def ensure_output_dir(folder: Path, names: Sequence[str], force: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"--to: the folder '{folder}' cannot be made ({error.strerror or error})", "choose another folder"
+            f"--to: the folder '{folder}' cannot be made ({error.strerror or error})",
+            "choose another folder",
         ) from None
 
 
-# Cache computed rows under the hash of their input, so that another set of inputs can use them again.
+# Cache computed rows under the hash of their input,
+# so that another set of inputs can use them again.
 #
-# A block is a folder with ``rows.npy`` (N, F) and ``names.npy`` (N, 32), the hash of each row. A list of blocks is a
-# text file with one folder per line. Blocks are written atomically (see :mod:`advisor.store._cache`). If a process is
-# killed before it adds its block to the list, only the work for this block is lost.
+# A block is a folder with ``rows.npy`` (N, F) and ``names.npy`` (N, 32), the hash of each row. A
+# list of blocks is a text file with one folder per line. Blocks are written atomically (see
+# :mod:`advisor.store._cache`). If a process is killed before it adds its block to the list, only
+# the work for this block is lost.
 
 
 def compute_cached_rows(
     blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Return the float32 rows (N, F) of these names (N hashes of 32 bytes); compute those that no block contains.
+    """Return the float32 rows (N, F) of these names (N hashes of 32 bytes);
+    compute those that no block contains.
 
-    ``compute`` takes indices into the names and returns their rows. It is called once, also if all rows are known.
+    ``compute`` takes indices into the names and returns their rows.
+    It is called once, also if all rows are known.
     """
     import numpy as np
 
@@ -278,7 +309,9 @@ def compute_cached_rows(
     for position, name in enumerate(names):
         if name in known:
             if len(known[name]) != rows.shape[1]:
-                raise ValueError(f"a row of {len(known[name])} values among rows of {rows.shape[1]}")
+                raise ValueError(
+                    f"a row of {len(known[name])} values among rows of {rows.shape[1]}"
+                )
             rows[position] = known[name]
     return rows
 
@@ -292,9 +325,14 @@ def write_block(folder: Path, names: Sequence[bytes], rows: NDArray[np.float32])
 
 
 def write_cached_rows(
-    folder: Path, blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
+    folder: Path,
+    blocks: Path,
+    names: Sequence[bytes],
+    compute: Callable[[Sequence[int]], NDArray[np.float32]],
 ) -> None:
-    """Write the rows of these names as a block into ``folder``, see :func:`compute_cached_rows`."""
+    """Write the rows of these names as a block into ``folder``, see
+    :func:`compute_cached_rows`.
+    """
     write_block(folder, names, compute_cached_rows(blocks, names, compute))
 
 

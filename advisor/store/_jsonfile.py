@@ -1,4 +1,6 @@
-"""Read untrusted JSON with limits, and tables of it; an error says what is beyond a limit, and where."""
+"""Read untrusted JSON with limits, and tables of it;
+an error says what is beyond a limit, and where.
+"""
 
 from __future__ import annotations
 
@@ -67,13 +69,21 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
         "most_images": int,
         "copies": Mapping[str, int],
     },
-    "split.json": {"fingerprint": str, "classes": _Names, "train": _Rows, "validation": _Rows, "holdout": _Rows},
+    "split.json": {
+        "fingerprint": str,
+        "classes": _Names,
+        "train": _Rows,
+        "validation": _Rows,
+        "holdout": _Rows,
+    },
     "labels.json": {"card": str, "images": int, "found": _Rows},
     "diagnosis.json": {"forms": tuple[Mapping[str, object], ...]},
     "study.json": {"study": str},
     "inputs.json": {"folder": str, "catalogs": _Texts},
 }
-"""Type of each entry of each document, as :func:`advisor.core.parse` takes it; other entries are only shown."""
+"""Type of each entry of each document, as :func:`advisor.core.parse` takes it;
+other entries are only shown.
+"""
 
 
 NUMBERS = (
@@ -111,7 +121,9 @@ FLAGS = ("meets_budget", "contended", "beyond_noise", "weights_here", "is_defaul
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:
-    """Return the value in a JSON file; UsageError if it cannot be read, or :func:`parse_json` refuses its text."""
+    """Return the value in a JSON file;
+    UsageError if it cannot be read, or :func:`parse_json` refuses its text.
+    """
     text = read_text(path, max_bytes)
     try:
         return parse_json(text)
@@ -139,18 +151,24 @@ def parse_json(text: str) -> object:
 
 
 def _find_fault(value: object, depth: int) -> str:
-    """Return the keys to the first value that is beyond the limits and what it is; empty if there is none."""
+    """Return the keys to the first value that is beyond the limits and what it is;
+    empty if there is none.
+    """
     if isinstance(value, str):
         return _find_text_fault(value)
     if isinstance(value, float):
         return "" if math.isfinite(value) else ": a number that is not finite"
     if isinstance(value, int):
-        return "" if -MAX_INTEGER <= value < MAX_INTEGER else ": a whole number of more than 64 bits"
+        return (
+            "" if -MAX_INTEGER <= value < MAX_INTEGER else ": a whole number of more than 64 bits"
+        )
     if value is None:
         return ""
     if depth == MAX_DEPTH:
         return f": values nested more than {MAX_DEPTH} deep"
-    entries: Iterable[tuple[object, object]] = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type]
+    entries: Iterable[tuple[object, object]] = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, (list, tuple)):
+        entries = enumerate(value)
     for key, entry in entries:
         fault = _find_text_fault(key) if isinstance(key, str) else ""
         if fault:
@@ -172,7 +190,9 @@ def _find_text_fault(value: str) -> str:
 
 
 class ColumnType(StrEnum):
-    """Type of a column, as pandas names it. A missing value is ``NaN`` in texts and numbers, ``<NA>`` in the others."""
+    """Type of a column, as pandas names it.
+    A missing value is ``NaN`` in texts and numbers, ``<NA>`` in the others.
+    """
 
     TEXT = "str"
     NUMBER = "float64"
@@ -184,7 +204,8 @@ class ColumnType(StrEnum):
 class Document:
     """A JSON document as far as it can be used."""
 
-    entries: Mapping[str, Any]  # the entries without those of a wrong type; empty if the document is missing or damaged
+    # The entries without those of a wrong type; empty if the document is missing or damaged.
+    entries: Mapping[str, Any]
     problems: tuple[str, ...] = ()  # what is wrong with the document, and the consequence
 
 
@@ -193,7 +214,10 @@ def read_document(path: Path) -> Document:
     try:
         content = read_json(path)
     except UsageError as error:
-        return Document({}, (f"is damaged ({error.message.removeprefix(f'{path}: ')}): its content is ignored",))
+        return Document(
+            {},
+            (f"is damaged ({error.message.removeprefix(f'{path}: ')}): its content is ignored",),
+        )
     if not isinstance(content, dict):
         return Document({}, ("is damaged (it is not a mapping): its content is ignored",))
     kinds = KINDS.get(path.name, {})
@@ -205,7 +229,9 @@ def read_document(path: Path) -> Document:
     if version != SCHEMA_VERSION:
         shown = version if isinstance(version, int) else "unknown"
         problems.append(f"is of schema {shown}, not {SCHEMA_VERSION}: its content may be misread")
-    return Document({name: value for name, value in content.items() if name not in wrong}, tuple(problems))
+    return Document(
+        {name: value for name, value in content.items() if name not in wrong}, tuple(problems)
+    )
 
 
 def type_of(column: str) -> ColumnType:
@@ -232,7 +258,9 @@ def type_cell(column: str, value: Any) -> Any:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """Return what a path of attributes, keys and indices leads to, such as ``latency.value``; None if a part lacks."""
+    """Return what a path of attributes, keys and indices leads to, such as ``latency.value``;
+    None if a part lacks.
+    """
     for name in path.split("."):
         if isinstance(value, Mapping):
             value = value.get(name)
@@ -244,7 +272,9 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def build_frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
-    """Return a table with these columns, typed by :func:`type_of`; None and a missing key are missing values."""
+    """Return a table with these columns, typed by :func:`type_of`;
+    None and a missing key are missing values.
+    """
     require_extra("pandas", "parquet", "a table of pandas needs pandas, which is not installed")
     import pandas as pd
 

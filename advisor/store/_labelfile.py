@@ -9,15 +9,17 @@ _NUMBERED = re.compile(r"(\d+)\s*[\s:,;=]\s*(\S.*)")
 
 
 def read_labels(path: Path, max_bytes: int = MAX_BYTES) -> tuple[str, ...]:
-    """Return the names in a file; UsageError as of :func:`.yamlfile.read_text`. See :func:`labels_in`."""
+    """Return the names in a file; UsageError as of :func:`.yamlfile.read_text`.
+    See :func:`labels_in`.
+    """
     return labels_in(read_text(path, max_bytes))
 
 
 def labels_in(text: str) -> tuple[str, ...]:
     """Return one name a line, without blanks around it; empty lines are no names.
 
-    If each line begins with its number, counted from 0 or 1, as Teachable Machine writes it (``0 glass``), the numbers
-    are no part of the names.
+    If each line begins with its number, counted from 0 or 1, as Teachable Machine writes it (``0
+    glass``), the numbers are no part of the names.
     """
     lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines()]
     names = [line for line in lines if line]

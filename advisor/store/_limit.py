@@ -1,8 +1,9 @@
 """Keep the cache within a limit: what is in it, which runs use it, and what goes first.
 
-Every user of results adds their keys to a record in ``uses/`` before it looks for them, and holds the record's lock as
-long as it lives. An eviction reads the records under one lock, and renames what goes under the same lock. So a result
-is either found by its user and stays, or it is gone and is made again.
+Every user of results adds their keys to a record in ``uses/`` before it looks for them, and holds
+the record's lock as long as it lives. An eviction reads the records under one lock, and renames
+what goes under the same lock. So a result is either found by its user and stays, or it is gone and
+is made again.
 """
 
 import contextlib
@@ -28,7 +29,16 @@ from advisor.store._files import sha256_json, write_atomically
 RESULTS = "artifacts"
 """The folder of results, which can be computed again."""
 
-DOWNLOADS = ("weights", "packages", "runtimes", "shipped", "partial", "catalogues", "predictors", "runs")
+DOWNLOADS = (
+    "weights",
+    "packages",
+    "runtimes",
+    "shipped",
+    "partial",
+    "catalogues",
+    "predictors",
+    "runs",
+)
 """The folders of what may not come back without a network, and two small indexes."""
 
 MOST_BYTES = 20_000_000_000
@@ -37,8 +47,10 @@ _GOING = ".going-"  # Begin of the name of a result that an eviction removes
 _PARTS = ("", ".checkpoints", ".sha256")  # A result, its checkpoints and its hashes, by suffix
 _USES = "uses"
 _KEPT = ".kept"
-_STAGE = re.compile(r"[a-z][a-z_]*-\d+")  # A folder of results: the name of a stage and its version
-_RECORD = re.compile(r"run-[0-9a-f]{16}|process-\d+-[0-9a-f]{8}")  # Who uses results, see :class:`Lease`
+# A folder of results: the name of a stage and its version.
+_STAGE = re.compile(r"[a-z][a-z_]*-\d+")
+# Who uses results, see :class:`Lease`.
+_RECORD = re.compile(r"run-[0-9a-f]{16}|process-\d+-[0-9a-f]{8}")
 _MOST_RECORD_BYTES = 100_000_000  # A million keys
 _RESULT = re.compile(r"[0-9a-f]{64}")  # A result: the hash of its inputs
 
@@ -46,9 +58,11 @@ _log = logging.getLogger(__name__)
 
 
 def limit_bytes(root: Path, size: int | None = None) -> int:
-    """Return the limit of the cache in bytes: the one given, ``$ADVISOR_CACHE_SIZE``, or the default.
+    """Return the limit of the cache in bytes:
+    the one given, ``$ADVISOR_CACHE_SIZE``, or the default.
 
-    The default is 20 GB, or a tenth of the disk if this is less. UsageError if the environment variable is no size.
+    The default is 20 GB, or a tenth of the disk if this is less.
+    UsageError if the environment variable is no size.
     """
     if size is not None:
         return size
@@ -79,7 +93,9 @@ class CacheUse:
 
     @property
     def state(self) -> str:
-        """The states of the run: running, kept or gone, joined by commas; empty for a finished one."""
+        """The states of the run: running, kept or gone, joined by commas;
+        empty for a finished one.
+        """
         words = {"running": self.live, "kept": self.kept, "gone": not Path(self.run).is_dir()}
         return ", ".join(word for word, holds in words.items() if holds)
 
@@ -101,17 +117,23 @@ class Evicted:
         text = f"{done}; the cache has {show_bytes(self.left_bytes)}"
         if self.left_bytes <= self.limit_bytes:
             return text
-        held = f"running searches and kept runs hold {show_bytes(self.held_bytes)}, the rest are downloads"
+        held = (
+            f"running searches and kept runs hold {show_bytes(self.held_bytes)}, the rest are"
+            " downloads"
+        )
         return f"{text}, more than its limit of {show_bytes(self.limit_bytes)}: {held}"
 
 
 class Lease:
-    """A record of the results that one run or process uses; none of them goes before :meth:`release`."""
+    """A record of the results that one run or process uses;
+    none of them goes before :meth:`release`.
+    """
 
     def __init__(self, root: Path, run: Path | None = None) -> None:
         self.root = root
         self.keys = set[str]()
-        # The number of a process comes again after a while, so random letters tell two processes apart.
+        # The number of a process comes again after a while,
+        # so random letters tell two processes apart.
         name = _record_name(run) if run else f"process-{os.getpid()}-{os.urandom(4).hex()}"
         self._file = root / _USES / name
         self._run = run
@@ -121,14 +143,16 @@ class Lease:
     def add(self, key: str) -> None:
         """Record a key before its result is looked for.
 
-        A full disk or a cache that is read only changes nothing: the result may then go, and is made again.
+        A full disk or a cache that is read only changes nothing:
+        the result may then go, and is made again.
         """
         with self._mutex, contextlib.suppress(OSError, UsageError):
             if key in self.keys:
                 return
             self.keys.add(key)
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            # Under the lock of the cache: an eviction between the record and its lock would see a dead process.
+            # Under the lock of the cache: an eviction between the record
+            # and its lock would see a dead process.
             with _lock_cache(self.root):
                 self._lock.acquire()
                 is_new = not self._file.exists()
@@ -168,17 +192,23 @@ def _lock_cache(root: Path) -> Iterator[None]:
 
 
 def _folder_of_uses(root: Path) -> Path:
-    """Return the folder of records, which may be a link to one; UsageError if something else has its name."""
+    """Return the folder of records, which may be a link to one;
+    UsageError if something else has its name.
+    """
     uses = root / _USES
     if os.path.lexists(uses) and not uses.is_dir():
-        raise UsageError(f"{uses} is no folder: the cache keeps there who uses its results", "move it to another place")
+        raise UsageError(
+            f"{uses} is no folder: the cache keeps there who uses its results",
+            "move it to another place",
+        )
     return uses
 
 
 def entries_of(root: Path) -> tuple[CacheEntry, ...]:
     """Return everything in the cache at ``root`` but locks and small records, in no order.
 
-    What the cache did not name itself is no entry, and neither is what a link leads to: it is never removed.
+    What the cache did not name itself is no entry, and neither is what a link leads to:
+    it is never removed.
     """
     entries = []
     for stage in _list_folder(root / RESULTS):
@@ -222,7 +252,9 @@ def _describe_entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
 
 
 def _list_sizes(folder: str | Path) -> list[int]:
-    """Return the size of each file and folder below a folder. A cache has thousands: ``rglob`` takes twice as long."""
+    """Return the size of each file and folder below a folder. A cache has thousands:
+    ``rglob`` takes twice as long.
+    """
     sizes = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -233,7 +265,8 @@ def _list_sizes(folder: str | Path) -> list[int]:
 
 
 def uses_of(root: Path) -> tuple[CacheUse, ...]:
-    """Return who uses which results; records of processes that ended, and of runs that are gone, are removed.
+    """Return who uses which results;
+    records of processes that ended, and of runs that are gone, are removed.
 
     In a cache that is read only they stay, and nothing says which processes are at work.
     """
@@ -257,7 +290,8 @@ def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
         if live or keep or (run and os.path.isdir(run)):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
             uses.append(CacheUse(run, frozenset(keys), live, keep))
             continue
-        # Nobody can ask for these results by their run any more, so the record would only grow the folder.
+        # Nobody can ask for these results by their run any more,
+        # so the record would only grow the folder.
         if not read_only:
             file.unlink(missing_ok=True)
             Path(f"{file}.lock").unlink(missing_ok=True)
@@ -265,7 +299,9 @@ def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
 
 
 def _records(root: Path) -> list[Path]:
-    """Return the records that :class:`Lease` wrote: their folder may be a link to one that has other files too."""
+    """Return the records that :class:`Lease` wrote:
+    their folder may be a link to one that has other files too.
+    """
     records = [path for path in _list_folder(root / _USES) if _RECORD.fullmatch(path.name)]
     plain_files = [path for path in records if not path.is_symlink()]
     return [path for path in plain_files if path.is_file()]
@@ -287,12 +323,15 @@ def _is_live(record: Path) -> bool:
 
 
 def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
-    """Keep the results that a run used, or let them go again; UsageError if the cache has no record of the run."""
+    """Keep the results that a run used, or let them go again;
+    UsageError if the cache has no record of the run.
+    """
     file = root / _USES / _record_name(run)
     if not file.is_file():
         raise UsageError(
             f"the cache does not know what '{run}' used",
-            "name a run that was searched with this cache (see advisor cache), or set ADVISOR_CACHE_DIR to its cache",
+            "name a run that was searched with this cache (see advisor cache), or set"
+            " ADVISOR_CACHE_DIR to its cache",
         )
     mark = file.with_suffix(_KEPT)
     if keep:
@@ -307,8 +346,9 @@ def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
 def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
     """Remove the least recently used results until the cache has at most ``most_bytes``.
 
-    Results that a running process or a kept run uses stay. With ``kinds``, only these go, all of them, downloads too if
-    nothing runs. A process that is killed here leaves renamed folders, which the next eviction removes.
+    Results that a running process or a kept run uses stay. With ``kinds``, only these go, all of
+    them, downloads too if nothing runs. A process that is killed here leaves renamed folders,
+    which the next eviction removes.
     """
     _sweep(root)
     wanted = set(kinds)
@@ -348,7 +388,9 @@ def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evi
 
 
 def _set_aside(place: Path) -> list[Path]:
-    """Rename the parts of an entry, the result first: without it the others say nothing. Return the new paths."""
+    """Rename the parts of an entry, the result first: without it the others say nothing.
+    Return the new paths.
+    """
     aside = []
     for suffix in _PARTS:
         part = Path(f"{place}{suffix}")
@@ -406,7 +448,11 @@ class CacheShare:
 
     def to_json(self) -> dict[str, object]:
         """Return the number of entries, their size, and when they were last used."""
-        return {"entries": len(self.entries), "size_bytes": self.size_bytes, "last_used": self.last_used}
+        return {
+            "entries": len(self.entries),
+            "size_bytes": self.size_bytes,
+            "last_used": self.last_used,
+        }
 
 
 @dataclass(frozen=True)
@@ -420,11 +466,15 @@ class CacheContents:
 
     @classmethod
     def read(cls, root: Path, size: int | None = None) -> Self:
-        """Read what is in the cache; its limit is ``size`` bytes, or :func:`limit_bytes`'s default."""
+        """Read what is in the cache; its limit is ``size`` bytes,
+        or :func:`limit_bytes`'s default.
+        """
         return cls(root, limit_bytes(root, size), entries_of(root), uses_of(root))
 
     def evict(self, kinds: Iterable[str] = ()) -> Evicted:
-        """Remove results until the cache is within its limit, or all of some kinds, see :func:`evict_results`."""
+        """Remove results until the cache is within its limit, or all of some kinds,
+        see :func:`evict_results`.
+        """
         return evict_results(self.root, self.limit_bytes, kinds)
 
     @property
@@ -462,14 +512,23 @@ class CacheContents:
         for use in sorted(self.uses, key=lambda use: use.run):
             # Uses without a folder are those of other processes.
             if use.run:
-                shares.append(CacheShare(use.run, self.used_by(use), use.state, self.used_only_by(use)))
+                shares.append(
+                    CacheShare(use.run, self.used_by(use), use.state, self.used_only_by(use))
+                )
         return tuple(shares)
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object; sizes are bytes."""
         runs = []
         for run in self.runs:
-            runs.append({"run": run.name, "state": run.state, **run.to_json(), "alone_bytes": run.alone_bytes})
+            runs.append(
+                {
+                    "run": run.name,
+                    "state": run.state,
+                    **run.to_json(),
+                    "alone_bytes": run.alone_bytes,
+                }
+            )
         return {
             "root": str(self.root),
             "size_bytes": self.size_bytes,
@@ -485,7 +544,9 @@ def sum_bytes(entries: Iterable[CacheEntry]) -> int:
 
 
 def warn_if_too_small(entries: Iterable[CacheEntry], hold: Lease, most_bytes: int) -> None:
-    """Log what the limit must be for the same command to find all its results again, if it is below that."""
+    """Log what the limit must be for the same command to find all its results again,
+    if it is below that.
+    """
     needed = 0
     for entry in entries:
         is_download = not entry.key.startswith(f"{RESULTS}/")
@@ -493,7 +554,8 @@ def warn_if_too_small(entries: Iterable[CacheEntry], hold: Lease, most_bytes: in
             needed += entry.size_bytes
     if needed > most_bytes:
         _log.warning(
-            "this command needs %s of the cache, downloads included, and the limit is %s: some of its results go, and "
-            "the next one computes them again; set --cache-size to %s or more",
+            "this command needs %s of the cache, downloads included, and the limit is %s: some of"
+            " its results go, and the next one computes them again; set --cache-size to %s or"
+            " more",
             *map(show_bytes, (needed, most_bytes, needed)),
         )

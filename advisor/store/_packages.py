@@ -1,7 +1,7 @@
 """Install packages that do not fit those of this environment into the cache.
 
-The user's pip installs them, with its index, proxy and certificates. Only wheels are installed, so that no set-up code
-of a package runs.
+The user's pip installs them, with its index, proxy and certificates. Only wheels are installed, so
+that no set-up code of a package runs.
 """
 
 import os
@@ -37,16 +37,24 @@ class Packages:
         return self._folder.is_dir()
 
     def import_path(self) -> str:
-        """Return the ``PYTHONPATH`` with which a child process finds the packages first; install them on first use."""
+        """Return the ``PYTHONPATH`` with which a child process finds the packages first;
+        install them on first use.
+        """
 
         def fill(folder: Path) -> None:
             listed = folder / "requirements.txt"
             listed.write_text("\n".join(self.requirements) + "\n", encoding="utf-8")
             hint = "check the connection to the package index; advisor uses your pip settings"
-            install_package(self.name, ["--target", str(folder), *self.options, "--requirement", str(listed)], hint)
+            install_package(
+                self.name,
+                ["--target", str(folder), *self.options, "--requirement", str(listed)],
+                hint,
+            )
 
         installed = str(fill_folder(self._folder, fill))
-        return os.pathsep.join(path for path in (installed, os.environ.get("PYTHONPATH", "")) if path)
+        return os.pathsep.join(
+            path for path in (installed, os.environ.get("PYTHONPATH", "")) if path
+        )
 
     @property
     def _folder(self) -> Path:
@@ -55,13 +63,24 @@ class Packages:
         return cache_root() / "packages" / f"{self.name}-{sha256_json({'inputs': inputs})[:16]}"
 
 
-def install_package(name: str, arguments: Sequence[str], hint: str, python: Path | None = None) -> None:
+def install_package(
+    name: str, arguments: Sequence[str], hint: str, python: Path | None = None
+) -> None:
     """Run ``pip install`` with this environment's pip, for another ``python`` if one is given.
 
-    ``name`` is what is installed. The UsageError has the last error that pip printed, and ``hint``.
+    ``name`` is what is installed.
+    The UsageError has the last error that pip printed, and ``hint``.
     """
     for_python = ["--python", str(python)] if python else []
-    pip = [sys.executable, "-P", "-m", "pip", *for_python, "--disable-pip-version-check", "--no-input"]
+    pip = [
+        sys.executable,
+        "-P",
+        "-m",
+        "pip",
+        *for_python,
+        "--disable-pip-version-check",
+        "--no-input",
+    ]
     command = [*pip, "install", "--quiet", "--only-binary", ":all:", *arguments]
     # pip may be set to install into the user's own folder.
     environment = {**os.environ, "PIP_USER": "0"}
@@ -73,7 +92,9 @@ def install_package(name: str, arguments: Sequence[str], hint: str, python: Path
             "check the connection to the package index",
         ) from error
     if outcome.status != 0:
-        raise UsageError(f"{name} cannot be installed: {_find_reason(outcome.stderr)[:MOST_REASON]}", hint)
+        raise UsageError(
+            f"{name} cannot be installed: {_find_reason(outcome.stderr)[:MOST_REASON]}", hint
+        )
 
 
 def _find_reason(printed: str) -> str:

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Schema = Mapping[str, Sequence[str]]
-"""The fields of each message that are read, as ``number name kind``; ``*`` after the kind is a repeated field."""
+"""The fields of each message that are read, as ``number name kind``;
+``*`` after the kind is a repeated field.
+"""
 
 
 def message_type(root: str, schema: Schema) -> Any:
-    """Return the class of the message ``root``; its ``FromString`` reads bytes. Other fields than the schema's stay."""
+    """Return the class of the message ``root``; its ``FromString`` reads bytes.
+    Other fields than the schema's stay.
+    """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="messages.proto")

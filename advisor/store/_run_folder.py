@@ -1,4 +1,6 @@
-"""Store one search in one folder; every result is written at once, so that a killed search loses only running work."""
+"""Store one search in one folder;
+every result is written at once, so that a killed search loses only running work.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,19 @@ KEPT_BYTES = 2**22  # Largest JSON document that is kept in memory: the split of
 
 MANIFEST = "manifest.json"
 REPORTS = ("recommendation.json", "front.", "report.")  # How the names of reports begin
-UNSEALED = (".", MANIFEST, "evaluations.jsonl", "study.journal", "study.sqlite", "log.txt", "progress.json")
+UNSEALED = (
+    ".",
+    MANIFEST,
+    "evaluations.jsonl",
+    "study.journal",
+    "study.sqlite",
+    "log.txt",
+    "progress.json",
+)
 
 GITIGNORE = """\
-# What a re-evaluation reads: the request and the answers. The files of models and the reports stay out of git.
+# What a re-evaluation reads: the request and the answers. The files of models and the reports
+# stay out of git.
 *
 !.gitignore
 !request.yaml
@@ -68,7 +79,9 @@ READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 LONGEST_SLUG = 60
-"""Letters of a run's name behind its time: enough for the images and a device, of which no letter may be lost."""
+"""Letters of a run's name behind its time:
+enough for the images and a device, of which no letter may be lost.
+"""
 
 
 def answers_file(name: str) -> str:
@@ -77,7 +90,9 @@ def answers_file(name: str) -> str:
 
 
 class RunFolder:
-    """A folder under ``runs/``; the files in it are part of the product's contract (``docs/design.md``)."""
+    """A folder under ``runs/``; the files in it are part
+    of the product's contract (``docs/design.md``).
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -88,15 +103,20 @@ class RunFolder:
         # Files that were written here since the manifest.
         self._written = set[str]()
         self._earlier: Path | None = None  # the run that ``latest`` led to before this one
-        self._head = 0, ""  # size of the evaluations after the last line that was added here, and its hash
+        # Size of the evaluations after the last line that was added here, and its hash.
+        self._head = 0, ""
         # what was read from a file by a function, with the file's state then
         self._read: dict[tuple[Path, Callable[[Path], Any]], tuple[object, Any]] = {}
         # The thread that works releases it.
         self._lock = FileLock(path / ".lock", thread_local=False)
 
     @classmethod
-    def create(cls, out: Path, slug: str, now: datetime | None = None, is_latest: bool = True) -> RunFolder:
-        """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
+    def create(
+        cls, out: Path, slug: str, now: datetime | None = None, is_latest: bool = True
+    ) -> RunFolder:
+        """Make a new folder ``out/<date>-<time>-<slug>``,
+        and link ``out/latest`` to it if ``is_latest``.
+        """
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         plain_slug = re.sub(r"[^a-z0-9]+", "-", slug.lower()).strip("-")
         name = f"{stamp}-{plain_slug[:LONGEST_SLUG].strip('-') or 'run'}"
@@ -119,14 +139,18 @@ class RunFolder:
             # A run beside its parent has its place from it, and no option for another one.
             if not is_latest:
                 raise UsageError(why, COPY_RUN) from None
-            raise UsageError(f"--out: {why}", "choose another folder, for example --out runs") from None
+            raise UsageError(
+                f"--out: {why}", "choose another folder, for example --out runs"
+            ) from None
         run = cls(path)
         run._earlier = earlier
         return run
 
     @staticmethod
     def require_parent(out: Path) -> None:
-        """Refuse a folder that cannot take a run, before a search spends anything: UsageError. Nothing is made."""
+        """Refuse a folder that cannot take a run, before a search spends anything: UsageError.
+        Nothing is made.
+        """
         place = out.absolute()
         nearest = next(path for path in (place, *place.parents) if path.exists())
         why = ""
@@ -139,7 +163,8 @@ class RunFolder:
             raise UsageError(message, "choose another folder, for example --out runs")
 
     def give_latest_back(self, earlier: Path | None = None) -> None:
-        """Let ``latest`` lead to the earlier run again, if there is one and no newer run has the link.
+        """Let ``latest`` lead to the earlier run again,
+        if there is one and no newer run has the link.
 
         ``earlier`` is that run; None for the one that had the link when this folder was made.
         """
@@ -152,17 +177,20 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open an existing run.
 
-        UsageError if it is not a run folder, its request is damaged, or its schema is newer; or an entry at any level
-        is a pipe or a device, or leads out of the folder: nothing may be read or written through such an entry.
+        UsageError if it is not a run folder, its request is damaged, or its schema is newer; or an
+        entry at any level is a pipe or a device, or leads out of the folder: nothing may be read
+        or written through such an entry.
         """
         request = path / "request.yaml"
         if not request.is_file() and (path / "artifacts").is_dir():
             raise UsageError(
-                f"the search in '{path}' was ended before it began", "there is nothing to continue: start it again"
+                f"the search in '{path}' was ended before it began",
+                "there is nothing to continue: start it again",
             )
         if not request.is_file():
             raise UsageError(
-                f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
+                f"'{path}' is not a run folder (no request.yaml)",
+                "runs are under runs/, the newest at runs/latest",
             )
         root = path.resolve()
         for top, folders, files in walk_folder(root):
@@ -171,7 +199,8 @@ class RunFolder:
                 if not _is_inside(entry, root) and os.path.lexists(entry):
                     name = entry.relative_to(root)
                     raise UsageError(
-                        f"the run folder '{path}' is damaged: {name} is neither a file nor a folder in it",
+                        f"the run folder '{path}' is damaged: {name} is neither a file nor a"
+                        " folder in it",
                         f"remove {name}, or restore it",
                     )
         version = _read_mapping(request).get("schema_version", 0)
@@ -179,25 +208,30 @@ class RunFolder:
             raise _damage_error(request, f"its schema_version is '{version}'")
         if version > SCHEMA_VERSION:
             raise UsageError(
-                f"'{path}' was written by a newer advisor (schema {version}, this one reads {SCHEMA_VERSION})",
+                f"'{path}' was written by a newer advisor (schema {version}, this one reads"
+                f" {SCHEMA_VERSION})",
                 "upgrade advisor to open it",
             )
         return cls(root)
 
     def place(self, name: str) -> Path:
-        """Return the path of a file of the run to write to, with its folder made; every writer into a run asks here.
+        """Return the path of a file of the run to write to, with its folder made;
+        every writer into a run asks here.
 
         UsageError if the name leads out of the run, or the file or a folder above it is a link.
         """
         parts = Path(name).parts
         if Path(name).is_absolute() or ".." in parts:
-            raise UsageError(f"'{name}' leads out of the run folder '{self.path}'", "start a new run")
+            raise UsageError(
+                f"'{name}' leads out of the run folder '{self.path}'", "start a new run"
+            )
         for count in range(1, len(parts) + 1):
             part = self.path.joinpath(*parts[:count])
             if part.is_symlink():
                 link = part.relative_to(self.path)
                 raise UsageError(
-                    f"the run folder '{self.path}' is damaged: {link} is a link, and nothing is written through it",
+                    f"the run folder '{self.path}' is damaged: {link} is a link, and nothing is"
+                    " written through it",
                     f"remove {link}, or restore it",
                 )
         path = self.path / name
@@ -211,7 +245,9 @@ class RunFolder:
 
     @contextlib.contextmanager
     def require_writable(self, hint: str = COPY_RUN) -> Iterator[None]:
-        """Name the run, and what to do, if the block cannot write into it: UsageError with the hint."""
+        """Name the run, and what to do, if the block cannot write into it:
+        UsageError with the hint.
+        """
         try:
             yield
         except OSError as error:
@@ -220,7 +256,9 @@ class RunFolder:
             raise UsageError(f"'{self.path}' cannot be written ({error.strerror})", hint) from None
 
     def hold(self) -> FileLock:
-        """Return the lock of the run, acquired; release it at the end. UsageError if another process uses the run."""
+        """Return the lock of the run, acquired; release it at the end.
+        UsageError if another process uses the run.
+        """
         holder = self.place(".holder")
         _ = self.place(".lock")
         try:
@@ -228,9 +266,12 @@ class RunFolder:
                 self._lock.acquire(timeout=0)
         except Timeout:
             who = holder.read_text(encoding="utf-8") if holder.is_file() else "another process"
-            raise UsageError(f"'{self.path}' is in use by {who}", "wait until it ends, or start a new run") from None
+            raise UsageError(
+                f"'{self.path}' is in use by {who}", "wait until it ends, or start a new run"
+            ) from None
         write_atomically(holder, f"process {os.getpid()}")
-        # Only the holder may do this: what looks unfinished may be a file that another process writes now.
+        # Only the holder may do this: what looks unfinished may be a file
+        # that another process writes now.
         for folder in filter(Path.is_dir, (self.path, self.artefacts)):
             remove_unfinished(folder)
         return self._lock
@@ -238,7 +279,8 @@ class RunFolder:
     def in_use(self) -> bool:
         """Return whether a process of this machine works on the run; it is not disturbed.
 
-        The lock is tried only if its last holder lives: a search that begins must not find it taken.
+        The lock is tried only if its last holder lives:
+        a search that begins must not find it taken.
         """
         files = self.path / ".holder", self.path / ".lock"
         if not all(file.is_file() and not file.is_symlink() for file in files):
@@ -257,7 +299,9 @@ class RunFolder:
 
     def write_request(self, request: Mapping[str, Any]) -> None:
         """Write the resolved request; this happens once, before any work."""
-        text = yaml.safe_dump({"schema_version": SCHEMA_VERSION, **request}, sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(
+            {"schema_version": SCHEMA_VERSION, **request}, sort_keys=False, allow_unicode=True
+        )
         self.write("request.yaml", text)
 
     def read_request(self) -> dict[str, Any]:
@@ -265,7 +309,9 @@ class RunFolder:
         return _read_mapping(self.path / "request.yaml")
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        """Write a JSON document with its ``schema_version``; the manifest gets its :class:`Seal`."""
+        """Write a JSON document with its ``schema_version``; the manifest gets its
+        :class:`Seal`.
+        """
         document = {"schema_version": SCHEMA_VERSION, **value}
         if name == MANIFEST:
             document = with_hash(document | {SEAL: self._make_seal()})
@@ -273,9 +319,11 @@ class RunFolder:
         self.write(name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     def _make_seal(self) -> dict[str, Any]:
-        """Return the seal of the run as it is now, without reports: a search writes them again until it has ended.
+        """Return the seal of the run as it is now, without reports:
+        a search writes them again until it has ended.
 
-        A file that was not written here keeps the hash that it had, so that a changed one does not get one that fits.
+        A file that was not written here keeps the hash that it had,
+        so that a changed one does not get one that fits.
         """
         rows = [row for row in self.rows() if row.hash]
         known = self.seal.files
@@ -286,16 +334,23 @@ class RunFolder:
         for path in sorted(filter(Path.is_file, self.path.rglob("*"))):
             name = path.relative_to(self.path).as_posix()
             if not name.startswith((*UNSEALED, *REPORTS, f"{self.artefacts.name}/")):
-                hashes[name] = known[name] if name in known.keys() - self._written else sha256_file(path)
+                hashes[name] = (
+                    known[name] if name in known.keys() - self._written else sha256_file(path)
+                )
         return {"lines": len(rows), "head": rows[-1].hash if rows else "", "files": hashes}
 
     def reseal(self, *names: str) -> None:
-        """Take the hashes of files that were written after the manifest into it; one without a seal gets none."""
-        # A seal that was not there cannot be renewed: it would vouch for files that nobody has checked.
+        """Take the hashes of files that were written after the manifest into it;
+        one without a seal gets none.
+        """
+        # A seal that was not there cannot be renewed:
+        # it would vouch for files that nobody has checked.
         if self.seal.hash:
             document: Any = read_json(self.path / MANIFEST)
             document[SEAL]["files"] |= {name: sha256_file(self.path / name) for name in names}
-            self.write(MANIFEST, json.dumps(with_hash(document), indent=2, ensure_ascii=False) + "\n")
+            self.write(
+                MANIFEST, json.dumps(with_hash(document), indent=2, ensure_ascii=False) + "\n"
+            )
 
     @property
     def seal(self) -> Seal:
@@ -312,7 +367,9 @@ class RunFolder:
         return self._read[path, read][1]
 
     def is_unchanged(self, name: str) -> bool:
-        """Return whether a file is as it was written: it is missing, has its hash of the manifest, or none is there."""
+        """Return whether a file is as it was written:
+        it is missing, has its hash of the manifest, or none is there.
+        """
         if name == MANIFEST:
             return self.seal.whole
         path = self.path / name
@@ -325,16 +382,22 @@ class RunFolder:
         )
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return a JSON document of the run; see :func:`advisor.store.read_document`. Empty if changed."""
+        """Return a JSON document of the run; see :func:`advisor.store.read_document`.
+        Empty if changed.
+        """
         path = self.path / name
         if not self.is_unchanged(name):
             return {}
         # Large documents would stay in memory as long as the run is open.
         small = path.is_file() and path.stat().st_size <= KEPT_BYTES
-        return dict((self._read_once(path, read_document) if small else read_document(path)).entries)
+        return dict(
+            (self._read_once(path, read_document) if small else read_document(path)).entries
+        )
 
     def append(self, evaluation: Evaluation) -> None:
-        """Add one evaluation; one that took work is on the disk then. StageError if the disk is full."""
+        """Add one evaluation; one that took work is on the disk then.
+        StageError if the disk is full.
+        """
         try:
             with open(self.place(self.evaluations_file.name), "ab+", opener=no_follow) as file:
                 size = file.seek(0, os.SEEK_END)
@@ -342,7 +405,10 @@ class RunFolder:
                 torn = file.read(1) not in (b"", b"\n")  # the last line has no end
                 # Another process has added lines since, or this one has just opened the run.
                 if size != self._head[0]:
-                    self._head = size, next((row.hash for row in reversed(self.rows()) if row.hash), "")
+                    self._head = (
+                        size,
+                        next((row.hash for row in reversed(self.rows()) if row.hash), ""),
+                    )
                 line, head = chain_lines([evaluation], self._head[1])
                 file.write(("\n" * torn + line).encode())
                 self._head = file.tell(), head
@@ -356,7 +422,9 @@ class RunFolder:
             raise
 
     def evaluations(self) -> tuple[Evaluation, ...]:
-        """Return the last evaluation of each configuration; lines that are incomplete, or do not fit, are ignored."""
+        """Return the last evaluation of each configuration;
+        lines that are incomplete, or do not fit, are ignored.
+        """
         latest = {}
         for row in self.rows():
             if row.evaluation is not None:
@@ -390,24 +458,31 @@ class RunFolder:
     def share(self, source: Path, name: str) -> Path:
         """Copy a file to ``name`` in the run, as a hard link if possible, and return its path.
 
-        A file of that name that has other content, because a process was killed while it wrote it, is replaced.
+        A file of that name that has other content, because a process was killed while it wrote it,
+        is replaced.
         """
         target = self.place(name)
-        same = target.is_file() and (source.samefile(target) or sha256_file(source) == sha256_file(target))
+        same = target.is_file() and (
+            source.samefile(target) or sha256_file(source) == sha256_file(target)
+        )
         if not same:
             copy_atomically(source, target)
         return target
 
 
 def _is_inside(entry: Path, root: Path) -> bool:
-    """Return whether an entry of the run folder ``root`` is a file or a folder that does not lead out of it."""
+    """Return whether an entry of the run folder ``root`` is a file
+    or a folder that does not lead out of it.
+    """
     if not (entry.is_file() or entry.is_dir()):
         return False
     return not entry.is_symlink() or entry.resolve().is_relative_to(root)
 
 
 def _link_latest(out: Path, name: str) -> None:
-    """Make ``out/latest`` lead to a run folder, in one step: a reader sees the old one or the new one."""
+    """Make ``out/latest`` lead to a run folder, in one step:
+    a reader sees the old one or the new one.
+    """
     unfinished = out / f".latest-{os.getpid()}"
     unfinished.unlink(missing_ok=True)  # of a killed process with the same id
     unfinished.symlink_to(name)

@@ -26,19 +26,24 @@ class Problem:
 
     file: str  # path within the run folder
     what: str  # what is wrong with it, and the consequence
-    kind: str = ""  # CHANGED: it is not as it was written. OLD: nobody can tell, and nothing else is wrong
+    # CHANGED: it is not as it was written. OLD: nobody can tell, and nothing else is wrong.
+    kind: str = ""
 
     def __str__(self) -> str:
         return f"{self.file} {self.what}"
 
     @property
     def is_of_report(self) -> bool:
-        """True if the file is a report: later commands write it anew, so it proves nothing against the figures."""
+        """True if the file is a report: later commands write it anew,
+        so it proves nothing against the figures.
+        """
         return self.file.startswith(REPORTS)
 
 
 def seal_problems(run: RunFolder) -> Iterator[Problem]:
-    """Yield what is not as it was written: lines of the evaluations, and files other than artefacts."""
+    """Yield what is not as it was written:
+    lines of the evaluations, and files other than artefacts.
+    """
     lines = run.evaluations_file.name
     seal = run.seal
     rows = run.rows()
@@ -55,23 +60,38 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
     if not seal.hash and not hashes:
         yield Problem("the run", f"was made before {SEALED_SINCE}: not verifiable", OLD)
     elif aged:
-        what = f"has {plural(len(aged), 'line')} that were made before {SEALED_SINCE}: not verifiable"
+        what = (
+            f"has {plural(len(aged), 'line')} that were made before {SEALED_SINCE}: not verifiable"
+        )
         yield Problem(lines, what, OLD)
     if hashes and not seal.hash and not read_document(run.path / MANIFEST).problems:
-        yield Problem(MANIFEST, "has no hashes, as the lines of the evaluations have: not verifiable", CHANGED)
+        yield Problem(
+            MANIFEST,
+            "has no hashes, as the lines of the evaluations have: not verifiable",
+            CHANGED,
+        )
     if not seal.whole:
-        yield Problem(MANIFEST, "has changed since it was written: its content is ignored", CHANGED)
+        yield Problem(
+            MANIFEST, "has changed since it was written: its content is ignored", CHANGED
+        )
     if len(hashes) < seal.lines and run.evaluations_file.is_file():
-        yield Problem(lines, f"has {len(hashes)} of the {seal.lines} lines that {MANIFEST} counts", CHANGED)
+        yield Problem(
+            lines, f"has {len(hashes)} of the {seal.lines} lines that {MANIFEST} counts", CHANGED
+        )
     elif seal.lines and hashes[seal.lines - 1 :][:1] not in ([], [seal.head]):
-        yield Problem(lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED)
+        yield Problem(
+            lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED
+        )
     reports = []
     for name in seal.files:
         if name.startswith(REPORTS) and not run.is_unchanged(name):
             reports.append(name)
-    # A report that was killed while it wrote has changed several files, which is one thing to tell.
+    # A report that was killed while it wrote has changed several files,
+    # which is one thing to tell.
     if len(reports) > 1:
-        yield Problem(", ".join(reports), "have changed since they were written: they are not used", CHANGED)
+        yield Problem(
+            ", ".join(reports), "have changed since they were written: they are not used", CHANGED
+        )
     for name in seal.files:
         # The artefacts have their hashes in the lines of the evaluations.
         if name.startswith(f"{run.artefacts.name}/"):
@@ -83,11 +103,15 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
     ended = seal.hash and {"stopped", "reevaluated"} & run.read_json(MANIFEST).keys()
     for name in KINDS.keys() - seal.files.keys() - {MANIFEST}:
         if ended and (run.path / name).exists():
-            yield Problem(name, f"was added after the search: {MANIFEST} does not name it", CHANGED)
+            yield Problem(
+                name, f"was added after the search: {MANIFEST} does not name it", CHANGED
+            )
 
 
 def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
-    """Return all problems of a run; ``artefacts``: also hash every artefact (a second a gigabyte)."""
+    """Return all problems of a run; ``artefacts``: also hash every artefact (a second a
+    gigabyte).
+    """
     problems: list[Problem] = []
     for name in KINDS:
         path = run.path / name
@@ -104,7 +128,9 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
         problems.append(Problem(lines.name, "is missing: nothing was evaluated"))
     if unread:
         shown = ", ".join(unread[:SHOWN]) + (", ..." if len(unread) > SHOWN else "")
-        problems.append(Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored"))
+        problems.append(
+            Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored")
+        )
     problems += seal_problems(run)
     evaluations = []
     for evaluation in run.evaluations():
@@ -120,7 +146,9 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
     return tuple(problems)
 
 
-def _list_artefact_problems(run: RunFolder, evaluations: Sequence[Evaluation]) -> Iterator[Problem]:
+def _list_artefact_problems(
+    run: RunFolder, evaluations: Sequence[Evaluation]
+) -> Iterator[Problem]:
     """Yield the problems of all files that evaluations name, and of evaluations that name none."""
     unnamed = []
     # Several evaluations may have one file, which is hashed once.
@@ -139,7 +167,9 @@ def _list_artefact_problems(run: RunFolder, evaluations: Sequence[Evaluation]) -
 def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
     """Return the problem of one evaluation's artefact, or None."""
     if not evaluation.artefact:
-        return Problem("evaluations.jsonl", f"names no artefact for {evaluation.configuration.key}")
+        return Problem(
+            "evaluations.jsonl", f"names no artefact for {evaluation.configuration.key}"
+        )
     path = run.path / evaluation.artefact
     if not path.resolve().is_relative_to(run.path.resolve()):
         return Problem(evaluation.artefact, "is outside the run folder: it is not read")

@@ -18,7 +18,9 @@ SEAL = "seal"
 
 @dataclass(frozen=True)
 class Seal:
-    """The facts that the manifest of a run states of its other files; a running search may have newer ones."""
+    """The facts that the manifest of a run states of its other files;
+    a running search may have newer ones.
+    """
 
     lines: int = 0  # number of lines of the evaluations that have a hash
     head: str = ""  # hash of the last of them

@@ -18,11 +18,15 @@ from advisor.store._encodings import encoding_error
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
-MAX_NUMBER = 64  # Characters of a number; Python's own limit is 4,300 digits, and base 60 takes a minute for as many
+# Characters of a number; Python's own limit is 4,300 digits,
+# and base 60 takes a minute for as many.
+MAX_NUMBER = 64
 # Aliases repeat values; with all aliases expanded, a document must not have more values than this.
 MAX_VALUES = 5_000_000
 
-_STRING, _SEQUENCE, _MAPPING, _MERGE = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map", "merge"))
+_STRING, _SEQUENCE, _MAPPING, _MERGE = (
+    f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map", "merge")
+)
 
 _NUMBERS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float"))
 
@@ -39,12 +43,16 @@ class YamlDocument:
 
     @cached_property
     def root(self) -> yaml.Node:
-        """The tree of nodes. The composer has no recursion limit, but :func:`read_yaml` has checked the depth."""
+        """The tree of nodes. The composer has no recursion limit,
+        but :func:`read_yaml` has checked the depth.
+        """
         root: yaml.Node = _Loader(self.text).get_single_node()
         return root
 
     def line(self, location: Sequence[str | int]) -> int:
-        """Return the line (from 1) of the value at ``location``, or of the innermost part of it that exists."""
+        """Return the line (from 1) of the value at ``location``,
+        or of the innermost part of it that exists.
+        """
         node = self.root
         line = node.start_mark.line + 1
         for step in location:
@@ -67,9 +75,11 @@ class YamlDocument:
 def read_yaml(path: Path, max_bytes: int = MAX_BYTES, as_text: bool = False) -> YamlDocument:
     """Parse ``path`` as plain data; with ``as_text``, keys and values stay as they are written.
 
-    Names of people need that: YAML 1.1 takes ``yes``, ``no`` and ``on`` for true and false, and ``02`` for 2.
+    Names of people need that: YAML 1.1 takes ``yes``, ``no`` and ``on`` for true and false,
+    and ``02`` for 2.
 
-    UsageError if the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
+    UsageError if the file is missing, too large or not YAML, has a tag, repeats a key,
+    or its aliases are too large.
     """
     text = read_text(path, max_bytes)
     try:
@@ -84,7 +94,8 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES, as_text: bool = False) -> 
 def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:
     """Return the text of a file without a byte-order mark, in UTF-8 or UTF-16.
 
-    ``errors`` is what :meth:`bytes.decode` does where the text is not UTF-8. UsageError names the likeliest encodings.
+    ``errors`` is what :meth:`bytes.decode` does where the text is not UTF-8.
+    UsageError names the likeliest encodings.
     """
     data = read_bytes(path, max_bytes)
     try:
@@ -95,7 +106,9 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
 
 @contextmanager
 def open_text(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[io.TextIOWrapper]:
-    """Open a text file to read it line by line, with the ends of lines as written; errors as of :func:`read_text`."""
+    """Open a text file to read it line by line, with the ends of lines as written;
+    errors as of :func:`read_text`.
+    """
     with open_file(path, max_bytes) as content:
         encoding = _encoding_of(content.read(2))
         content.seek(0)
@@ -108,7 +121,8 @@ def open_text(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[io.TextIOWrapp
 
 
 def _encoding_of(beginning: bytes) -> str:
-    """Return the encoding of a text by its first two bytes: UTF-16 if they are its byte-order mark, else UTF-8.
+    """Return the encoding of a text by its first two bytes:
+    UTF-16 if they are its byte-order mark, else UTF-8.
 
     No text begins with NUL: where one of the two bytes is NUL, it is UTF-16 without a mark.
     """
@@ -123,7 +137,8 @@ def _encoding_of(beginning: bytes) -> str:
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a file.
 
-    UsageError if it is missing, not readable, too large, or no plain file: a pipe or a device has no end.
+    UsageError if it is missing, not readable, too large, or no plain file:
+    a pipe or a device has no end.
     """
     with open_file(path, max_bytes) as file:
         return file.read(max_bytes)
@@ -135,7 +150,9 @@ def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
         # A pipe without a writer is not waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror})", "check the path and its permissions"
+        ) from error
     except ValueError as error:  # a NUL character in the path
         raise UsageError(f"{path}: cannot be read ({error})", "check the path") from error
     status = os.fstat(handle)
@@ -143,15 +160,18 @@ def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
         return os.fdopen(handle, "rb")
     os.close(handle)
     if stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
+        raise UsageError(
+            f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file"
+        )
     raise UsageError(f"{path}: is not a plain file", "give the path of a file")
 
 
 class _Reading:
     """Builds values from the parser's events in one pass and within limits.
 
-    It does not use nodes, because libyaml composes them by recursion in C, and deep nesting would crash the process.
-    Every value has a size: the number of values in it with all aliases expanded.
+    It does not use nodes, because libyaml composes them by recursion in C, and deep nesting would
+    crash the process. Every value has a size: the number of values in it with all aliases
+    expanded.
     """
 
     def __init__(self, path: Path, loader: Any, as_text: bool) -> None:
@@ -165,7 +185,9 @@ class _Reading:
     def document(self) -> object:
         self._next()  # the stream begins
         if isinstance(self._next(), yaml.StreamEndEvent):
-            raise UsageError(f"{self._path}: the file is empty", "see the documentation for an example")
+            raise UsageError(
+                f"{self._path}: the file is empty", "see the documentation for an example"
+            )
         value, _ = self._read_value(self._next(), 0)
         self._next()  # the document ends
         event = self._next()
@@ -233,7 +255,9 @@ class _Reading:
             tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
             if tag == _MERGE:
                 raise self._refusal(event, "a merge of mappings ('<<'), which is not supported")
-            self._plain[event.value] = self._construct_scalar(event, _STRING if self._as_text else tag)
+            self._plain[event.value] = self._construct_scalar(
+                event, _STRING if self._as_text else tag
+            )
         return self._plain[event.value]
 
     def _construct_scalar(self, event: Any, tag: str) -> Any:
@@ -245,17 +269,26 @@ class _Reading:
         if tag in _NUMBERS and len(event.value) > MAX_NUMBER:
             raise self._refusal(event, f"a number of {len(event.value)} characters")
         if tag in _NUMBERS and ":" in event.value:
-            raise self._refusal(event, f"'{event.value}', which YAML takes for a number in sixties: quote it")
+            raise self._refusal(
+                event, f"'{event.value}', which YAML takes for a number in sixties: quote it"
+            )
         if kind == "binary":
             raise self._refusal(event, "the tag 'binary', which is more than plain data")
         if kind == "null" and event.value.lower() not in ("", "~", "null"):
             raise self._refusal(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind 'null'")
         try:
-            return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
+            return self._loader.construct_object(
+                yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
+            )
         except yaml.YAMLError:
             raise
-        except Exception as error:  # PyYAML's constructors end in many ways on text that is not of the tag's kind
-            raise self._refusal(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind '{kind}'") from error
+        except Exception as error:
+            # PyYAML's constructors end in many ways on text that is not of the tag's kind.
+            raise self._refusal(
+                event, f"'{event.value[:MAX_NUMBER]}' is not of the kind '{kind}'"
+            ) from error
 
     def _refusal(self, event: Any, what: str) -> UsageError:
-        return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only")
+        return UsageError(
+            f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only"
+        )

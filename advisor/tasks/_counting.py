@@ -1,4 +1,6 @@
-"""Object counting: a centre and a class for each object in an image. Images, checks and stages are detection's."""
+"""Object counting: a centre and a class for each object in an image.
+Images, checks and stages are detection's.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ COUNTING = Counting(
     by_class_is="F1 of a class's centres",
     default=(HEAD,),
     needs="images with boxes",
-    right_if="A centre is right if it is inside the true box of an object of its class that no surer one has taken.",
+    right_if=(
+        "A centre is right if it is inside the true box of an object of its class that no surer"
+        " one has taken."
+    ),
     side=320,
     cards=4,
     conditions=True,

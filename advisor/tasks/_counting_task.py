@@ -1,4 +1,6 @@
-"""Object counting: detection with a head that marks the centres of objects, judged by centres inside boxes."""
+"""Object counting: detection with a head that marks the centres of objects,
+judged by centres inside boxes.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,17 @@ class Counting(Detection):
         """Return nothing: detection is suggested for images with boxes."""
         return ""
 
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    def model(
+        self, card: Card, training: str, purpose: Purpose, workload: Workload
+    ) -> Stage[FloatModel]:
         """Return the stage that trains the head; the training itself moves the scores."""
         return HeadOnMaps.model(self, card, training, purpose, workload)
 
     @property
     def functions(self) -> TaskFunctions:
-        """The functions of detection, but judged by centres inside boxes, and with a map of scores to ship."""
+        """The functions of detection, but judged by centres inside boxes,
+        and with a map of scores to ship.
+        """
         from advisor.tasks.detection._files import ByCentres, Detected
         from advisor.tasks.detection._shipping import COUNTER
 

@@ -1,4 +1,6 @@
-"""Judge files by a figure in which each image has a share, and keep the images that a report shows."""
+"""Judge files by a figure in which each image has a share,
+and keep the images that a report shows.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ from PIL import Image
 
 from advisor.core import Evaluation, ImageAnswers, Interval, OverlaidImage, Overlays
 from advisor.datasets import STAYING, read_upright_size
-from advisor.engine import AccuracyVerdict, Captured, HeldOut, Images, Role, Scored, drop_of, make_percent
+from advisor.engine import (
+    AccuracyVerdict,
+    Captured,
+    HeldOut,
+    Images,
+    Role,
+    Scored,
+    drop_of,
+    make_percent,
+)
 from advisor.store import RunFolder
 
 EVERY = slice(None)
@@ -52,20 +63,31 @@ class JudgeByShares(ABC, Generic[R]):
     metric: str  # name of the figure
 
     @abstractmethod
-    def score_images(self, answers: Path, images: Images, role: Role, selection: slice = EVERY) -> R:
-        """Return what the answers of a file reach on a part; ``selection`` selects one answer of each image."""
+    def score_images(
+        self, answers: Path, images: Images, role: Role, selection: slice = EVERY
+    ) -> R:
+        """Return what the answers of a file reach on a part;
+        ``selection`` selects one answer of each image.
+        """
 
     @abstractmethod
     def compare_answers(self, shipped: R, floats: R | None, images: Images) -> ImageAnswers:
-        """Return what is kept of the validation part; ``floats`` is None for a file that is not trained here."""
+        """Return what is kept of the validation part;
+        ``floats`` is None for a file that is not trained here.
+        """
 
     @abstractmethod
     def judge_answers(self, shipped: R, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return what is kept of the hold-out; ``chosen`` was kept of the validation part."""
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+    def verdict(
+        self, scored: Scored, images: Images, run: RunFolder, name: str
+    ) -> AccuracyVerdict:
         """Return the figure on the validation part, and what compression lost."""
-        shipped, floats = (self.score_images(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
+        shipped, floats = (
+            self.score_images(file, images, Role.VALIDATION)
+            for file in (scored.own, scored.floats)
+        )
         count = len(images.part(Role.VALIDATION).paths)
         answers = self.compare_answers(shipped, floats if scored.trained else None, images)
         return AccuracyVerdict(
@@ -74,20 +96,32 @@ class JudgeByShares(ABC, Generic[R]):
             answers=replace(answers, file=run.keep_answers(name, shipped.shares)),
         )
 
-    def held_out(self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = "") -> HeldOut:
+    def held_out(
+        self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = ""
+    ) -> HeldOut:
         """Return the figure on the hold-out, and what is kept of it."""
         reached = self.score_images(answers_path, images, Role.HOLDOUT)
-        figure = make_percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
+        figure = make_percent(
+            reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}"
+        )
         answers = self.judge_answers(reached, images, evaluation.answers)
         return replace(evaluation, holdout_accuracy=figure, holdout_answers=answers), {}
 
     def captured(self, answers: Path, images: Images, role: Role) -> Captured:
-        """Return the figure under the capture conditions that leave objects and pixels in their places."""
+        """Return the figure under the capture conditions that leave objects
+        and pixels in their places.
+        """
         tests = len(STAYING)
-        # A file answers all conditions of one image before the next image, so each condition is every so many answers.
-        seen = (self.score_images(answers, images, role, slice(test, None, tests)) for test in range(tests))
+        # A file answers all conditions of one image before the next image,
+        # so each condition is every so many answers.
+        seen = (
+            self.score_images(answers, images, role, slice(test, None, tests))
+            for test in range(tests)
+        )
         shares = np.array([result.shares for result in seen], np.float64)
-        return Captured(STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric)
+        return Captured(
+            STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric
+        )
 
 
 def png(image: Image.Image, **options: Any) -> bytes:
@@ -105,11 +139,12 @@ def overlays(
     layers: Callable[[int], Iterable[bytes]],
     legend: Mapping[str, str],
 ) -> Overlays:
-    """Return the :data:`WORST` images of the hold-out, those with the lowest scores, with a colour for each pixel.
+    """Return the :data:`WORST` images of the hold-out, those with the lowest scores,
+    with a colour for each pixel.
 
-    Of an image, ``said`` is what is written below it, and ``layers`` are PNG files: what is true, empty if that is not
-    known, and what was found. ``legend`` is the colour of each class. An image of which ``errs`` is true has a lower
-    score than one without an error.
+    Of an image, ``said`` is what is written below it, and ``layers`` are PNG files: what is true,
+    empty if that is not known, and what was found. ``legend`` is the colour of each class. An
+    image of which ``errs`` is true has a lower score than one without an error.
     """
     part = images.part(Role.HOLDOUT)
     rows = []
@@ -119,12 +154,16 @@ def overlays(
         width, height = read_upright_size(part.paths[place])
         true, answer = (base64.b64encode(layer).decode() for layer in layers(place))
         path = images.dataset.show_path(part.paths[place])
-        rows.append(OverlaidImage(path, part.hashes[place], width, height, said(place), true, answer))
+        rows.append(
+            OverlaidImage(path, part.hashes[place], width, height, said(place), true, answer)
+        )
     return Overlays(tuple(rows), legend, len(list(filter(errs, worst))))
 
 
 def describe_classes(true: Collection[str], answered: Collection[str]) -> str:
-    """Return in words which classes of an image are missed, wrong and found; empty if it has none."""
+    """Return in words which classes of an image are missed, wrong and found; empty if it has
+    none.
+    """
     parts = (
         ("missed", [name for name in true if name not in answered]),
         ("wrong", [name for name in answered if name not in true]),

@@ -1,4 +1,6 @@
-"""Tasks whose networks learn from the maps of a card's backbone: the stage that trains one, and the job of a head."""
+"""Tasks whose networks learn from the maps of a card's backbone:
+the stage that trains one, and the job of a head.
+"""
 
 from __future__ import annotations
 
@@ -44,16 +46,22 @@ if TYPE_CHECKING:
 GOING_ON = 0.55
 """Seconds of the training that goes on, over those of the same images from the start."""
 
-EPOCHS = "epochs.json"  # In the folder of checkpoints: epochs done, all epochs, and the share of the seconds
+# In the folder of checkpoints: epochs done, all epochs, and the share of the seconds.
+EPOCHS = "epochs.json"
 
-TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
+TRAINING = Resources(
+    Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000)
+)
 
 
-def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def train_on_maps(
+    card: Card, training: str, purpose: Purpose, workload: Workload
+) -> Stage[FloatModel]:
     """Train a network of the task on the card's frozen backbone, or fine-tune both.
 
-    The compared one learns from the training part; fine-tuning starts from the compared head. The one that ships goes
-    on from the compared one, with everything but the hold-out, if the task's networks can.
+    The compared one learns from the training part; fine-tuning starts from the compared head. The
+    one that ships goes on from the compared one, with everything but the hold-out, if the task's
+    networks can.
     """
     role = purpose.learns
     recipe = recipe_of(training)
@@ -66,16 +74,24 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         if card.own_file:
-            why = f"a file of your own has no graph that {task.learnt} can be trained on; name a network"
+            why = (
+                f"a file of your own has no graph that {task.learnt} can be trained on; name a"
+                " network"
+            )
             raise UnsupportedRecipe(why)
         part = materials.part(role)
         facts = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
         packages = list_versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
-        start = {"earlier": results[earlier].sha256, "share": layers, "goes_on": goes_on} if earlier else {}
+        start = (
+            {"earlier": results[earlier].sha256, "share": layers, "goes_on": goes_on}
+            if earlier
+            else {}
+        )
         return {**identity(materials, card), **facts, **start, **packages}
 
     scope = Scope(card.name, training, purpose=purpose)
-    # The compared network shares its time limit with the one that ships, which still has to go on from it.
+    # The compared network shares its time limit with the one that ships,
+    # which still has to go on from it.
     to_come = None
     if purpose is not Purpose.ALL:
         to_come = 0.0 if goes_on else GOING_ON
@@ -86,12 +102,15 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
         seconds = materials.limit_s(scope, to_come)
         budget = None if seconds is None else materials.budget_training(scope.card, scope.training)
         reserve = budget.reserve if budget else None
-        start = TrainingStart(results[earlier].path if earlier else None, layers, goes_on, seconds, reserve)
+        start = TrainingStart(
+            results[earlier].path if earlier else None, layers, goes_on, seconds, reserve
+        )
         return task.job(card, materials, materials.part(role), folders, start)
 
     which = "the final network" if purpose is Purpose.SHIP else "the network"
     seconds = task.seconds(card, workload.images[role], layers) * (GOING_ON if goes_on else 1.0)
-    # A network that its time limit ended early is not kept: a search with more time goes on from its checkpoints.
+    # A network that its time limit ended early is not kept:
+    # a search with more time goes on from its checkpoints.
     keep_if = (lambda result: not result["out_of_time"]) if task.goes_on else None
     return Stage(
         StageName(training),
@@ -111,7 +130,9 @@ def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workloa
 
 
 def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
-    """Return how far a training is, see :data:`.stage.Epochs`; None before its first epoch, and where it has none."""
+    """Return how far a training is, see :data:`.stage.Epochs`;
+    None before its first epoch, and where it has none.
+    """
     try:
         done, epochs, share = json.loads((checkpoints / EPOCHS).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
@@ -149,7 +170,9 @@ def answer_images(
     cost_s: float,
     captured: bool = False,
 ) -> Stage[Path]:
-    """Run a file over images, as they are or under capture conditions; arguments as of :func:`.over_images`."""
+    """Run a file over images, as they are or under capture conditions;
+    arguments as of :func:`.over_images`.
+    """
 
     def inputs(materials: Materials) -> Inputs:
         classes = {"classes": materials.require_images().classes}
@@ -158,7 +181,15 @@ def answer_images(
 
     name = StageName.CAPTURE if captured else StageName.SCORE
     return over_images(
-        name, partial(functions.answer, captured), functions.answers, scope, spec, source, role, cost_s, inputs
+        name,
+        partial(functions.answer, captured),
+        functions.answers,
+        scope,
+        spec,
+        source,
+        role,
+        cost_s,
+        inputs,
     )
 
 
@@ -173,10 +204,11 @@ def train(
     checkpoints: Path,
     start: TrainingStart,
 ) -> dict[str, bool]:
-    """Train a card's network, see :func:`.on_maps.train.train`, write it, and return whether its time was over.
+    """Train a card's network, see :func:`.on_maps.train.train`, write it,
+    and return whether its time was over.
 
-    ``task`` gives the kind of head, and makes labels of what comes with each image. The folder ``checkpoints`` takes
-    :data:`EPOCHS`.
+    ``task`` gives the kind of head, and makes labels of what comes with each image. The folder
+    ``checkpoints`` takes :data:`EPOCHS`.
     """
     from advisor.core import TASKS
     from advisor.training import LabelledImages, train as train_head
@@ -184,8 +216,20 @@ def train(
     functions = cast("HeadOnMaps", TASKS[task])
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         some = functions.learns_from(images, seed)
-        learnt = LabelledImages([image for image, _ in some], [functions.labels(truth, card) for _, truth in some])
+        learnt = LabelledImages(
+            [image for image, _ in some], [functions.labels(truth, card) for _, truth in some]
+        )
         tell = _Progress(checkpoints)
-        trained = train_head(card, weights, learnt, classes, functions.head_of(card), seed, Path(folder), start, tell)
+        trained = train_head(
+            card,
+            weights,
+            learnt,
+            classes,
+            functions.head_of(card),
+            seed,
+            Path(folder),
+            start,
+            tell,
+        )
     trained.write(path)
     return {"out_of_time": trained.out_of_time}

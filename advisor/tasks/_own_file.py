@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from advisor.catalog import Card
     from advisor.core import WeightsFile
 
-NameOutputs = Callable[[bytes, str], bytes]  # from a file and its name to the file with named outputs
+# From a file and its name to the file with named outputs.
+NameOutputs = Callable[[bytes, str], bytes]
 
 
 def take_own_file(card: Card, name_outputs: NameOutputs) -> Stage[FloatModel]:
-    """Take a user's own float file, with its outputs named, if it knows the classes of the images."""
+    """Take a user's own float file, with its outputs named, if it knows the classes of the
+    images.
+    """
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
         # Such a file is not trained, so a class that it lacks would never be found.
@@ -39,7 +42,9 @@ def take_own_file(card: Card, name_outputs: NameOutputs) -> Stage[FloatModel]:
         return identity(materials, card)
 
     def job(materials: Materials, _results: Results, folders: Folders) -> Job:
-        return partial(write_own_file, card, materials.weights[card.name], name_outputs, folders.model)
+        return partial(
+            write_own_file, card, materials.weights[card.name], name_outputs, folders.model
+        )
 
     return Stage(
         StageName.CONVERT,
@@ -54,7 +59,9 @@ def take_own_file(card: Card, name_outputs: NameOutputs) -> Stage[FloatModel]:
     )
 
 
-def write_own_file(card: Card, weights: WeightsFile | None, name_outputs: NameOutputs, path: Path) -> None:
+def write_own_file(
+    card: Card, weights: WeightsFile | None, name_outputs: NameOutputs, path: Path
+) -> None:
     """Write a user's own file as the float file of its card, its outputs named."""
     if weights is None:
         raise StageError(f"{card.name} is a file of your own, and the file is not available")

@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task(SearchTask):
-    """One task: facts that the rooms below read, and one method for each thing that is done for it.
+    """One task: facts that the rooms below read,
+    and one method for each thing that is done for it.
 
-    A subclass implements the abstract methods. Its module imports nothing heavy: methods import what they need.
+    A subclass implements the abstract methods. Its module imports nothing heavy:
+    methods import what they need.
     """
 
     def own_files(self) -> OwnFiles:
@@ -51,15 +53,21 @@ class Task(SearchTask):
 
     def shipping(self) -> Shipping:
         """Return the content of a bundle; a UsageError if there is none for the task."""
-        raise UsageError(f"there is no bundle for {self.name}", "take the .tflite file from the run's folder artifacts")
+        raise UsageError(
+            f"there is no bundle for {self.name}",
+            "take the .tflite file from the run's folder artifacts",
+        )
 
 
 class TaskFunctions(NamedTuple):
-    """The functions behind the methods of a task, in modules that import more than its facts need."""
+    """The functions behind the methods of a task, in modules that import more than its facts
+    need.
+    """
 
     read: Callable[[Question, Say], Images]
     check: Callable[[Path, Say], DataCheck]  # no network judges the labels
-    answer: Callable[..., None]  # job, see :func:`.over_images`; whether under capture conditions comes first
+    # Job, see :func:`.over_images`; whether under capture conditions comes first.
+    answer: Callable[..., None]
     answers: str  # name of the file that the job writes
     judge: Callable[[Question], Judge]
     shipping: Shipping
@@ -89,14 +97,20 @@ class FunctionTask(Task):
         """Return the content of a bundle."""
         return self.functions.shipping
 
-    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    def score(
+        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+    ) -> Stage[Path]:
         """Return the stage that writes these answers."""
         from advisor.tasks._on_maps import answer_images
 
         return answer_images(self.functions, scope, spec, source, role, cost_s)
 
-    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-        """Return the stage that writes these answers under the capture conditions that move nothing."""
+    def capture(
+        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+    ) -> Stage[Path]:
+        """Return the stage that writes these answers under the capture conditions that move
+        nothing.
+        """
         from advisor.tasks._on_maps import answer_images
 
         return answer_images(self.functions, scope, spec, source, role, cost_s, captured=True)
@@ -111,13 +125,21 @@ class OnMaps(FunctionTask):
 
     @abstractmethod
     def seconds(self, card: Card, images: int, layers: float) -> float:
-        """Return the rough seconds of learning from so many images, or of fine-tuning a share of the layers too."""
+        """Return the rough seconds of learning from so many images,
+        or of fine-tuning a share of the layers too.
+        """
 
     @abstractmethod
-    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart) -> Job:
-        """Return the training that writes the float file; ``start`` is as of :func:`.on_maps.train`."""
+    def job(
+        self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart
+    ) -> Job:
+        """Return the training that writes the float file;
+        ``start`` is as of :func:`.on_maps.train`.
+        """
 
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    def model(
+        self, card: Card, training: str, purpose: Purpose, workload: Workload
+    ) -> Stage[FloatModel]:
         """Return the stage that learns from the maps of the card's backbone."""
         from advisor.tasks._on_maps import train_on_maps
 
@@ -145,19 +167,27 @@ class HeadOnMaps(OnMaps):
 
     @abstractmethod
     def labels(self, objects: Any, card: Card) -> Labels:
-        """Return what the head learns of an image, from what its part has of it (:attr:`.Part.objects`)."""
+        """Return what the head learns of an image,
+        from what its part has of it (:attr:`.Part.objects`).
+        """
 
     def seconds(self, card: Card, images: int, layers: float) -> float:
-        """Return the rough seconds of training a head on so many images, or of fine-tuning it and the backbone."""
+        """Return the rough seconds of training a head on so many images,
+        or of fine-tuning it and the backbone.
+        """
         from advisor.engine import cost
 
         return cost.detector_s(card, images, layers)
 
-    def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
+    def learns_from(
+        self, images: Sequence[tuple[Path, Any]], seed: int
+    ) -> Sequence[tuple[Path, Any]]:
         """Return the images that are learnt from, each with what its part has of it: all."""
         return images
 
-    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart) -> Job:
+    def job(
+        self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart
+    ) -> Job:
         """Return the training of the head, or of head and backbone."""
         from advisor.tasks._on_maps import train
 
@@ -165,4 +195,6 @@ class HeadOnMaps(OnMaps):
         classes = len(materials.require_images().classes)
         weights = materials.weights[card.name]
         seed = materials.question.seed
-        return partial(train, card, weights, images, classes, self.name, seed, to.model, to.checkpoints, start)
+        return partial(
+            train, card, weights, images, classes, self.name, seed, to.model, to.checkpoints, start
+        )

@@ -1,7 +1,7 @@
 """A ``.tflite`` file as a value: read it, measure it and edit it without TensorFlow.
 
-Read ``_model.py`` first (``read_tflite``), then ``_macs.py`` and ``_arena.py`` (what a file takes) and ``_rewrite.py``
-(how one is changed). The other modules are one kind of edit each.
+Read ``_model.py`` first (``read_tflite``), then ``_macs.py`` and ``_arena.py`` (what a file takes)
+and ``_rewrite.py`` (how one is changed). The other modules are one kind of edit each.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +10,12 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.tflite import _model as model
-    from advisor.tflite._arena import MICRO_ALIGNMENT, activation_arena_bytes, indirection_bytes, micro_arena
+    from advisor.tflite._arena import (
+        MICRO_ALIGNMENT,
+        activation_arena_bytes,
+        indirection_bytes,
+        micro_arena,
+    )
     from advisor.tflite._floats import to_float32
     from advisor.tflite._heads import read_head, with_head
     from advisor.tflite._input_scale import scale_of_input
@@ -20,7 +25,14 @@ if TYPE_CHECKING:
         with_channels_last,
         without_transposes,
     )
-    from advisor.tflite._levels import FEATURES, LARGEST_SHARE, LEVELS_VERSION, attach_head, last_width, with_levels
+    from advisor.tflite._levels import (
+        FEATURES,
+        LARGEST_SHARE,
+        LEVELS_VERSION,
+        attach_head,
+        last_width,
+        with_levels,
+    )
     from advisor.tflite._macs import (
         CLAMPS,
         SIZES,
@@ -39,7 +51,14 @@ if TYPE_CHECKING:
         write_description,
         write_metadata,
     )
-    from advisor.tflite._model import BUILTINS, LITERT_CUSTOM, custom_operators, open_model, read, text_of
+    from advisor.tflite._model import (
+        BUILTINS,
+        LITERT_CUSTOM,
+        custom_operators,
+        open_model,
+        read,
+        text_of,
+    )
     from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
     from advisor.tflite._postprocess import (
         CENTRE_DISTANCE,
@@ -88,7 +107,15 @@ if TYPE_CHECKING:
         unpack,
     )
     from advisor.tflite._unknown import head_layers, with_probe, with_temperature, with_unknown
-    from advisor.tflite._values import OPTIONS, Model, Operator, Subgraph, Tensor, real_values, slices_of
+    from advisor.tflite._values import (
+        OPTIONS,
+        Model,
+        Operator,
+        Subgraph,
+        Tensor,
+        real_values,
+        slices_of,
+    )
 else:
     __getattr__, __dir__ = open_face(__name__)
 

@@ -1,4 +1,6 @@
-"""Compute the memory of a model's activations, in LiteRT and in a microcontroller's interpreter."""
+"""Compute the memory of a model's activations, in LiteRT and in a microcontroller's
+interpreter.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,20 @@ _SCALAR_BYTES = 4  # tensors of at most this size do not share a block
 _IN_PLACE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), (0, 1)),
-        **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST", "SOFTMAX", "DYNAMIC_UPDATE_SLICE"), (0,)),
+        **dict.fromkeys(
+            ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST", "SOFTMAX", "DYNAMIC_UPDATE_SLICE"),
+            (0,),
+        ),
     }
 )
-"""Inputs whose block an operator's first output may reuse (the kernels' ``inplace_operator`` flags)."""
+"""Inputs whose block an operator's first output may reuse (the kernels' ``inplace_operator``
+flags).
+"""
 
 _MOVES_NOTHING = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST"})
-"""Operators whose output has the same bytes as their input, so that other readers of the input are not disturbed."""
+"""Operators whose output has the same bytes as their input,
+so that other readers of the input are not disturbed.
+"""
 
 _POINTER_BYTES = 8
 
@@ -35,7 +44,9 @@ FIXED_BYTES = 704
 
 TENSOR_BYTES = 24
 OPERATOR_BYTES = 64
-"""``TfLiteEvalTensor`` and ``NodeAndRegistration`` with pointers of 64 bits; a controller of 32 bits needs half."""
+"""``TfLiteEvalTensor`` and ``NodeAndRegistration`` with pointers of 64 bits;
+a controller of 32 bits needs half.
+"""
 
 _KEPT: Mapping[str, int] = MappingProxyType(
     {
@@ -44,7 +55,9 @@ _KEPT: Mapping[str, int] = MappingProxyType(
         "FULLY_CONNECTED": 112,
         **dict.fromkeys(("ADD", "SUB", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM"), 72),
         **dict.fromkeys(("CONCATENATION", "SOFTMAX"), 84),
-        **dict.fromkeys(("RELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE", "LEAKY_RELU", "PRELU"), 32),
+        **dict.fromkeys(
+            ("RELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE", "LEAKY_RELU", "PRELU"), 32
+        ),
         **dict.fromkeys(("RELU6", "LOGISTIC", "TANH"), 16),
         "MUL": 56,
         "PAD": 64,
@@ -55,8 +68,10 @@ _KEPT: Mapping[str, int] = MappingProxyType(
         **dict.fromkeys(("RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"), 0),
     }
 )
-"""Bytes that the interpreter keeps for an operator: its options, and the data of its kernel. Each is the difference
-between files with four and two such operators in the reference kernels of TFLM 0.dev20261023182759."""
+"""Bytes that the interpreter keeps for an operator: its options, and the data of its kernel. Each
+is the difference between files with four and two such operators in the reference kernels of TFLM
+0.dev20261023182759.
+"""
 
 _KEPT_OTHERWISE = 64
 
@@ -66,7 +81,9 @@ _BY_CHANNEL = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULL
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A block of ``size_bytes`` that is needed from operator ``first`` to operator ``last``, both included."""
+    """A block of ``size_bytes`` that is needed from operator ``first`` to operator ``last``,
+    both included.
+    """
 
     size_bytes: int
     first: int
@@ -78,22 +95,27 @@ class Lifetime:
 
 
 def activation_arena_bytes(model: Model) -> int:
-    """Return the size of the arena that the runtime plans for the main graph's activations, in bytes.
+    """Return the size of the arena that the runtime plans
+    for the main graph's activations, in bytes.
 
-    The plan is that of TensorFlow Lite's ``ArenaPlanner``: inputs, outputs and variables keep their place for the
-    whole run, an operator that can work in place shares one block between an input that nothing else reads and its
-    output, and blocks are placed greedily by size. Left out, because a model file does not tell it: the kernels' own
-    scratch memory. Constants that are expanded when the model loads (float16) are weights, not activations, and left
-    out too.
+    The plan is that of TensorFlow Lite's ``ArenaPlanner``: inputs, outputs and variables keep
+    their place for the whole run, an operator that can work in place shares one block between an
+    input that nothing else reads and its output, and blocks are placed greedily by size. Left out,
+    because a model file does not tell it: the kernels' own scratch memory. Constants that are
+    expanded when the model loads (float16) are weights, not activations, and left out too.
     """
     return plan_arena(list_lifetimes(model.subgraphs[0]))
 
 
 def list_lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
-    """Return the lifetimes of the graph's activation blocks, with sizes rounded up to ``ALIGNMENT``."""
+    """Return the lifetimes of the graph's activation blocks,
+    with sizes rounded up to ``ALIGNMENT``.
+    """
     end = len(graph.operators)
     variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
-    constants = {index for index, tensor in enumerate(graph.tensors) if tensor.is_constant}.union(graph.expanded)
+    constants = {index for index, tensor in enumerate(graph.tensors) if tensor.is_constant}.union(
+        graph.expanded
+    )
     owners = _owners(graph, constants.union(graph.inputs, variables))
     first: dict[int, int] = dict.fromkeys((*graph.inputs, *variables), 0)
     last: dict[int, int] = {}
@@ -114,7 +136,9 @@ def list_lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
 
 
 def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
-    """Return the owner of the block of each tensor that reuses another tensor's block, which is not ``fixed``."""
+    """Return the owner of the block of each tensor that reuses another tensor's block,
+    which is not ``fixed``.
+    """
     read_tensors = list[int]()
     for operator in graph.operators:
         read_tensors += operator.inputs
@@ -124,13 +148,18 @@ def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
     for operator in graph.operators:
         for place in _IN_PLACE.get(operator.name, ()):
             # Outputs of the graph keep a block to the end, so they share none.
-            if place >= len(operator.inputs) or not operator.outputs or operator.outputs[0] in graph.outputs:
+            if (
+                place >= len(operator.inputs)
+                or not operator.outputs
+                or operator.outputs[0] in graph.outputs
+            ):
                 continue
             index = operator.inputs[place]
             stays = operator.name in _MOVES_NOTHING
             size = graph.tensors[index].size_bytes
             output = graph.tensors[operator.outputs[0]].size_bytes
-            # A small tensor gains nothing by sharing, and a second reader would find the output in its place.
+            # A small tensor gains nothing by sharing,
+            # and a second reader would find the output in its place.
             may_share = size == output and (stays or (size > _SCALAR_BYTES and uses[index] <= 1))
             if index >= 0 and index not in fixed and may_share:
                 owner = owners.get(index, index)
@@ -147,9 +176,9 @@ def _round_up(size: int, alignment: int) -> int:
 def plan_arena(blocks: Collection[Lifetime]) -> int:
     """Place ``blocks`` greedily and return the size of the whole.
 
-    Blocks needed all the time go first, then the largest first; each goes into the smallest gap that holds it.
-    "Greedy by size for offset calculation" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-    Inference", 2020 (arXiv:2001.03288), which TensorFlow Lite uses.
+    Blocks needed all the time go first, then the largest first; each goes into the smallest gap
+    that holds it. "Greedy by size for offset calculation" of Pisarchyk and Lee, "Efficient Memory
+    Management for Deep Neural Net Inference", 2020 (arXiv:2001.03288), which TensorFlow Lite uses.
     """
     end = max((block.last for block in blocks), default=0)
     # As ArenaPlanner does: what is needed throughout lies at the start and leaves no gaps behind.
@@ -162,11 +191,14 @@ def plan_arena(blocks: Collection[Lifetime]) -> int:
 def _place_blocks(blocks: Iterable[Lifetime], first_gap: bool) -> int:
     """Place blocks in their order and return the size of the whole.
 
-    Each goes into the first or the smallest gap between the blocks of its time that holds it, or behind them.
+    Each goes into the first or the smallest gap between the blocks of its time that holds it,
+    or behind them.
     """
     placed: list[tuple[int, Lifetime]] = []
     for block in blocks:
-        neighbours = sorted((start, start + other.size_bytes) for start, other in placed if block.overlaps(other))
+        neighbours = sorted(
+            (start, start + other.size_bytes) for start, other in placed if block.overlaps(other)
+        )
         gaps = list[tuple[int, int]]()
         end = 0
         for start, stop in neighbours:
@@ -180,10 +212,11 @@ def _place_blocks(blocks: Iterable[Lifetime], first_gap: bool) -> int:
 
 
 def indirection_bytes(graph: Subgraph) -> int:
-    """Return the bytes of the CPU kernels' indirection buffers: a pointer for each pixel under a window.
+    """Return the bytes of the CPU kernels' indirection buffers:
+    a pointer for each pixel under a window.
 
-    Dukhan, "The Indirect Convolution Algorithm", 2019 (arXiv:1907.02129). A pointwise convolution has none. Depthwise
-    windows in one row share the pixels that they overlap in.
+    Dukhan, "The Indirect Convolution Algorithm", 2019 (arXiv:1907.02129). A pointwise convolution
+    has none. Depthwise windows in one row share the pixels that they overlap in.
     """
     pointers = 0
     for operator in graph.operators:
@@ -208,8 +241,9 @@ def indirection_bytes(graph: Subgraph) -> int:
 class MicroArena:
     """The parts of a tensor arena, in bytes.
 
-    Activations share what the planner gives them. The interpreter keeps the persistent part: tensors, operators,
-    multipliers by channel. It needs ``setup`` besides that for a moment, before activations are placed.
+    Activations share what the planner gives them. The interpreter keeps the persistent part:
+    tensors, operators, multipliers by channel. It needs ``setup`` besides that for a moment,
+    before activations are placed.
     """
 
     activations: int
@@ -223,7 +257,9 @@ class MicroArena:
 
 
 def micro_arena(model: Model) -> MicroArena:
-    """Return the arena that TFLM's reference kernels need for the main graph, with pointers of 64 bits."""
+    """Return the arena that TFLM's reference kernels need for the main graph,
+    with pointers of 64 bits.
+    """
     graph = model.subgraphs[0]
     persistent = sum(_KEPT.get(operator.name, _KEPT_OTHERWISE) for operator in graph.operators)
     by_channel = []
@@ -242,7 +278,9 @@ def micro_arena(model: Model) -> MicroArena:
 
 
 def _preparing(graph: Subgraph, operator: Operator) -> int:
-    """Return what the kernel needs while it reads its tensors' scales; a convolution reads its weights' twice."""
+    """Return what the kernel needs while it reads its tensors' scales;
+    a convolution reads its weights' twice.
+    """
     if operator.name not in _BY_CHANNEL:
         return 0
     weights = _channels(graph, operator, 1)
@@ -263,7 +301,8 @@ def _channels(graph: Subgraph, operator: Operator, place: int) -> int:
 def _lifetimes(graph: Subgraph) -> list[Lifetime]:
     """Return the lifetimes of the activations in the order of the tensors.
 
-    Unlike LiteRT, TFLM lets others use the memory of the input once it was read, and no operator works in place.
+    Unlike LiteRT, TFLM lets others use the memory of the input once it was read,
+    and no operator works in place.
     """
     first: dict[int, int] = dict.fromkeys(graph.inputs, 0)
     last = dict(first)

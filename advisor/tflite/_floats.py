@@ -1,4 +1,6 @@
-"""Store a model's values as dense float32: those in float16 or sparse, and those of a quantized file if asked."""
+"""Store a model's values as dense float32:
+those in float16 or sparse, and those of a quantized file if asked.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +12,14 @@ from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError
 from advisor.tflite._model import read, text_of
-from advisor.tflite._rewrite import add_buffer, content_of, drop_unused_buffers, operator_name, pack, unpack
+from advisor.tflite._rewrite import (
+    add_buffer,
+    content_of,
+    drop_unused_buffers,
+    operator_name,
+    pack,
+    unpack,
+)
 from advisor.tflite._values import Tensor, real_values
 
 _FLOAT32 = schema.TensorType.FLOAT32
@@ -18,16 +27,19 @@ _FLOAT16 = schema.TensorType.FLOAT16
 _ACTIVATIONS = ("int8", "uint8", "int16", "int32")
 _CONVERTING = ("QUANTIZE", "DEQUANTIZE")
 _SPARSE = {_FLOAT32: "<f4", _FLOAT16: "<f2", schema.TensorType.INT8: "i1"}
-"""Types that sparse weights are read in here; the schema has no sparse values of others but 4 bits."""
+"""Types that sparse weights are read in here;
+the schema has no sparse values of others but 4 bits.
+"""
 
 
 def to_float32(data: bytes, name: str = "the model", quantized: bool = False) -> bytes:
-    """Store every constant that is sparse, or in float16, as dense float32, as runtimes do when they load it.
+    """Store every constant that is sparse, or in float16, as dense float32,
+    as runtimes do when they load it.
 
-    What is computed stays the same to the last bit. A file without such constants is returned as it is. With
-    ``quantized``, integers that stand for real numbers become these numbers, inputs and outputs too, and what is
-    computed is no longer rounded. UsageError is raised for sparse constants that contradict their shape, StageError for
-    a type that has no real values here.
+    What is computed stays the same to the last bit. A file without such constants is returned as
+    it is. With ``quantized``, integers that stand for real numbers become these numbers, inputs
+    and outputs too, and what is computed is no longer rounded. UsageError is raised for sparse
+    constants that contradict their shape, StageError for a type that has no real values here.
     """
     model = unpack(data, name)
     if sum(_densify(model, graph, name) + _expand(model, graph) for graph in model.subgraphs):
@@ -43,30 +55,44 @@ def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
         kind = _SPARSE.get(tensor.type)
         content = None if kind is None else content_of(model, tensor)
         if kind is None or content is None:
-            raise StageError(f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here")
+            raise StageError(
+                f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here"
+            )
         try:
             values = expand_sparse(
-                np.frombuffer(content.tobytes(), kind), tensor.sparsity, list(map(int, tensor.shape))
+                np.frombuffer(content.tobytes(), kind),
+                tensor.sparsity,
+                list(map(int, tensor.shape)),
             )
         except (ValueError, IndexError, TypeError, AttributeError) as error:
-            message = f"{name}: the sparse weights '{text_of(tensor.name)}' contradict their shape: {error}"
+            message = (
+                f"{name}: the sparse weights '{text_of(tensor.name)}' contradict their shape:"
+                f" {error}"
+            )
             raise UsageError(message, "export it again with dense weights") from error
         tensor.buffer = add_buffer(model, values.tobytes())
         tensor.sparsity = None
     return len(sparse)
 
 
-def expand_sparse(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Sequence[int]) -> NDArray[Any]:
-    """Return the dense array of a tensor's stored values, (N,); ValueError if they do not fit the shape.
+def expand_sparse(
+    values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Sequence[int]
+) -> NDArray[Any]:
+    """Return the dense array of a tensor's stored values, (N,);
+    ValueError if they do not fit the shape.
 
-    The format is that of the schema: dimensions in the order in which they are stored, each whole or as the places of
-    its values (compressed sparse rows); those after the tensor's own divide it into blocks.
+    The format is that of the schema: dimensions in the order in which they are stored, each whole
+    or as the places of its values (compressed sparse rows); those after the tensor's own divide it
+    into blocks.
     """
     order = list(sparsity.traversalOrder)
     blocks = []
     if sparsity.blockMap is not None:
         blocks = list(sparsity.blockMap)
-    sides = {dimension: int(level.denseSize) for dimension, level in zip(order, sparsity.dimMetadata, strict=True)}
+    sides = {
+        dimension: int(level.denseSize)
+        for dimension, level in zip(order, sparsity.dimMetadata, strict=True)
+    }
     places = np.zeros((1, 0), np.int64)
     for level in sparsity.dimMetadata:
         # One stored dimension after the other: each place so far gets its places in this one.
@@ -96,7 +122,9 @@ def expand_sparse(values: NDArray[Any], sparsity: schema.SparsityParametersT, sh
 
 
 def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
-    """Make readers of an expanded constant read the constant itself, now float32; return the number of constants."""
+    """Make readers of an expanded constant read the constant itself, now float32;
+    return the number of constants.
+    """
     expanded: dict[int, int] = {}
     for operator in graph.operators:
         kind = operator_name(model, operator)
@@ -112,7 +140,9 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
         constant = graph.tensors[place]
         if constant.type != _FLOAT16:
             continue
-        values: NDArray[np.float16] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f2")
+        values: NDArray[np.float16] = np.frombuffer(
+            content_of(model, constant).tobytes(), dtype="<f2"
+        )
         constant.type = _FLOAT32
         constant.buffer = add_buffer(model, values.astype("<f4").tobytes())
     _replace(graph, expanded)
@@ -121,7 +151,9 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
 
 def _replace(graph: schema.SubGraphT, by: Mapping[int, int]) -> None:
     """Make readers of each tensor read another one, and leave out what computed it."""
-    graph.operators = [operator for operator in graph.operators if not by.keys() & set(operator.outputs)]
+    graph.operators = [
+        operator for operator in graph.operators if not by.keys() & set(operator.outputs)
+    ]
     for reader in graph.operators:
         reader.inputs = [_source(index, by) for index in reader.inputs]
     graph.outputs = [_source(index, by) for index in graph.outputs]
@@ -159,11 +191,14 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
         for conversion in graph.operators:
             if operator_name(model, conversion) in _CONVERTING:
                 conversions.append(conversion)
-        by_graph.append({conversion.outputs[0]: conversion.inputs[0] for conversion in conversions})
+        by_graph.append(
+            {conversion.outputs[0]: conversion.inputs[0] for conversion in conversions}
+        )
         _replace(graph, by_graph[-1])
         for operator in graph.operators:
             if isinstance(operator.builtinOptions, schema.FullyConnectedOptionsT):
-                # The flag makes the runtime quantize the inputs while it runs, which a float layer does not do.
+                # The flag makes the runtime quantize the inputs while it runs,
+                # which a float layer does not do.
                 operator.builtinOptions.asymmetricQuantizeInputs = False
     for signature in model.signatureDefs:
         for entry in signature.outputs:
@@ -179,7 +214,8 @@ def _unread(name: str) -> StageError:
 def _real(constant: Tensor) -> NDArray[np.float64]:
     """Return the real values of a quantized constant."""
     if constant.dtype == "int4":
-        # Two values a byte, the first in the low bits; a shift of int8 to the right repeats the sign.
+        # Two values a byte, the first in the low bits;
+        # a shift of int8 to the right repeats the sign.
         pairs = np.frombuffer(constant.buffer, np.int8)
         values = (np.stack([pairs << 4, pairs], axis=-1) >> 4).reshape(-1)[: constant.elements]
         constant = replace(constant, dtype="int8", buffer=values.tobytes())

@@ -1,7 +1,7 @@
 """Find the head of a classifier, read its weights, and replace them: float or quantized.
 
-The head is a linear layer, or the sum of several, and a softmax or sigmoids, as :func:`advisor.tflite.attach_head`
-makes it.
+The head is a linear layer, or the sum of several, and a softmax or sigmoids, as
+:func:`advisor.tflite.attach_head` makes it.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,9 @@ from advisor.tflite._rewrite import (
 
 Floats = npt.NDArray[np.float32]
 Rounding = Callable[[Floats, Floats, bool], npt.NDArray[np.floating]]
-"""Puts a kernel (F, C) on 8-bit steps for inputs (N, F): one step for each of the C channels, or one for all."""
+"""Puts a kernel (F, C) on 8-bit steps for inputs (N, F):
+one step for each of the C channels, or one for all.
+"""
 
 # What makes probabilities of logits: of one class, or of several labels.
 _ENDS = frozenset({"SOFTMAX", "LOGISTIC"})
@@ -42,12 +44,21 @@ _INTEGERS: Mapping[int, str] = MappingProxyType(
 _LEAST_STEP = 1e-8
 
 
-def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
-    """Return the input of what gives the only output, a SOFTMAX or LOGISTIC; ``makers`` is what makes each tensor."""
+def logits_of(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    makers: Mapping[int, schema.OperatorT],
+    name: str,
+) -> int:
+    """Return the input of what gives the only output, a SOFTMAX or LOGISTIC;
+    ``makers`` is what makes each tensor.
+    """
     graphs = len(model.subgraphs)
     outputs = len(graph.outputs)
     if (graphs, outputs) != (1, 1):
-        raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
+        raise StageError(
+            f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each"
+        )
     index = int(graph.outputs[0])
     kind = _INPUT
     # At most as many steps as operators: a damaged graph may have a cycle.
@@ -73,8 +84,12 @@ def ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[l
     return [int(layer.inputs[0]) for layer in layers], logits
 
 
-def _layers_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[schema.OperatorT], int]:
-    """Return the linear layers of the head, in the order of the features, and the tensor of the logits."""
+def _layers_of(
+    model: schema.ModelT, graph: schema.SubGraphT, name: str
+) -> tuple[list[schema.OperatorT], int]:
+    """Return the linear layers of the head, in the order of the features,
+    and the tensor of the logits.
+    """
     makers = index_makers(graph)
     logits = logits_of(model, graph, makers, name)
     layers = list[schema.OperatorT]()
@@ -86,18 +101,23 @@ def _layers_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tupl
         maker = makers.get(waiting.pop())
         kind = _INPUT if maker is None else operator_name(model, maker)
         if maker is None or kind not in _IN_HEAD:
-            raise StageError(f"{name} has no linear layer before its SOFTMAX: {kind} is in the way")
+            raise StageError(
+                f"{name} has no linear layer before its SOFTMAX: {kind} is in the way"
+            )
         if kind == "FULLY_CONNECTED":
             layers.append(maker)
         else:
             summands = maker.inputs[:2] if kind == "ADD" else maker.inputs[:1]
-            # Reversed, because the list is read from its end: layers then come in the order of the features.
+            # Reversed, because the list is read from its end:
+            # layers then come in the order of the features.
             waiting += list(map(int, reversed(summands)))
     return layers, logits
 
 
 def read_head(data: bytes, name: str = "the model") -> tuple[Floats, Floats]:
-    """Return the weights (F, C) and the bias (C,) of a classifier's head, dequantized; F as of ``with_probe``."""
+    """Return the weights (F, C) and the bias (C,) of a classifier's head, dequantized;
+    F as of ``with_probe``.
+    """
     model = unpack(data, name)
     graph = model.subgraphs[0]
     with guard_reader(name):
@@ -108,14 +128,21 @@ def read_head(data: bytes, name: str = "the model") -> tuple[Floats, Floats]:
 
 
 def with_head(
-    data: bytes, weights: Floats, bias: Floats, rows: Floats, rounding: Rounding, name: str = "the model"
+    data: bytes,
+    weights: Floats,
+    bias: Floats,
+    rows: Floats,
+    rounding: Rounding,
+    name: str = "the model",
 ) -> bytes:
-    """Replace the head of a classifier by weights (F, C) and bias (C,); its operators, and so its latency, stay.
+    """Replace the head of a classifier by weights (F, C) and bias (C,);
+    its operators, and so its latency, stay.
 
-    ``rows`` are features (N, F) of images as the file computes them, see :func:`advisor.tflite.with_probe`. An
-    integer layer keeps its granularity and gets new steps: of the weights by ``rounding``, whose mean error goes into
-    the bias, and of its results by their range on the rows. StageError is raised if the shapes do not fit, a value is
-    not finite, or the weights are kept in another type than float32 and int8.
+    ``rows`` are features (N, F) of images as the file computes them, see
+    :func:`advisor.tflite.with_probe`. An integer layer keeps its granularity and gets new steps:
+    of the weights by ``rounding``, whose mean error goes into the bias, and of its results by
+    their range on the rows. StageError is raised if the shapes do not fit, a value is not finite,
+    or the weights are kept in another type than float32 and int8.
     """
     tables, value = open_model(data, name)
     metadata = read_description(value, data, name)
@@ -129,21 +156,30 @@ def with_head(
         classes = int(graph.tensors[logits].shape[-1])
         shapes = (weights.shape, bias.shape, rows.shape[1:])
         if shapes != ((sum(widths), classes), (classes,), (sum(widths),)) or not len(rows):
-            raise StageError(f"{name}: a head of {shapes[:2]} does not fit {sum(widths)} features of {classes} classes")
+            raise StageError(
+                f"{name}: a head of {shapes[:2]} does not fit {sum(widths)} features of {classes}"
+                " classes"
+            )
         if not all(np.isfinite(array).all() for array in (weights, bias, rows)):
             raise StageError(f"{name}: the values of the new head are not finite")
         for layer, width in zip(layers, widths, strict=True):
             columns = slice(start, start + width)
             # The layers are summed, so one of them has the whole bias.
             shift = np.zeros_like(bias) if start else bias
-            activations = _write_layer(model, graph, layer, weights[columns], shift, rows[:, columns], rounding)
+            activations = _write_layer(
+                model, graph, layer, weights[columns], shift, rows[:, columns], rounding
+            )
             results[int(layer.outputs[0])] = activations
             start += width
         # Sums and changes of form behind the layers have other results now, too.
         for operator in graph.operators:
             sources = [results.get(int(index)) for index in operator.inputs[:2]]
-            if operator_name(model, operator) in _IN_HEAD and all(source is not None for source in sources[:1]):
-                results[int(operator.outputs[0])] = np.asarray(sum(source for source in sources if source is not None))
+            if operator_name(model, operator) in _IN_HEAD and all(
+                source is not None for source in sources[:1]
+            ):
+                results[int(operator.outputs[0])] = np.asarray(
+                    sum(source for source in sources if source is not None)
+                )
         for index, activations in results.items():
             _set_range(graph.tensors[index], activations)
     drop_unused_buffers(model)
@@ -151,15 +187,22 @@ def with_head(
 
 
 def _real(model: schema.ModelT, tensor: schema.TensorT) -> Floats:
-    """Return the values of a constant; StageError if it is of another type than float32 and integers of whole bytes."""
+    """Return the values of a constant;
+    StageError if it is of another type than float32 and integers of whole bytes.
+    """
     content = content_of(model, tensor)
     if content is None or tensor.type not in (_TYPES.FLOAT32, *_INTEGERS):
-        raise StageError(f"'{text_of(tensor.name)}' of the head is no constant of float32 or whole bytes")
-    values = np.frombuffer(content.tobytes(), _INTEGERS.get(tensor.type, "<f4")).reshape(tensor.shape)
+        raise StageError(
+            f"'{text_of(tensor.name)}' of the head is no constant of float32 or whole bytes"
+        )
+    values = np.frombuffer(content.tobytes(), _INTEGERS.get(tensor.type, "<f4")).reshape(
+        tensor.shape
+    )
     if tensor.type == _TYPES.FLOAT32:
         return np.asarray(values, np.float32)
     steps = np.asarray(tensor.quantization.scale, np.float32)
-    # A kernel has a step for each of its rows, or one for all; a bias has one for each of its values.
+    # A kernel has a step for each of its rows, or one for all;
+    # a bias has one for each of its values.
     if values.ndim == 2 and len(steps) > 1:
         steps = steps[:, None]
     return np.asarray(values * steps, np.float32)
@@ -174,7 +217,9 @@ def _write_layer(
     rows: Floats,
     rounding: Rounding,
 ) -> Floats:
-    """Replace kernel and bias of a linear layer, in the types that it has; return its results (N, C) on rows (N, F)."""
+    """Replace kernel and bias of a linear layer, in the types that it has;
+    return its results (N, C) on rows (N, F).
+    """
     source, kernel, bias = (graph.tensors[index] for index in layer.inputs)
     # This call refuses a kernel that cannot be read.
     _real(model, kernel)

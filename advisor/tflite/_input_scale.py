@@ -9,9 +9,11 @@ _KEEP_SCALE = ("QUANTIZE", "DEQUANTIZE", "CAST", "RESHAPE", "TRANSPOSE")
 
 
 def scale_of_input(model: Model) -> float:
-    """Return what a graph multiplies its input by before its first layer, the largest of the channels.
+    """Return what a graph multiplies its input by before its first layer,
+    the largest of the channels.
 
-    A ``Rescaling`` or ``Normalization`` of Keras is a chain of products and sums with constants there; 1 without one.
+    A ``Rescaling`` or ``Normalization`` of Keras is a chain of products
+    and sums with constants there; 1 without one.
     """
     graph = model.subgraphs[0]
     place = graph.inputs[0] if graph.inputs else -1
@@ -32,7 +34,9 @@ def scale_of_input(model: Model) -> float:
 
 
 def _factor_of(graph: Subgraph, operator: Operator, place: int) -> float | None:
-    """Return the largest factor by which an operator with a constant scales; None without a constant."""
+    """Return the largest factor by which an operator with a constant scales;
+    None without a constant.
+    """
     other = operator.inputs[1] if operator.inputs[0] == place else operator.inputs[0]
     constant = graph.tensors[other] if other >= 0 else None
     values = real_values(constant) if constant is not None and constant.is_constant else None

@@ -1,9 +1,11 @@
-"""Make files of other converters as TensorFlow's converter writes them: transposes, activations, paddings.
+"""Make files of other converters as TensorFlow's converter writes them:
+transposes, activations, paddings.
 
-Transposes go by computing in NHWC what such files compute in NCHW. Every tensor in NCHW that is a transposed one in
-NHWC has that one as its counterpart. An operator whose inputs have counterparts runs on these, with its axes moved;
-behind it stands a transpose for those that still want its result in NCHW. Those that nobody needs are removed at the
-end, and a file that would not have fewer transposes stays as it is.
+Transposes go by computing in NHWC what such files compute in NCHW. Every tensor in NCHW that is a
+transposed one in NHWC has that one as its counterpart. An operator whose inputs have counterparts
+runs on these, with its axes moved; behind it stands a transpose for those that still want its
+result in NCHW. Those that nobody needs are removed at the end, and a file that would not have
+fewer transposes stays as it is.
 """
 
 import copy
@@ -40,7 +42,17 @@ _INT32 = schema.TensorType.INT32
 _IMAGE_RANK = 4
 _POINTWISE = frozenset(
     {
-        *("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "LEAKY_RELU", "PRELU", "ELU", "GELU", "HARD_SWISH"),
+        *(
+            "RELU",
+            "RELU6",
+            "RELU_0_TO_1",
+            "RELU_N1_TO_1",
+            "LEAKY_RELU",
+            "PRELU",
+            "ELU",
+            "GELU",
+            "HARD_SWISH",
+        ),
         *("LOGISTIC", "TANH", "EXP", "LOG", "ABS", "NEG", "SQRT", "RSQRT", "SQUARE"),
         *("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "POW", "SQUARED_DIFFERENCE"),
     }
@@ -53,11 +65,15 @@ _REDUCING = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
 # Operators whose axis is an option, and the place of the one that has it as a constant input.
 _AXIS_OPTION = frozenset({"CONCATENATION", "GATHER"})
 _AXIS_INPUT: Mapping[str, int] = MappingProxyType({"SPLIT": 0, "SPLIT_V": 2})
-_PARAMETERS: Mapping[str, frozenset[int]] = MappingProxyType({"GATHER": frozenset({1}), "SPLIT_V": frozenset({1})})
+_PARAMETERS: Mapping[str, frozenset[int]] = MappingProxyType(
+    {"GATHER": frozenset({1}), "SPLIT_V": frozenset({1})}
+)
 
 _KINDS = schema.ActivationFunctionType
 _ACTIVATIONS: Mapping[str, int] = MappingProxyType({"RELU": _KINDS.RELU, "RELU6": _KINDS.RELU6})
-_TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"})
+_TAKE_ACTIVATION = frozenset(
+    {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"}
+)
 
 
 def count_transposes(model: Model) -> int:
@@ -66,7 +82,9 @@ def count_transposes(model: Model) -> int:
 
 
 def without_transposes(data: bytes, name: str = "the model") -> bytes:
-    """Return the file with as few transposes as this module can reach, and its image input in NHWC."""
+    """Return the file with as few transposes as this module can reach,
+    and its image input in NHWC.
+    """
     model = unpack(data, name)
     graph, signature = single_graph(model)
     if not any(operator_name(model, operator) == TRANSPOSE for operator in graph.operators):
@@ -75,11 +93,17 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
     prune_graph(model, graph)
     # A graph with little to gain may end with more transposes than before.
     edited = pack(model)
-    return edited if count_transposes(read(edited, name)) < count_transposes(read(data, name)) else data
+    return (
+        edited
+        if count_transposes(read(edited, name)) < count_transposes(read(data, name))
+        else data
+    )
 
 
 def with_channels_last(data: bytes, name: str = "the model") -> bytes:
-    """Return a file whose only input is an image in NHWC, of any type; one that takes NCHW transposes it first."""
+    """Return a file whose only input is an image in NHWC, of any type;
+    one that takes NCHW transposes it first.
+    """
     model = unpack(data, name)
     graph = model.subgraphs[0]
     if len(model.subgraphs) != 1 or len(graph.inputs) != 1:
@@ -106,17 +130,24 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
             operator.inputs = [same.get(index, index) for index in operator.inputs]
         prune_graph(model, graph)
         return pack(model)
-    order = add_tensor(model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes())
+    order = add_tensor(
+        model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes()
+    )
     nchw.shapeSignature = None
     builtin = schema.BuiltinOperator.TRANSPOSE
     # The second version of TRANSPOSE takes int8.
     version = 2 if nchw.type == schema.TensorType.INT8 else 1
     options = schema.TransposeOptionsT()
-    graph.operators = [new_operator(model, builtin, [image, order], source, options, version), *graph.operators]
+    graph.operators = [
+        new_operator(model, builtin, [image, order], source, options, version),
+        *graph.operators,
+    ]
     return pack(model)
 
 
-def _permutes(model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT) -> tuple[int, ...]:
+def _permutes(
+    model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT
+) -> tuple[int, ...]:
     """Return the order that a TRANSPOSE gives to the dimensions; empty for another operator."""
     if operator_name(model, operator) != TRANSPOSE:
         return ()
@@ -135,7 +166,9 @@ def _whole_numbers(model: schema.ModelT, tensor: schema.TensorT) -> npt.NDArray[
 class _Relayout:
     """One pass over the operators of a graph, in their order."""
 
-    def __init__(self, model: schema.ModelT, graph: schema.SubGraphT, signature: schema.SignatureDefT) -> None:
+    def __init__(
+        self, model: schema.ModelT, graph: schema.SubGraphT, signature: schema.SignatureDefT
+    ) -> None:
         self._model = model
         self._graph = graph
         self._signature = signature
@@ -146,10 +179,14 @@ class _Relayout:
     def run(self) -> None:
         self._turn_input()
         for operator in self._graph.operators:
-            operator.inputs = [self._same.get(int(tensor), int(tensor)) for tensor in operator.inputs]
+            operator.inputs = [
+                self._same.get(int(tensor), int(tensor)) for tensor in operator.inputs
+            ]
             self._take(operator, operator_name(self._model, operator))
         self._graph.operators = self._operators
-        self._graph.outputs = [self._same.get(int(tensor), int(tensor)) for tensor in self._graph.outputs]
+        self._graph.outputs = [
+            self._same.get(int(tensor), int(tensor)) for tensor in self._graph.outputs
+        ]
         for entry in self._signature.outputs:
             entry.tensorIndex = self._same.get(entry.tensorIndex, entry.tensorIndex)
 
@@ -181,7 +218,9 @@ class _Relayout:
         self._operators.append(operator)
 
     def _order(self, operator: schema.OperatorT, name: str) -> tuple[int, ...] | None:
-        """Return the order of dimensions that an operator changes to, if that is all it does to an image."""
+        """Return the order of dimensions that an operator changes to,
+        if that is all it does to an image.
+        """
         if name == TRANSPOSE:
             axes = self._numbers(operator.inputs[1])
             return None if axes is None else tuple(map(int, axes))
@@ -190,20 +229,30 @@ class _Relayout:
             after = self._shape(operator.outputs[0])
             # A reshape of a map with one channel or one place is a transpose in other words.
             for order in (TO_NCHW, TO_NHWC):
-                if len(before) == _IMAGE_RANK and after == _order_axes(before, order) and _is_view(before, order):
+                if (
+                    len(before) == _IMAGE_RANK
+                    and after == _order_axes(before, order)
+                    and _is_view(before, order)
+                ):
                     return order
         return None
 
     def _move_operator(self, operator: schema.OperatorT, name: str) -> bool:
-        """Add the operator on the counterparts of its inputs and return True, if it has them and can be moved."""
+        """Add the operator on the counterparts of its inputs and return True,
+        if it has them and can be moved.
+        """
         images = []
         for tensor in operator.inputs:
             if self._is_image(int(tensor), operator, name):
                 images.append(int(tensor))
         if not any(tensor in self._turned_of for tensor in images):
             return False
-        # An input without a counterpart needs a transpose first, which pays only where it moves no value.
-        if not all(tensor in self._turned_of or _is_view(self._shape(tensor), TO_NHWC) for tensor in images):
+        # An input without a counterpart needs a transpose first,
+        # which pays only where it moves no value.
+        if not all(
+            tensor in self._turned_of or _is_view(self._shape(tensor), TO_NHWC)
+            for tensor in images
+        ):
             return False
         # A copy, because the operator must stay as it was if its axes cannot be moved.
         moved = copy.copy(operator)
@@ -220,7 +269,8 @@ class _Relayout:
         if not can_move:
             return False
         self._operators.append(moved)
-        # The result stays as it is: a reshape gives the same values, and what is no image has no other order.
+        # The result stays as it is: a reshape gives the same values,
+        # and what is no image has no other order.
         if name == "RESHAPE" or len(self._shape(operator.outputs[0])) != _IMAGE_RANK:
             return True
         moved.outputs = [self._turn_tensor(int(tensor)) for tensor in operator.outputs]
@@ -229,7 +279,9 @@ class _Relayout:
         return True
 
     def _move_axes(self, operator: schema.OperatorT, name: str) -> bool:
-        """Move the axes of an operator that reads counterparts now; return False where this is not possible."""
+        """Move the axes of an operator that reads counterparts now;
+        return False where this is not possible.
+        """
         if name in _POINTWISE:
             return self._turn_constants(operator)
         if name in _BY_DIMENSION:
@@ -238,7 +290,9 @@ class _Relayout:
             return self._move_reduced(operator)
         if name in _AXIS_OPTION:
             options = operator.builtinOptions
-            if name == "GATHER" and (options.batchDims or len(self._shape(operator.inputs[1])) != 1):
+            if name == "GATHER" and (
+                options.batchDims or len(self._shape(operator.inputs[1])) != 1
+            ):
                 return False
             options.axis = TO_NCHW[options.axis]
             return True
@@ -263,7 +317,9 @@ class _Relayout:
                 return False
             padded = (1,) * (_IMAGE_RANK - len(shape)) + shape
             turned = np.frombuffer(content.tobytes(), "<f4").reshape(padded).transpose(TO_NHWC)
-            inputs.append(self._add(turned.shape, entry.type, np.ascontiguousarray(turned).tobytes()))
+            inputs.append(
+                self._add(turned.shape, entry.type, np.ascontiguousarray(turned).tobytes())
+            )
         operator.inputs = inputs
         return True
 
@@ -301,7 +357,9 @@ class _Relayout:
         return self._turned_of[tensor]
 
     def _turn_tensor(self, tensor: int) -> int:
-        return self._add(_order_axes(self._shape(tensor), TO_NHWC), self._graph.tensors[tensor].type)
+        return self._add(
+            _order_axes(self._shape(tensor), TO_NHWC), self._graph.tensors[tensor].type
+        )
 
     def _give_back(self, turned: int, wanted: int) -> None:
         """Write the NCHW tensor ``wanted`` from its counterpart."""
@@ -309,7 +367,9 @@ class _Relayout:
         self._turned_of[wanted] = turned
 
     def _write(self, target: int, source: int, order: tuple[int, ...]) -> None:
-        """Add the operator that turns ``source`` into ``target``: a view of it where that is enough."""
+        """Add the operator that turns ``source`` into ``target``:
+        a view of it where that is enough.
+        """
         shape = self._shape(target)
         code = schema.BuiltinOperator.TRANSPOSE
         parameter = order
@@ -318,11 +378,15 @@ class _Relayout:
             code = schema.BuiltinOperator.RESHAPE
             parameter = shape
             options = schema.ReshapeOptionsT(newShape=list(shape))
-        self._operators.append(new_operator(self._model, code, [source, self._integers(parameter)], target, options))
+        self._operators.append(
+            new_operator(self._model, code, [source, self._integers(parameter)], target, options)
+        )
 
     def _add(self, shape: Sequence[int], dtype: int, content: bytes | None = None) -> int:
         """Add a tensor of a new name: the quantizer wants them to differ."""
-        return add_tensor(self._model, self._graph, f"nhwc/{len(self._graph.tensors)}", shape, dtype, content)
+        return add_tensor(
+            self._model, self._graph, f"nhwc/{len(self._graph.tensors)}", shape, dtype, content
+        )
 
     def _integers(self, values: npt.ArrayLike) -> int:
         array = np.asarray(values, "<i4")
@@ -349,7 +413,9 @@ def _is_view(shape: Sequence[int], order: Sequence[int]) -> bool:
 
 
 def simplify_file(data: bytes) -> bytes:
-    """Return a file of another converter as TensorFlow's writes it: activations, paddings, one layer of scores."""
+    """Return a file of another converter as TensorFlow's writes it:
+    activations, paddings, one layer of scores.
+    """
     model = unpack(data)
     graph, _ = single_graph(model)
     _fuse_activations(model, graph)
@@ -388,9 +454,11 @@ def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
 
 
 def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
-    """Pad the input of a max-pooling with zeros where it has no negative values, in place of the lowest number.
+    """Pad the input of a max-pooling with zeros where it has no negative values,
+    in place of the lowest number.
 
-    The largest values stay the same. The quantizer refuses the other operator, whose range would leave no digits.
+    The largest values stay the same.
+    The quantizer refuses the other operator, whose range would leave no digits.
     """
     makers = index_makers(graph)
     for operator in graph.operators:
@@ -398,7 +466,9 @@ def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
             continue
         source = int(operator.inputs[0])
         padded = int(operator.outputs[0])
-        readers = {operator_name(model, reader) for reader in graph.operators if padded in reader.inputs}
+        readers = {
+            operator_name(model, reader) for reader in graph.operators if padded in reader.inputs
+        }
         if source in makers and _is_positive(model, makers[source]) and readers == {"MAX_POOL_2D"}:
             operator.inputs = operator.inputs[:2]
             operator.opcodeIndex = operator_code(model, schema.BuiltinOperator.PAD, 1)
@@ -427,7 +497,11 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         for tensor in total.inputs:
             if int(tensor) in makers:
                 pair.append(makers[int(tensor)])
-        if operator_name(model, total) != "ADD" or len(pair) != 2 or not _are_heads(model, graph, total, pair, readers):
+        if (
+            operator_name(model, total) != "ADD"
+            or len(pair) != 2
+            or not _are_heads(model, graph, total, pair, readers)
+        ):
             continue
         first, second = pair
         sums = list[npt.NDArray[np.float32]]()
@@ -447,7 +521,9 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
             first.inputs[place] = add_tensor(model, graph, name, shape, _FLOAT32, merged.tobytes())
         first.outputs = last.outputs
         merged_ids = {id(second), id(total), id(last)}
-        graph.operators = [operator for operator in graph.operators if id(operator) not in merged_ids]
+        graph.operators = [
+            operator for operator in graph.operators if id(operator) not in merged_ids
+        ]
 
 
 def _are_heads(
@@ -457,19 +533,29 @@ def _are_heads(
     pair: Sequence[schema.OperatorT],
     readers: Mapping[int, list[schema.OperatorT]],
 ) -> bool:
-    """Return whether a sum is that of two different linear layers of the same values, which nothing else reads."""
+    """Return whether a sum is that of two different linear layers of the same values,
+    which nothing else reads.
+    """
     first, second = pair
     return (
         first is not second
         and all(operator_name(model, layer) == "FULLY_CONNECTED" for layer in pair)
-        and all(layer.builtinOptions.fusedActivationFunction == _KINDS.NONE for layer in (first, second, total))
+        and all(
+            layer.builtinOptions.fusedActivationFunction == _KINDS.NONE
+            for layer in (first, second, total)
+        )
         and int(first.inputs[0]) == int(second.inputs[0])
         and len(first.inputs) == len(second.inputs)
-        and all(len(readers[int(tensor)]) == 1 and tensor not in graph.outputs for tensor in total.inputs)
+        and all(
+            len(readers[int(tensor)]) == 1 and tensor not in graph.outputs
+            for tensor in total.inputs
+        )
     )
 
 
-def _floats(model: schema.ModelT, graph: schema.SubGraphT, tensor: int) -> npt.NDArray[np.float32] | None:
+def _floats(
+    model: schema.ModelT, graph: schema.SubGraphT, tensor: int
+) -> npt.NDArray[np.float32] | None:
     """Return the values of a constant of float32, None for anything else."""
     content = None
     if tensor >= 0:
@@ -485,7 +571,9 @@ def _scale_after(
     total: schema.OperatorT,
     readers: Mapping[int, list[schema.OperatorT]],
 ) -> tuple[float, schema.OperatorT]:
-    """Return the one number that alone multiplies a sum, with the operator; 1 and the sum itself if none does."""
+    """Return the one number that alone multiplies a sum, with the operator;
+    1 and the sum itself if none does.
+    """
     result = int(total.outputs[0])
     if len(readers.get(result, [])) != 1 or result in graph.outputs:
         return 1.0, total
@@ -494,6 +582,10 @@ def _scale_after(
     factor = None
     if operator_name(model, reader) == "MUL":
         factor = _floats(model, graph, int(reader.inputs[-1]))
-    if factor is not None and factor.size == 1 and reader.builtinOptions.fusedActivationFunction == _KINDS.NONE:
+    if (
+        factor is not None
+        and factor.size == 1
+        and reader.builtinOptions.fusedActivationFunction == _KINDS.NONE
+    ):
         return float(factor[0]), reader
     return 1.0, total

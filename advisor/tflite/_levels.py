@@ -1,8 +1,10 @@
-"""Add features of every level of a backbone, the mean of the last wide map of each resolution, and a head on them.
+"""Add features of every level of a backbone, the mean of the last wide map of each resolution,
+and a head on them.
 
-The last layer of a network trained on ImageNet has lost what that task did not need, such as textures. Earlier maps
-still hold it, and a mean of each is cheap. With them a linear head on TrashNet reaches 86 % top-1, with the last
-layer's features alone 81 % (MobileNetV2, cross-validated).
+The last layer of a network trained on ImageNet has lost what that task did not need, such as
+textures. Earlier maps still hold it, and a mean of each is cheap. With them a linear head on
+TrashNet reaches 86 % top-1, with the last layer's features alone 81 % (MobileNetV2,
+cross-validated).
 """
 
 from dataclasses import dataclass
@@ -32,7 +34,9 @@ LEVELS_VERSION = 1
 _JOINED = "levels/features"
 
 LARGEST_SHARE = 4
-"""A map counts if its side is at most the input's over this; larger maps hold edges, which all classes have."""
+"""A map counts if its side is at most the input's over this;
+larger maps hold edges, which all classes have.
+"""
 
 _WINDOWED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"})
 _PADS = frozenset({"PAD", "PADV2"})
@@ -41,7 +45,9 @@ _FLOAT32 = schema.TensorType.FLOAT32
 
 @dataclass(frozen=True)
 class _Level:
-    """A map whose mean is a feature: its tensor, side and channels, and the index of the operator that makes it."""
+    """A map whose mean is a feature:
+    its tensor, side and channels, and the index of the operator that makes it.
+    """
 
     tensor: int
     side: int
@@ -50,10 +56,11 @@ class _Level:
 
 
 def with_levels(data: bytes) -> bytes:
-    """Append the means of a float backbone's maps to its only output ``features``, (1, F); the former F come first.
+    """Append the means of a float backbone's maps to its only output ``features``, (1, F);
+    the former F come first.
 
-    Each mean is taken where its map is made, so that no map lives longer than before. Without such maps the file comes
-    back as it is.
+    Each mean is taken where its map is made, so that no map lives longer than before.
+    Without such maps the file comes back as it is.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
@@ -72,7 +79,9 @@ def with_levels(data: bytes) -> bytes:
 
 
 def last_width(data: bytes) -> int:
-    """Return how many of the first features of a file from :func:`with_levels` are those of the last layer."""
+    """Return how many of the first features of a file
+    from :func:`with_levels` are those of the last layer.
+    """
     model = unpack(data)
     graph, _ = single_graph(model)
     output = int(graph.outputs[0])
@@ -85,8 +94,8 @@ def last_width(data: bytes) -> int:
 def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
     """Return one level for each side, from small to large.
 
-    It is the widest map that an operator with a stride reads, the last of its resolution; at the last resolution,
-    which no stride ends, the widest that an operator with a window reads.
+    It is the widest map that an operator with a stride reads, the last of its resolution; at the
+    last resolution, which no stride ends, the widest that an operator with a window reads.
     """
     made_by: dict[int, int] = {}
     for place, operator in enumerate(graph.operators):
@@ -104,7 +113,9 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
             window = graph.tensors[int(operator.inputs[1])].shape[1]
         for levels, counts in ((strided, options.strideH > 1), (windowed, window > 1)):
             # Of equally wide maps the later one has seen more of the image.
-            if counts and (level.side not in levels or level.channels >= levels[level.side].channels):
+            if counts and (
+                level.side not in levels or level.channels >= levels[level.side].channels
+            ):
                 levels[level.side] = level
     image_side = max(map(int, graph.tensors[graph.inputs[0]].shape[1:3]))
     # A map that a stride reads counts before one that only a window reads.
@@ -113,9 +124,14 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
 
 
 def _read_level(
-    model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT, made_by: dict[int, int]
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    operator: schema.OperatorT,
+    made_by: dict[int, int],
 ) -> _Level | None:
-    """Return the map that a convolution or pooling reads, before padding; None for a global pooling and the like."""
+    """Return the map that a convolution or pooling reads, before padding;
+    None for a global pooling and the like.
+    """
     if operator_name(model, operator) not in _WINDOWED:
         return None
     source = int(operator.inputs[0])
@@ -135,7 +151,9 @@ def _read_level(
 
 
 def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Level]) -> list[int]:
-    """Add a mean over height and width after the operator that makes each map; return the means' tensors."""
+    """Add a mean over height and width after the operator that makes each map;
+    return the means' tensors.
+    """
     content = np.array([1, 2], "<i4").tobytes()
     axes = add_tensor(model, graph, "levels/axes", (2,), schema.TensorType.INT32, content)
     means = []
@@ -143,7 +161,9 @@ def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Leve
     for number, level in enumerate(levels):
         mean = add_tensor(model, graph, f"levels/{number}", (1, level.channels), _FLOAT32)
         options = schema.ReducerOptionsT(keepDims=False)
-        operator = new_operator(model, schema.BuiltinOperator.MEAN, [level.tensor, axes], mean, options)
+        operator = new_operator(
+            model, schema.BuiltinOperator.MEAN, [level.tensor, axes], mean, options
+        )
         mean_after[level.made_by] = operator
         means.append(mean)
     operators = []
@@ -156,22 +176,36 @@ def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Leve
 
 
 def attach_head(
-    data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArray[np.floating], scores: str = ""
+    data: bytes,
+    weights: npt.NDArray[np.floating],
+    bias: npt.NDArray[np.floating],
+    scores: str = "",
 ) -> bytes:
-    """Append a linear classifier and a softmax to a model of pooled features, without the levels that it does not read.
+    """Append a linear classifier and a softmax to a model of pooled features,
+    without the levels that it does not read.
 
-    Its only output is ``features``, float32 (1, F), which becomes ``probabilities``, (1, C). The weights (F, C) and the
-    bias (C,) are finite. With a name for ``scores``, the only output is that, (1, C): a sigmoid of each class.
+    Its only output is ``features``, float32 (1, F), which becomes ``probabilities``, (1, C). The
+    weights (F, C) and the bias (C,) are finite. With a name for ``scores``, the only output is
+    that, (1, C): a sigmoid of each class.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
     names = [entry.name for entry in signature.outputs or []]
     if names != [FEATURES.encode()] or graph.outputs != [signature.outputs[0].tensorIndex]:
-        raise StageError(f"a head needs a model whose only output is '{FEATURES}', and this one has {names}")
+        raise StageError(
+            f"a head needs a model whose only output is '{FEATURES}', and this one has {names}"
+        )
     features = int(graph.outputs[0])
     width = _width(graph.tensors[features])
-    if weights.ndim != 2 or weights.shape[0] != width or bias.shape != weights.shape[1:] or not bias.size:
-        raise StageError(f"a head of {weights.shape} and {bias.shape} does not fit {width} features")
+    if (
+        weights.ndim != 2
+        or weights.shape[0] != width
+        or bias.shape != weights.shape[1:]
+        or not bias.size
+    ):
+        raise StageError(
+            f"a head of {weights.shape} and {bias.shape} does not fit {width} features"
+        )
     kernel = np.ascontiguousarray(weights.T, dtype="<f4")
     offset = np.ascontiguousarray(bias, dtype="<f4")
     if not (np.isfinite(kernel).all() and np.isfinite(offset).all()):
@@ -193,13 +227,16 @@ def attach_head(
 def _parts(model: schema.ModelT, graph: schema.SubGraphT, features: int) -> list[int]:
     """Return the vectors that ``features`` concatenates, or itself.
 
-    A head on each and their sum is the same head. Quantized, each part keeps a scale of its own: one scale for all
-    would round the smaller ones away.
+    A head on each and their sum is the same head. Quantized, each part keeps a scale of its own:
+    one scale for all would round the smaller ones away.
     """
     for operator in graph.operators:
         if operator_name(model, operator) == "CONCATENATION" and features in operator.outputs:
             parts = list(map(int, operator.inputs))
-            if all(graph.tensors[part].shape is not None and len(graph.tensors[part].shape) == 2 for part in parts):
+            if all(
+                graph.tensors[part].shape is not None and len(graph.tensors[part].shape) == 2
+                for part in parts
+            ):
                 return parts
     return [features]
 
@@ -211,7 +248,9 @@ def _logits(
     kernel: npt.NDArray[np.floating],
     offset: npt.NDArray[np.floating],
 ) -> int:
-    """Add a fully connected operator for each part and sum them up; return the tensor of the sum, (1, C)."""
+    """Add a fully connected operator for each part and sum them up;
+    return the tensor of the sum, (1, C).
+    """
     operator = schema.BuiltinOperator
     classes = len(offset)
     total = -1
@@ -221,21 +260,30 @@ def _logits(
         mark = f"/{number}" if number else ""
         columns = np.ascontiguousarray(kernel[:, start : start + _width(graph.tensors[part])])
         start += columns.shape[1]
-        # A head on the last layer has zeros for the levels, and an operator for them would only cost time.
+        # A head on the last layer has zeros for the levels,
+        # and an operator for them would only cost time.
         if number and not columns.any():
             continue
         shift = offset if number == 0 else np.zeros_like(offset)
-        kernel_index = add_tensor(model, graph, f"head/weights{mark}", columns.shape, _FLOAT32, columns.tobytes())
-        bias_index = add_tensor(model, graph, f"head/bias{mark}", (classes,), _FLOAT32, shift.tobytes())
+        kernel_index = add_tensor(
+            model, graph, f"head/weights{mark}", columns.shape, _FLOAT32, columns.tobytes()
+        )
+        bias_index = add_tensor(
+            model, graph, f"head/bias{mark}", (classes,), _FLOAT32, shift.tobytes()
+        )
         inputs = [part, kernel_index, bias_index]
         options = schema.FullyConnectedOptionsT()
-        logits = append_operator(model, graph, operator.FULLY_CONNECTED, inputs, f"head/logits{mark}", shape, options)
+        logits = append_operator(
+            model, graph, operator.FULLY_CONNECTED, inputs, f"head/logits{mark}", shape, options
+        )
         if number == 0:
             total = logits
         else:
             inputs = [total, logits]
             options = schema.AddOptionsT()
-            total = append_operator(model, graph, operator.ADD, inputs, f"head/sum{mark}", shape, options)
+            total = append_operator(
+                model, graph, operator.ADD, inputs, f"head/sum{mark}", shape, options
+            )
     return total
 
 
@@ -244,5 +292,7 @@ def _width(tensor: schema.TensorT) -> int:
     if tensor.shape is not None:
         shape = list(map(int, tensor.shape))
     if tensor.type != _FLOAT32 or len(shape) != 2 or shape[0] != 1 or shape[1] < 1:
-        raise StageError(f"a head needs float32 features of shape (1, F), and these are {tuple(shape)}")
+        raise StageError(
+            f"a head needs float32 features of shape (1, F), and these are {tuple(shape)}"
+        )
     return shape[1]

@@ -20,10 +20,11 @@ SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """One operator's cost: its place, its type (``CONV_2D``), and the name of its first output, empty without one.
+    """One operator's cost: its place, its type (``CONV_2D``), and the name of its first output,
+    empty without one.
 
-    ``macs`` are multiply-accumulates of one run, 0 for a type that has none or is not counted; ``parameters`` are
-    elements of the weights that it is the first to read.
+    ``macs`` are multiply-accumulates of one run, 0 for a type that has none or is not counted;
+    ``parameters`` are elements of the weights that it is the first to read.
     """
 
     index: int
@@ -53,10 +54,11 @@ class Cost:
 def count(model: Model) -> Cost:
     """Count the main graph's multiply-accumulates and parameters.
 
-    Counted are convolutions (also depthwise, grouped and transposed), fully connected layers and matrix products; a
-    bias, an activation or a pooling adds nothing, as is usual in the literature. Parameters are the elements of
-    constants that are stored as floats or quantized; shapes, axes and paddings are none. Constants that a DEQUANTIZE
-    expands (float16) count for the operator that reads the result.
+    Counted are convolutions (also depthwise, grouped and transposed), fully connected layers and
+    matrix products; a bias, an activation or a pooling adds nothing, as is usual in the
+    literature. Parameters are the elements of constants that are stored as floats or quantized;
+    shapes, axes and paddings are none. Constants that a DEQUANTIZE expands (float16) count for the
+    operator that reads the result.
     """
     graph = model.subgraphs[0]
     sources = graph.expanded
@@ -76,12 +78,16 @@ def count(model: Model) -> Cost:
         output = ""
         if operator.outputs:
             output = graph.tensors[operator.outputs[0]].name
-        costs.append(OperatorCost(index, operator.name, output, _macs(graph, operator), parameters))
+        costs.append(
+            OperatorCost(index, operator.name, output, _macs(graph, operator), parameters)
+        )
     return Cost(tuple(costs))
 
 
 def _macs(graph: Subgraph, operator: Operator) -> int:
-    """Return the operator's multiply-accumulates; 0 if its tensors do not have the shapes of its type."""
+    """Return the operator's multiply-accumulates;
+    0 if its tensors do not have the shapes of its type.
+    """
     tensors = []
     for index in operator.inputs:
         if index >= 0:
@@ -100,9 +106,11 @@ def _macs(graph: Subgraph, operator: Operator) -> int:
             return output.elements * (kernel.elements // max(kernel.shape[-1], 1))
         case "FULLY_CONNECTED":  # kernel: units, width of the input
             return output.elements * kernel.shape[-1]
-        case "BATCH_MATMUL":  # each value of the left matrix is multiplied with one row of the right one
+        # Each value of the left matrix is multiplied with one row of the right one.
+        case "BATCH_MATMUL":
             return source.elements * output.shape[-1]
-        case "TRANSPOSE_CONV" if len(tensors) > 2:  # inputs: shape, kernel (outputs, height, width, inputs), image
+        # Inputs: shape, kernel (outputs, height, width, inputs), image.
+        case "TRANSPOSE_CONV" if len(tensors) > 2:
             return tensors[2].elements * (kernel.elements // max(kernel.shape[-1], 1))
     return 0
 
@@ -110,7 +118,8 @@ def _macs(graph: Subgraph, operator: Operator) -> int:
 def form_of(model: Model, cost: Cost) -> str:
     """Return the form in which most multiply-accumulates of the main graph are computed.
 
-    It is ``float32``, ``float16`` (halved weights), ``weight_int8``, ``dynamic_int8``, ``int8`` or ``int16x8``.
+    It is ``float32``, ``float16`` (halved weights), ``weight_int8``, ``dynamic_int8``,
+    ``int8`` or ``int16x8``.
     """
     graph = model.subgraphs[0]
     stored = {output: graph.tensors[source].dtype for output, source in graph.expanded.items()}
@@ -125,7 +134,9 @@ def form_of(model: Model, cost: Cost) -> str:
 
 
 def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
-    """Return the form of one operator, from its input and its weights as they are stored before a DEQUANTIZE."""
+    """Return the form of one operator,
+    from its input and its weights as they are stored before a DEQUANTIZE.
+    """
     source = operator.inputs[0]
     kernel = operator.inputs[1]
     activations = graph.tensors[source].dtype
@@ -146,8 +157,8 @@ Works = tuple[tuple[Work, int], ...]
 def works_of(model: Model) -> tuple[Work, ...]:
     """Return the operators of the main graph that take time.
 
-    XNNPACK runs a PAD as a part of the convolution that alone reads it, and a clamp as a part of the operator whose
-    result it alone reads. Constants are expanded when the file is loaded.
+    XNNPACK runs a PAD as a part of the convolution that alone reads it, and a clamp as a part of
+    the operator whose result it alone reads. Constants are expanded when the file is loaded.
     """
     # An output of the graph is read from outside, so no other operator can take it over.
     readers: Counter[int] = Counter(model.subgraphs[0].outputs)
@@ -162,7 +173,11 @@ def works_of(model: Model) -> tuple[Work, ...]:
     def takes_time(operator: Operator) -> bool:
         if operator.name == "PAD":
             return readers[operator.outputs[0]] > 1 or operator.outputs[0] not in convolved
-        return operator.name not in CLAMPS or readers[operator.inputs[0]] > 1 or operator.inputs[0] not in computed
+        return (
+            operator.name not in CLAMPS
+            or readers[operator.inputs[0]] > 1
+            or operator.inputs[0] not in computed
+        )
 
     works = list[Work]()
     for operator in model.operators:
@@ -178,7 +193,9 @@ def count_works(works: Iterable[Work]) -> Works:
 
 
 def share_of_transposes(model: Model) -> float:
-    """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
+    """Return the share of transposes in the values that the operators
+    of a model read and write, 0 to 1.
+    """
     moved = 0
     moved_by_transposes = 0
     for operator in model.operators:
@@ -194,7 +211,9 @@ def share_of_transposes(model: Model) -> float:
 
 
 def count_graph_works(model: Model) -> Works:
-    """Return each different operator of the main graph that takes time with its number, see :func:`works_of`."""
+    """Return each different operator of the main graph that takes time with its number,
+    see :func:`works_of`.
+    """
     return count_works(works_of(model))
 
 
@@ -223,7 +242,9 @@ def _work(model: Model, operator: Operator, sources: Iterable[Tensor]) -> Work:
         if operator.name != DEPTHWISE:
             depth = kernel[-1]
         return Work(operator.name, pixels, channels, depth, taps, stride, read)
-    taps = int(operator.options.get("filter_height", 1)) * int(operator.options.get("filter_width", 1))
+    taps = int(operator.options.get("filter_height", 1)) * int(
+        operator.options.get("filter_width", 1)
+    )
     # The parts of a split are equal.
     channels *= len(operator.outputs)
     if operator.name in _PARTS:

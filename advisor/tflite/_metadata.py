@@ -1,7 +1,9 @@
-"""Read and write labels, normalization and licence in a `.tflite` file, where MediaPipe and Android Studio expect them.
+"""Read and write labels, normalization and licence in a `.tflite` file,
+where MediaPipe and Android Studio expect them.
 
-A flatbuffer in the file describes its inputs and outputs (TensorFlow Lite metadata, ``M001``). Slots and field numbers
-are those of the public schema ``metadata_schema.fbs``, for the tables that a classifier or an object detector needs.
+A flatbuffer in the file describes its inputs and outputs (TensorFlow Lite metadata, ``M001``).
+Slots and field numbers are those of the public schema ``metadata_schema.fbs``, for the tables that
+a classifier or an object detector needs.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _IDENTIFIER = b"M001"
 _AXIS_LABELS = 2
 _VALUE_LABELS = 3
 _AXIS_CALIBRATION = 4
-"""Kinds of an associated file: labels of a row of scores or of class numbers, and a line for each score of a row."""
+"""Kinds of an associated file: labels of a row of scores or of class numbers,
+and a line for each score of a row.
+"""
 
 _NORMALIZATION = 1
 _SCORE_CALIBRATION = 2
@@ -43,7 +47,11 @@ _MAX_LABELS_BYTES = 16 * 2**20
 _SCHEMA: Schema = MappingProxyType(
     {
         "": (),
-        "Model": (*strings(4, 6, 8, 12, 14, 18), Field(10, "tables", "Subgraph"), Field(16, "tables", "File")),
+        "Model": (
+            *strings(4, 6, 8, 12, 14, 18),
+            Field(10, "tables", "Subgraph"),
+            Field(16, "tables", "File"),
+        ),
         "Subgraph": (*strings(4, 6), Field(8, "tables", "Tensor"), Field(10, "tables", "Output")),
         "Tensor": (*strings(4, 6), Field(12, "tables", "Unit"), Field(16, "tables", "File")),
         "Output": (*strings(4, 6), Field(12, "tables", "OutputUnit"), Field(16, "tables", "File")),
@@ -53,15 +61,18 @@ _SCHEMA: Schema = MappingProxyType(
         "File": strings(4),
     }
 )
-"""Fields that are read back. A unit may be of another kind than ``Normalization`` or, of an output, than a threshold;
-:func:`read_metadata` checks it."""
+"""Fields that are read back. A unit may be of another kind than ``Normalization`` or, of an
+output, than a threshold; :func:`read_metadata` checks it.
+"""
 
 _LINE_BREAKS = re.compile(r"[\x00\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _LABELS_FILE = "labels.txt"
 _SCORES_FILE = "scores.txt"
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date of every associated file: the oldest of the zip format, so that equal models give equal bytes."""
+"""The date of every associated file:
+the oldest of the zip format, so that equal models give equal bytes.
+"""
 
 _MIN_PARSER_VERSION = "1.0.0"
 """The oldest parser that reads every field written here; the first one does."""
@@ -79,8 +90,10 @@ _DETECTOR_OUTPUTS = ("location", "category", "score", "number of detections")
 """Names by which MediaPipe knows the outputs of a detector."""
 
 _UNCHANGED = "1,1,0"
-"""Scale, slope and offset of MediaPipe's sigmoid of a score's log odds: they give the score itself. The fourth number
-of a line is the score below which a class gets the default score of zero, so that the threshold leaves it out."""
+"""Scale, slope and offset of MediaPipe's sigmoid of a score's log odds: they give the score
+itself. The fourth number of a line is the score below which a class gets the default score of
+zero, so that the threshold leaves it out.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +102,17 @@ class Metadata:
 
     Attributes:
         name: the model's name.
-        labels: one label a class, in the order of the output; stored as :func:`one_line` gives them.
-        mean: subtracted from the input's values (0..255, RGB): one number or one a channel; empty where not stated.
+        labels: one label a class, in the order of the output; stored as :func:`one_line` gives
+            them.
+        mean: subtracted from the input's values (0..255, RGB): one number or one a channel; empty
+            where not stated.
         std: what the difference is divided by, as ``mean``.
         description: what the model is for.
-        threshold: score from which on clients show a box or a class; None leaves it to them. MediaPipe reads it where
-            its user gives none; its ObjectDetector for Python (1.2.2) always gives one.
-        by_class: score from which on clients show each class of a classifier, in the order of the labels; empty for
-            none. It needs a ``threshold`` that is not above any of them.
+        threshold: score from which on clients show a box or a class; None leaves it to them.
+            MediaPipe reads it where its user gives none; its ObjectDetector for Python (1.2.2)
+            always gives one.
+        by_class: score from which on clients show each class of a classifier, in the order of the
+            labels; empty for none. It needs a ``threshold`` that is not above any of them.
     """
 
     name: str
@@ -112,7 +128,9 @@ class Metadata:
 
 
 def one_line(label: str) -> str:
-    """Return ``label`` as it is stored: every run of line breaks (and NUL) replaced by one space."""
+    """Return ``label`` as it is stored: every run of line breaks (and NUL) replaced by one
+    space.
+    """
     return _LINE_BREAKS.sub(" ", label)
 
 
@@ -126,7 +144,9 @@ def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
 
 
 def read_description(model: Model, data: bytes, name: str) -> Metadata | None:
-    """Return the description in ``data``, of which ``model`` is the value; see :func:`read_metadata`."""
+    """Return the description in ``data``, of which ``model`` is the value;
+    see :func:`read_metadata`.
+    """
     content = model.metadata.get(_ENTRY)
     if content is None:
         return None
@@ -139,12 +159,14 @@ def read_description(model: Model, data: bytes, name: str) -> Metadata | None:
 
 
 def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
-    """Return the description without what its files hold, and the names of the files of labels and of scores, or ""."""
+    """Return the description without what its files hold,
+    and the names of the files of labels and of scores, or "".
+    """
     # The bytes come from a file of somebody else: every offset is checked before it is followed.
     verify_tables(content, _IDENTIFIER, _SCHEMA)
     root = _View(content, int.from_bytes(content[:4], "little"))
-    # Slots of the schema. A model: 10 graphs. A graph: 8 inputs, 10 outputs. A tensor: 12 process units, 16 files.
-    # A process unit: 4 its kind, 6 its options. A file: 4 its name, 8 its kind.
+    # Slots of the schema. A model: 10 graphs. A graph: 8 inputs, 10 outputs. A tensor: 12 process
+    # units, 16 files. A process unit: 4 its kind, 6 its options. A file: 4 its name, 8 its kind.
     graph = next(iter(root.children(10)), None)
     image = None
     if graph:
@@ -158,7 +180,9 @@ def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
             options = unit.child(6)
             if unit.kind(4) == _SCORE_THRESHOLD and options is not None:
                 thresholds.append(float(options.GetSlot(4, 0.0, Float32Flags)))
-    labels_file = next((file.text(4) for file in files if file.kind(8) in {_AXIS_LABELS, _VALUE_LABELS}), "")
+    labels_file = next(
+        (file.text(4) for file in files if file.kind(8) in {_AXIS_LABELS, _VALUE_LABELS}), ""
+    )
     scores_file = next((file.text(4) for file in files if file.kind(8) == _AXIS_CALIBRATION), "")
     metadata = Metadata(
         name=root.text(4),
@@ -196,7 +220,10 @@ class _View(Table):  # type: ignore[misc]
             return []
         start = self.Vector(offset)
         # A vector of tables holds an offset of four bytes to each.
-        return [_View(self.Bytes, self.Indirect(start + 4 * index)) for index in range(self.VectorLen(offset))]
+        return [
+            _View(self.Bytes, self.Indirect(start + 4 * index))
+            for index in range(self.VectorLen(offset))
+        ]
 
     def numbers(self, slot: int) -> tuple[float, ...]:
         offset = self.Offset(slot)
@@ -248,22 +275,33 @@ def _lines(data: bytes, name: str) -> tuple[str, ...]:
 
 
 def write_metadata(data: bytes, metadata: Metadata) -> bytes:
-    """Return the model with ``metadata`` in place of any that it has; the same arguments give the same bytes.
+    """Return the model with ``metadata`` in place of any that it has;
+    the same arguments give the same bytes.
 
-    Normalization is written as one number where the channels agree, else as one a channel. MediaPipe (1.2.2) refuses
-    the latter, and inputs that are neither float32 nor uint8; ``quantization`` has edits that make such a model fit.
+    Normalization is written as one number where the channels agree, else as one a channel.
+    MediaPipe (1.2.2) refuses the latter, and inputs that are neither float32 nor uint8;
+    ``quantization`` has edits that make such a model fit.
 
     Raises:
         UsageError: the file is damaged.
-        StageError: the model is not one image in, and one row of scores or the four outputs of a detector out; the
-            number of labels is not that of its classes; or the normalization is not usable.
+        StageError: the model is not one image in, and one row of scores or the four outputs of a
+            detector out; the number of labels is not that of its classes; or the normalization is
+            not usable.
     """
     return write_description(*open_model(data), metadata)
 
 
 def write_description(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
-    """Return the file of the tables with ``metadata``, given its value; see :func:`write_metadata`."""
-    from advisor.tflite._rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, make_editable, pack
+    """Return the file of the tables with ``metadata``, given its value;
+    see :func:`write_metadata`.
+    """
+    from advisor.tflite._rewrite import (
+        DESCRIBING_METADATA,
+        add_metadata,
+        drop_unused_buffers,
+        make_editable,
+        pack,
+    )
 
     detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
     _check(model, metadata, detects)
@@ -290,7 +328,10 @@ def _check(model: Model, metadata: Metadata, detects: bool) -> None:
     takes_image = len(model.inputs) == 1 and len(model.inputs[0].shape) == 4
     outputs_fit = detects or len(model.outputs) == 1
     if not takes_image or not outputs_fit:
-        raise StageError("labels need a model of one image input and one output, or the four outputs of a detector")
+        raise StageError(
+            "labels need a model of one image input and one output, or the four outputs of a"
+            " detector"
+        )
     shape = model.outputs[0].shape
     classes = shape[-1] if shape else 0
     labels = len(metadata.labels)
@@ -324,8 +365,15 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
             self.PrependUOffsetTRelative(offset)
         return int(self.EndVector())
 
-    def table(self, fields: int, offsets: Mapping[int, int], kinds: Mapping[int, int] = MappingProxyType({})) -> int:
-        """Write a table of ``fields`` fields: ``offsets`` to children and one-byte ``kinds``, by field number."""
+    def table(
+        self,
+        fields: int,
+        offsets: Mapping[int, int],
+        kinds: Mapping[int, int] = MappingProxyType({}),
+    ) -> int:
+        """Write a table of ``fields`` fields:
+        ``offsets`` to children and one-byte ``kinds``, by field number.
+        """
         self.StartObject(fields)
         for number, offset in offsets.items():
             self.PrependUOffsetTRelativeSlot(number, offset, 0)
@@ -338,7 +386,9 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
 
     def files(self, kinds: Mapping[str, int]) -> int:
         """Write the entries of associated files by their names."""
-        return self.tables([self.table(5, {0: self.text(name)}, {2: kind}) for name, kind in kinds.items()])
+        return self.tables(
+            [self.table(5, {0: self.text(name)}, {2: kind}) for name, kind in kinds.items()]
+        )
 
     def units(self, threshold: float | None, by_class: bool = False) -> dict[int, int]:
         """Write the process units of scores; return them by their field."""
@@ -355,19 +405,32 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
 
 
 def _encode_metadata(metadata: Metadata, detects: bool) -> bytes:
-    """Return the flatbuffer of ``metadata``, for a model of one image input and of scores or detections."""
+    """Return the flatbuffer of ``metadata``,
+    for a model of one image input and of scores or detections.
+    """
     writer = _Writer(1024)
     inputs = writer.tables([_input(writer, metadata)])
     if detects:
         outputs = {3: writer.tables(_detections(writer, metadata.threshold))}
         # The group says that entry n of locations, categories and scores is one object.
         names = writer.tables(list(map(writer.text, _DETECTOR_OUTPUTS[:3])))
-        outputs[7] = writer.tables([writer.table(2, {0: writer.text("detection_result"), 1: names})])
+        outputs[7] = writer.tables(
+            [writer.table(2, {0: writer.text("detection_result"), 1: names})]
+        )
     else:
         outputs = {3: writer.tables([_scores(writer, metadata)])}
     graph = writer.table(10, {2: inputs, **outputs})
-    # In the order of the fields; the empty ones are the graphs, which follow, and the associated files.
-    texts = (metadata.name, metadata.description, metadata.version, "", metadata.author, metadata.licence, "")
+    # In the order of the fields; the empty ones are the graphs, which follow,
+    # and the associated files.
+    texts = (
+        metadata.name,
+        metadata.description,
+        metadata.version,
+        "",
+        metadata.author,
+        metadata.licence,
+        "",
+    )
     slots = {}
     for slot, text in enumerate((*texts, _MIN_PARSER_VERSION)):
         if text:

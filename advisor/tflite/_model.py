@@ -12,14 +12,25 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import UsageError
 from advisor.tflite._schema_names import list_names
-from advisor.tflite._values import BITS, OPTIONS, Model, Operator, Quantization, Signature, Subgraph, Tensor
+from advisor.tflite._values import (
+    BITS,
+    OPTIONS,
+    Model,
+    Operator,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+)
 from advisor.tflite._verify import MAX_FILE_BYTES, Damage, verify_model
 
 __all__ = ["Model", "Operator", "Subgraph", "Tensor", "guard_reader", "read"]
 
 _MAX_RANK = 32  # runtimes accept 8
 
-LITERT_CUSTOM = frozenset({"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"})
+LITERT_CUSTOM = frozenset(
+    {"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"}
+)
 """Custom operators that LiteRT has, so that every app with it can run them."""
 
 _TYPES = list_names(schema.TensorType)
@@ -36,7 +47,8 @@ def read(source: bytes | Path, name: str = "") -> Model:
 
 
 def open_model(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Model]:
-    """Read a `.tflite` file, or its bytes, which errors call ``name``, after checking that it is not damaged.
+    """Read a `.tflite` file, or its bytes, which errors call ``name``,
+    after checking that it is not damaged.
 
     Returns:
         The tables of the file, every buffer's content inside them, and their value.
@@ -57,7 +69,14 @@ def guard_reader(name: str) -> Iterator[None]:
         yield
     except Damage as damage:
         raise _refusal(name, str(damage)) from None
-    except (struct.error, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
+    except (
+        struct.error,
+        LookupError,
+        ValueError,
+        TypeError,
+        OverflowError,
+        AttributeError,
+    ) as error:
         raise _refusal(name, f"a part of it cannot be read ({error})") from error
 
 
@@ -67,28 +86,38 @@ def text_of(value: bytes | None) -> str:
 
 
 def _refusal(name: str, reason: str) -> UsageError:
-    return UsageError(f"{name} is not a usable .tflite file: {reason}", "Fetch or convert the file again.")
+    return UsageError(
+        f"{name} is not a usable .tflite file: {reason}", "Fetch or convert the file again."
+    )
 
 
 def _content(path: Path) -> bytes:
     try:
         # Reading a pipe or a device may never end.
         if path.exists() and not path.is_file():
-            raise UsageError(f"cannot read {path}: it is not a file", "Give the path of a .tflite file.")
+            raise UsageError(
+                f"cannot read {path}: it is not a file", "Give the path of a .tflite file."
+            )
         if path.stat().st_size > MAX_FILE_BYTES:
             raise _refusal(str(path), f"it has more than {MAX_FILE_BYTES} bytes")
         return path.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise UsageError(f"cannot read {path}: {reason}", "Check the path of the .tflite file.") from None
+        raise UsageError(
+            f"cannot read {path}: {reason}", "Check the path of the .tflite file."
+        ) from None
 
 
 def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
-    """Return the operators of a file that no builtin kernel runs, in alphabetical order, without the known ones."""
+    """Return the operators of a file that no builtin kernel runs, in alphabetical order,
+    without the known ones.
+    """
     names = set[str]()
     for graph in model.subgraphs:
         names.update(operator.name for operator in graph.operators)
-    return sorted(name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE")))
+    return sorted(
+        name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE"))
+    )
 
 
 def _parse_model(data: bytes) -> tuple[schema.ModelT, Model]:
@@ -134,7 +163,9 @@ def _indices(vector: Any) -> tuple[int, ...]:
 class _Reader:
     def __init__(self, tables: schema.ModelT) -> None:
         self._tables = tables
-        self._buffers = [b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers]
+        self._buffers = [
+            b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers
+        ]
         self._codes = list(map(_code, tables.operatorCodes))
 
     def model(self, size_bytes: int) -> Model:
@@ -147,7 +178,15 @@ class _Reader:
         for graph in self._tables.subgraphs:
             tensors = tuple(map(self._tensor, graph.tensors))
             operators = tuple(map(self._operator, graph.operators))
-            graphs.append(Subgraph(text_of(graph.name), tensors, operators, tuple(graph.inputs), tuple(graph.outputs)))
+            graphs.append(
+                Subgraph(
+                    text_of(graph.name),
+                    tensors,
+                    operators,
+                    tuple(graph.inputs),
+                    tuple(graph.outputs),
+                )
+            )
         signatures = tuple(map(_signature, self._tables.signatureDefs))
         return Model(tuple(graphs), signatures, metadata, size_bytes)
 
@@ -177,7 +216,9 @@ class _Reader:
         if operator.opcodeIndex >= len(self._codes):
             raise Damage(f"an operator names code {operator.opcodeIndex} of {len(self._codes)}")
         name, version = self._codes[operator.opcodeIndex]
-        return Operator(name, version, tuple(operator.inputs), tuple(operator.outputs), _options(operator))
+        return Operator(
+            name, version, tuple(operator.inputs), tuple(operator.outputs), _options(operator)
+        )
 
 
 def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
@@ -231,7 +272,10 @@ def _check(model: Model) -> None:
         _check_indices(graph.outputs, count, "the list of outputs")
     for signature in model.signatures:
         if signature.subgraph >= len(model.subgraphs):
-            raise Damage(f"signature {signature.key!r} names graph {signature.subgraph} of {len(model.subgraphs)}")
+            raise Damage(
+                f"signature {signature.key!r} names graph {signature.subgraph} of"
+                f" {len(model.subgraphs)}"
+            )
         indices = [index for _, index in (*signature.inputs, *signature.outputs)]
         count = len(model.subgraphs[signature.subgraph].tensors)
         _check_indices(indices, count, f"signature {signature.key!r}")

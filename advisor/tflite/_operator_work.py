@@ -13,9 +13,9 @@ DENSE = "FULLY_CONNECTED"
 class Work:
     """One operator as a CPU runs it; ``kind`` is its TFLite name.
 
-    Its output has ``pixels`` positions of ``channels`` values, each computed from ``depth`` input channels (1 of a
-    depthwise convolution) at ``taps`` positions of its kernel (9 for 3x3), ``stride`` apart. ``read`` are the values of
-    its inputs that are not constant.
+    Its output has ``pixels`` positions of ``channels`` values, each computed from ``depth`` input
+    channels (1 of a depthwise convolution) at ``taps`` positions of its kernel (9 for 3x3),
+    ``stride`` apart. ``read`` are the values of its inputs that are not constant.
     """
 
     kind: str
@@ -39,4 +39,8 @@ class Work:
     @property
     def weights(self) -> int:
         """Values of its kernel."""
-        return self.channels * self.depth * self.taps if self.kind in (CONVOLUTION, DEPTHWISE, DENSE) else 0
+        return (
+            self.channels * self.depth * self.taps
+            if self.kind in (CONVOLUTION, DEPTHWISE, DENSE)
+            else 0
+        )

@@ -1,4 +1,6 @@
-"""Cut off and append TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
+"""Cut off and append TensorFlow Lite's post-processing of detectors:
+decoding of boxes and non-maximum suppression.
+"""
 
 import math
 from collections.abc import Mapping
@@ -35,20 +37,29 @@ SCORES = "scores"
 """The outputs of a detector before post-processing."""
 
 CENTRES = "centres"
-"""The output of a network that marks centres: a map of scores (1, rows, columns, C), one class a channel."""
+"""The output of a network that marks centres:
+a map of scores (1, rows, columns, C), one class a channel.
+"""
 
 CENTRE_DISTANCE = 2
-"""Distance in places, down and across, within which only the centre with the highest score of a class counts."""
+"""Distance in places, down and across,
+within which only the centre with the highest score of a class counts.
+"""
 
 CENTRE_SCALE = 10.0
 SIDE_SCALE = 5.0
-"""A centre is encoded as ten times its distance from the anchor's in sides of the anchor, a side as five times the
-logarithm of its ratio: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016) and its published implementation."""
+"""A centre is encoded as ten times its distance from the anchor's in sides of the anchor, a side
+as five times the logarithm of its ratio: W. Liu et al., "SSD: Single Shot MultiBox Detector"
+(2016) and its published implementation.
+"""
 
 MOST = 10_000
 """Largest number of boxes of an image in an undamaged file; published detectors give 10 to 100."""
 
-ENDS = f"a detector ends in one {OPERATOR}, as TensorFlow's Object Detection API and Model Maker export it"
+ENDS = (
+    f"a detector ends in one {OPERATOR}, as TensorFlow's Object Detection API and Model Maker"
+    " export it"
+)
 
 DETECTIONS: tuple[str, ...] = ("boxes", "classes", "scores", "count")
 """The outputs of a detector after it, in the operator's order."""
@@ -56,10 +67,11 @@ DETECTIONS: tuple[str, ...] = ("boxes", "classes", "scores", "count")
 
 @dataclass(frozen=True)
 class Suppression:
-    """Rules that select the boxes to keep: at most ``most`` of an image, with at least the ``score`` (0-1).
+    """Rules that select the boxes to keep:
+    at most ``most`` of an image, with at least the ``score`` (0-1).
 
-    Of two boxes that overlap by more than ``overlap`` (intersection over union), also of two classes, the one with the
-    lower score is dropped.
+    Of two boxes that overlap by more than ``overlap`` (intersection over union), also of two
+    classes, the one with the lower score is dropped.
     """
 
     most: int = 100
@@ -71,8 +83,9 @@ class Suppression:
 class PostProcess:
     """The post-processing of one detector, which gives at most ``most`` boxes of an image.
 
-    The anchors are float32 (N, 4): centre y and x, height and width, as shares of the image. The options are the
-    operator's flexbuffer. The scores have a column a class, after one for the background where a detector has one.
+    The anchors are float32 (N, 4): centre y and x, height and width, as shares of the image. The
+    options are the operator's flexbuffer. The scores have a column a class, after one for the
+    background where a detector has one.
     """
 
     anchors: NDArray[np.float32]
@@ -94,8 +107,9 @@ def has_postprocess(model: Model) -> bool:
 def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess]:
     """Cut the operator off a detector; :func:`put_back` gives a file with the same boxes.
 
-    Its four outputs may come in any order, and it needs no signature. The returned file has the outputs ``scores``
-    (1, N, C) and ``encodings`` (1, N, 4), and no description (labels, normalization).
+    Its four outputs may come in any order, and it needs no signature. The returned file has the
+    outputs ``scores`` (1, N, C) and ``encodings`` (1, N, 4), and no description (labels,
+    normalization).
 
     Raises:
         UsageError: the file is damaged, has no such operator or several, or does not end in it.
@@ -117,7 +131,9 @@ def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostPro
 
 
 def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
-    """Return the result of :func:`cut_postprocess`; without post-processing, the file itself and None."""
+    """Return the result of :func:`cut_postprocess`;
+    without post-processing, the file itself and None.
+    """
     tables, model = open_model(data, name)
     if has_postprocess(model):
         return _cut(tables, model, name)
@@ -125,7 +141,9 @@ def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, Post
 
 
 def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
-    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description."""
+    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`,
+    without description.
+    """
     tables, model = open_model(data, name)
     operator = post_processing(model, name)
     graph = make_editable(tables).subgraphs[0]
@@ -137,7 +155,9 @@ def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
 
 
 def put_back(data: bytes, process: PostProcess) -> bytes:
-    """Append post-processing to a model with the outputs ``encodings`` and ``scores``; it gets :data:`DETECTIONS`."""
+    """Append post-processing to a model with the outputs ``encodings`` and ``scores``;
+    it gets :data:`DETECTIONS`.
+    """
     model = unpack(data)
     take_floats(model)
     graph, signature = single_graph(model)
@@ -157,7 +177,9 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     for name, size in zip(DETECTIONS, shapes, strict=True):
         outputs.append(add_tensor(model, graph, name, size, float32))
     custom = schema.BuiltinOperator.CUSTOM
-    code = schema.OperatorCodeT(builtinCode=custom, deprecatedBuiltinCode=custom, customCode=OPERATOR.encode())
+    code = schema.OperatorCodeT(
+        builtinCode=custom, deprecatedBuiltinCode=custom, customCode=OPERATOR.encode()
+    )
     code.version = 1
     model.operatorCodes.append(code)
     operator = schema.OperatorT(inputs=[encodings, scores, reference], outputs=outputs)
@@ -169,13 +191,16 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     return pack(model)
 
 
-def append_postprocess(data: bytes, anchors: NDArray[np.float32], suppression: Suppression) -> bytes:
+def append_postprocess(
+    data: bytes, anchors: NDArray[np.float32], suppression: Suppression
+) -> bytes:
     """Append the operator to a detector.
 
-    The model has the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), see :data:`CENTRE_SCALE`, float or
-    quantized per tensor. Quantized inputs and outputs become float. The anchors are those of :class:`PostProcess`. The
-    outputs become ``boxes`` (1, M, 4) as top, left, bottom and right in shares of the image, ``classes`` (1, M),
-    ``scores`` (1, M) from the highest on, and ``count`` (1).
+    The model has the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), see
+    :data:`CENTRE_SCALE`, float or quantized per tensor. Quantized inputs and outputs become float.
+    The anchors are those of :class:`PostProcess`. The outputs become ``boxes`` (1, M, 4) as top,
+    left, bottom and right in shares of the image, ``classes`` (1, M), ``scores`` (1, M) from the
+    highest on, and ``count`` (1).
     """
     model = read(data)
     outputs = {}
@@ -184,14 +209,21 @@ def append_postprocess(data: bytes, anchors: NDArray[np.float32], suppression: S
             outputs[name] = index
     _, scores = _raw_outputs(outputs)
     classes = model.tensors[scores].shape[-1]
-    return put_back(data, PostProcess(anchors, _options(suppression, classes), suppression.most, classes, classes))
+    return put_back(
+        data,
+        PostProcess(anchors, _options(suppression, classes), suppression.most, classes, classes),
+    )
 
 
-def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str = "the model") -> bytes:
-    """Return a float detector of :func:`append_postprocess` whose logits are ``slope`` times as large, plus ``offset``.
+def with_calibrated_scores(
+    data: bytes, slope: float, offset: float, name: str = "the model"
+) -> bytes:
+    """Return a float detector of :func:`append_postprocess` whose logits are ``slope`` times
+    as large, plus ``offset``.
 
-    Kernels and biases of the layers that give the logits change; no operator does. The same boxes are kept: the least
-    score moves with them. StageError: the scores are no logistic function of float convolutions.
+    Kernels and biases of the layers that give the logits change; no operator does. The same boxes
+    are kept: the least score moves with them. StageError: the scores are no logistic function of
+    float convolutions.
     """
     raw, process = cut_postprocess(data, name)
     model = unpack(raw, name)
@@ -204,9 +236,12 @@ def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str =
     while waiting:
         maker = makers.get(waiting.pop())
         if maker is None:
-            raise StageError(f"{name}: its scores come from its input, and not from a float convolution")
+            raise StageError(
+                f"{name}: its scores come from its input, and not from a float convolution"
+            )
         kind = operator_name(model, maker)
-        # A sigmoid and a change of shape keep the order of the values, so the search goes on behind them.
+        # A sigmoid and a change of shape keep the order of the values,
+        # so the search goes on behind them.
         if kind in ("LOGISTIC", "RESHAPE"):
             waiting.append(int(maker.inputs[0]))
         elif kind == "CONCATENATION":
@@ -216,7 +251,9 @@ def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str =
             _scale_constant(model, kernel, slope, 0.0)
             _scale_constant(model, bias, slope, offset)
         else:
-            raise StageError(f"{name}: its scores come from {kind}, and not from a float convolution")
+            raise StageError(
+                f"{name}: its scores come from {kind}, and not from a float convolution"
+            )
     drop_unused_buffers(model)
     options = flexbuffers.GetRoot(bytearray(process.options)).AsMap
     least_score = options["nms_score_threshold"].AsFloat
@@ -228,7 +265,9 @@ def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str =
     return put_back(pack(model), replace(process, options=_options(suppression, process.classes)))
 
 
-def _scale_constant(model: schema.ModelT, tensor: schema.TensorT, slope: float, offset: float) -> None:
+def _scale_constant(
+    model: schema.ModelT, tensor: schema.TensorT, slope: float, offset: float
+) -> None:
     values = np.frombuffer(content_of(model, tensor).tobytes(), "<f4")
     tensor.buffer = add_buffer(model, (values * slope + offset).astype("<f4").tobytes())
 
@@ -236,32 +275,46 @@ def _scale_constant(model: schema.ModelT, tensor: schema.TensorT, slope: float, 
 def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:
     """Return the tensors of encodings and scores, given the tensor of each output by its name."""
     if set(places) != {ENCODINGS, SCORES}:
-        raise StageError(f"the outputs {', '.join(sorted(places))} are not '{ENCODINGS}' and '{SCORES}'")
+        raise StageError(
+            f"the outputs {', '.join(sorted(places))} are not '{ENCODINGS}' and '{SCORES}'"
+        )
     return places[ENCODINGS], places[SCORES]
 
 
 def post_processing(model: Model, name: str = "the model") -> Operator:
-    """Return the post-processing that a detector ends in; raise UsageError if it ends in none, or has several."""
+    """Return the post-processing that a detector ends in;
+    raise UsageError if it ends in none, or has several.
+    """
     operators = [operator for operator in model.operators if operator.name == _NAME]
     if len(operators) != 1:
-        raise UsageError(f"{name} has {len(operators)} operators {OPERATOR}, and a detector has 1", ENDS)
+        raise UsageError(
+            f"{name} has {len(operators)} operators {OPERATOR}, and a detector has 1", ENDS
+        )
     operator = operators[0]
     graph = model.subgraphs[0]
     graphs = len(model.subgraphs)
     inputs = len(model.inputs)
     if graphs > 1 or inputs != 1:
         raise UsageError(f"{name} has {graphs} graphs and {inputs} inputs, not 1 of each", ENDS)
-    reader = next((node for node in model.operators if set(node.inputs) & set(operator.outputs)), None)
+    reader = next(
+        (node for node in model.operators if set(node.inputs) & set(operator.outputs)), None
+    )
     if reader is not None:
-        raise UsageError(f"{name} does not end in {OPERATOR}: {reader.name} reads its output", ENDS)
+        raise UsageError(
+            f"{name} does not end in {OPERATOR}: {reader.name} reads its output", ENDS
+        )
     if sorted(graph.outputs) != sorted(operator.outputs) or len(graph.outputs) != len(DETECTIONS):
         names = ", ".join(tensor.name for tensor in model.outputs)
-        raise UsageError(f"{name} has the outputs {names}, not the {len(DETECTIONS)} of {OPERATOR}", ENDS)
+        raise UsageError(
+            f"{name} has the outputs {names}, not the {len(DETECTIONS)} of {OPERATOR}", ENDS
+        )
     return operator
 
 
 def _process(model: Model, operator: Operator, options: bytes, name: str) -> PostProcess:
-    """Return the post-processing that an operator and its options describe; refuse one that is not a detector's."""
+    """Return the post-processing that an operator and its options describe;
+    refuse one that is not a detector's.
+    """
     shapes = [model.tensors[index].shape for index in operator.inputs]
     if list(map(len, shapes)) != [3, 3, 2]:
         raise UsageError(f"{name}: {OPERATOR} reads {shapes}, not boxes, scores and anchors", ENDS)
@@ -274,7 +327,9 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
         stated = "no constants"
         if anchors is not None:
             stated = f"of shape {anchors.shape}"
-        raise UsageError(f"{name}: its anchors are {stated}, and it has {shapes[1][1]} places", ENDS)
+        raise UsageError(
+            f"{name}: its anchors are {stated}, and it has {shapes[1][1]} places", ENDS
+        )
     with guard_reader(f"{name} (options of {OPERATOR})"):
         table = flexbuffers.GetRoot(bytearray(options)).AsMap
         most = table["max_detections"].AsInt * table["max_classes_per_detection"].AsInt
@@ -282,7 +337,9 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
     columns = shapes[1][2]
     # Some detectors have a column for the background before their classes.
     if not (1 <= most <= MOST and classes >= 1 and columns - classes in (0, 1)):
-        raise UsageError(f"{name}: {OPERATOR} gives {most} boxes of {classes} classes by {columns} scores", ENDS)
+        raise UsageError(
+            f"{name}: {OPERATOR} gives {most} boxes of {classes} classes by {columns} scores", ENDS
+        )
     return PostProcess(anchors.astype(np.float32), options, most, classes, columns)
 
 
@@ -296,6 +353,11 @@ def _options(suppression: Suppression, classes: int) -> bytes:
         builder.Float("nms_score_threshold", suppression.score)
         builder.Float("nms_iou_threshold", suppression.overlap)
         builder.Int("num_classes", classes)
-        for name, scale in (("y", CENTRE_SCALE), ("x", CENTRE_SCALE), ("h", SIDE_SCALE), ("w", SIDE_SCALE)):
+        for name, scale in (
+            ("y", CENTRE_SCALE),
+            ("x", CENTRE_SCALE),
+            ("h", SIDE_SCALE),
+            ("w", SIDE_SCALE),
+        ):
             builder.Float(f"{name}_scale", scale)
     return bytes(builder.Finish())

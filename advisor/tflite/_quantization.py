@@ -1,4 +1,6 @@
-"""Quantize values as a runtime describes a tensor, and change the types of a model's inputs, outputs and constants."""
+"""Quantize values as a runtime describes a tensor, and change the types of a model's inputs,
+outputs and constants.
+"""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -28,18 +30,25 @@ _FLOAT32 = schema.TensorType.FLOAT32
 _FLOAT16 = schema.TensorType.FLOAT16
 _INDICES = (schema.TensorType.INT32, schema.TensorType.INT64, schema.TensorType.BOOL)
 
-# The version of each operator that first took the type (TensorFlow Lite's tools/versioning/op_version.cc).
+# The version of each operator that first took the type (TensorFlow Lite's
+# tools/versioning/op_version.cc).
 _QUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
     {schema.TensorType.INT8: 1, schema.TensorType.UINT8: 1, schema.TensorType.INT16: 2}
 )
 DEQUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
-    {schema.TensorType.UINT8: 1, schema.TensorType.INT8: 2, schema.TensorType.INT16: 3, _FLOAT16: 3}
+    {
+        schema.TensorType.UINT8: 1,
+        schema.TensorType.INT8: 2,
+        schema.TensorType.INT16: 3,
+        _FLOAT16: 3,
+    }
 )
 """The version of DEQUANTIZE that first took the type."""
 
 IN_FLOAT = "advisor_in_float"
-"""Part of the name of a tensor that stays float, with all that follows it, where activations are quantized: squares
-of 8 bits lose what is small."""
+"""Part of the name of a tensor that stays float, with all that follows it, where activations are
+quantized: squares of 8 bits lose what is small.
+"""
 
 _MAX_FLOAT16 = 65504.0
 """The largest finite float16; larger constants are clamped to it, as the converter does."""
@@ -52,7 +61,9 @@ _REDUCED_PRECISION = (b"reduced_precision_support", b"fp16accfp32")
 
 
 def quantize(values: NDArray[np.float32], detail: dict[str, Any]) -> NDArray[Any]:
-    """Return ``values`` in the type of a tensor, quantized with its scale and zero point if it is an integer type."""
+    """Return ``values`` in the type of a tensor,
+    quantized with its scale and zero point if it is an integer type.
+    """
     kind = np.dtype(detail["dtype"])
     scale, zero_point = detail["quantization"]
     if kind.kind not in "iu":
@@ -68,15 +79,19 @@ def dequantize(values: NDArray[Any], detail: dict[str, Any]) -> NDArray[np.float
     scale, zero_point = detail["quantization"]
     if values.dtype.kind not in "iu" or not scale:
         return values.astype(np.float32)
-    return ((values.astype(np.float32) - np.float32(zero_point)) * np.float32(scale)).astype(np.float32)
+    return ((values.astype(np.float32) - np.float32(zero_point)) * np.float32(scale)).astype(
+        np.float32
+    )
 
 
 def to_float_io(data: bytes) -> bytes:
-    """Give a quantized model float32 inputs and outputs, with a QUANTIZE operator first and a DEQUANTIZE last.
+    """Give a quantized model float32 inputs and outputs,
+    with a QUANTIZE operator first and a DEQUANTIZE last.
 
-    The values are those that a client would get that quantizes and dequantizes by itself. MediaPipe (1.2.2) takes
-    float32 and uint8 inputs, but refuses the int8 and int16 that ai-edge-quantizer gives. Inputs and outputs that are
-    float32 already stay as they are. Files with several subgraphs, or inputs of another type, are refused.
+    The values are those that a client would get that quantizes and dequantizes by itself.
+    MediaPipe (1.2.2) takes float32 and uint8 inputs, but refuses the int8 and int16 that
+    ai-edge-quantizer gives. Inputs and outputs that are float32 already stay as they are. Files
+    with several subgraphs, or inputs of another type, are refused.
     """
     model = unpack(data)
     take_floats(model)
@@ -95,12 +110,16 @@ def take_floats(model: schema.ModelT) -> None:
         version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
         if version:
             graph.inputs[place] = floats = float_stand_in(model, graph, stored, signature.inputs)
-            first.append(new_operator(model, _OPERATOR.QUANTIZE, [floats], stored, version=version))
+            first.append(
+                new_operator(model, _OPERATOR.QUANTIZE, [floats], stored, version=version)
+            )
     for place, stored in enumerate(graph.outputs):
         version = _version(graph.tensors[stored], DEQUANTIZE_VERSIONS)
         if version:
             graph.outputs[place] = floats = float_stand_in(model, graph, stored, signature.outputs)
-            last.append(new_operator(model, _OPERATOR.DEQUANTIZE, [stored], floats, version=version))
+            last.append(
+                new_operator(model, _OPERATOR.DEQUANTIZE, [stored], floats, version=version)
+            )
     graph.operators = [*first, *graph.operators, *last]
 
 
@@ -110,15 +129,18 @@ def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     if tensor.type == _FLOAT32 or (tensor.type in _INDICES and scales is None):
         return 0
     if tensor.type not in versions or scales is None or len(scales) != 1:
-        raise StageError(f"'{text_of(tensor.name)}' is neither float32 nor quantized per tensor to 8 or 16 bits")
+        raise StageError(
+            f"'{text_of(tensor.name)}' is neither float32 nor quantized per tensor to 8 or 16 bits"
+        )
     return versions[tensor.type]
 
 
 def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
-    """Return a file whose open batch dimension is fixed to one image; a file without one is returned as it is.
+    """Return a file whose open batch dimension is fixed to one image;
+    a file without one is returned as it is.
 
-    Exports state the batch as -1 beside a shape that says 1, and runtimes take 1. A file with an open side of the image
-    stays as it is, too.
+    Exports state the batch as -1 beside a shape that says 1, and runtimes take 1. A file with an
+    open side of the image stays as it is, too.
     """
     model = unpack(data, name)
     graph = model.subgraphs[0]
@@ -137,18 +159,28 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
 
 
 def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequence[float]) -> None:
-    """Give a model with a normalized float32 input an input of raw values (0..255), normalized inside the model.
+    """Give a model with a normalized float32 input an input of raw values (0..255),
+    normalized inside the model.
 
-    A MUL and an ADD operator go first, between two RESHAPE. Needed where ``mean`` or ``std`` differ by channel:
-    MediaPipe (1.2.2) refuses such a normalization. The mean is subtracted, and the difference divided by ``std``, one
-    number a channel of the image (1, H, W, C). Describe the result with mean 0 and deviation 1.
+    A MUL and an ADD operator go first, between two RESHAPE. Needed where ``mean`` or ``std``
+    differ by channel: MediaPipe (1.2.2) refuses such a normalization. The mean is subtracted, and
+    the difference divided by ``std``, one number a channel of the image (1, H, W, C). Describe the
+    result with mean 0 and deviation 1.
 
-    A row of the image is one vector there: with vectors of C = 3 numbers, XNNPACK took ten times as long.
+    A row of the image is one vector there:
+    with vectors of C = 3 numbers, XNNPACK took ten times as long.
     """
     graph, signature = single_graph(model)
     tensors = [graph.tensors[index] for index in graph.inputs]
-    if len(tensors) != 1 or tensors[0].type != _FLOAT32 or tensors[0].shape is None or len(tensors[0].shape) != 4:
-        raise StageError("normalization can go inside a model of one float32 image input, and this is not one")
+    if (
+        len(tensors) != 1
+        or tensors[0].type != _FLOAT32
+        or tensors[0].shape is None
+        or len(tensors[0].shape) != 4
+    ):
+        raise StageError(
+            "normalization can go inside a model of one float32 image input, and this is not one"
+        )
     normalized = int(graph.inputs[0])
     count, height, width, channels = map(int, tensors[0].shape)
     rows = count, height, 1, width * channels
@@ -158,8 +190,12 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
     shifted = add_tensor(model, graph, "normalization/shifted", rows, _FLOAT32)
     scale_bytes, shift_bytes = _affine(mean, std, channels)
     # A row holds the channels of all its pixels, so their numbers are repeated for each pixel.
-    factor = add_tensor(model, graph, "normalization/scale", rows[-1:], _FLOAT32, width * scale_bytes)
-    offset = add_tensor(model, graph, "normalization/shift", rows[-1:], _FLOAT32, width * shift_bytes)
+    factor = add_tensor(
+        model, graph, "normalization/scale", rows[-1:], _FLOAT32, width * scale_bytes
+    )
+    offset = add_tensor(
+        model, graph, "normalization/shift", rows[-1:], _FLOAT32, width * shift_bytes
+    )
     graph.operators = [
         _reshape(model, graph, image, flat, rows),
         new_operator(model, _OPERATOR.MUL, [flat, factor], scaled, schema.MulOptionsT()),
@@ -174,28 +210,40 @@ def _reshape(
     model: schema.ModelT, graph: schema.SubGraphT, values: int, result: int, shape: Sequence[int]
 ) -> schema.OperatorT:
     content = np.asarray(shape, "<i4").tobytes()
-    stated = add_tensor(model, graph, "normalization/shape", (len(shape),), schema.TensorType.INT32, content)
-    return new_operator(model, _OPERATOR.RESHAPE, [values, stated], result, schema.ReshapeOptionsT(list(shape)))
+    stated = add_tensor(
+        model, graph, "normalization/shape", (len(shape),), schema.TensorType.INT32, content
+    )
+    return new_operator(
+        model, _OPERATOR.RESHAPE, [values, stated], result, schema.ReshapeOptionsT(list(shape))
+    )
 
 
 def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple[bytes, bytes]:
-    """Return the factor and the summand of (value - mean) / std as float32, computed in float64."""
+    """Return the factor and the summand of (value - mean) / std as float32, computed in
+    float64.
+    """
     means = np.asarray(mean, np.float64)
     deviations = np.asarray(std, np.float64)
     if means.shape != (channels,) or deviations.shape != (channels,):
-        raise StageError(f"a normalization by {tuple(mean)} and {tuple(std)} does not fit {channels} channels")
+        raise StageError(
+            f"a normalization by {tuple(mean)} and {tuple(std)} does not fit {channels} channels"
+        )
     if not np.isfinite(means).all() or not (np.isfinite(deviations) & (deviations > 0)).all():
-        raise StageError(f"a normalization by {tuple(mean)} and {tuple(std)} is not finite and positive")
+        raise StageError(
+            f"a normalization by {tuple(mean)} and {tuple(std)} is not finite and positive"
+        )
     return (1 / deviations).astype("<f4").tobytes(), (-means / deviations).astype("<f4").tobytes()
 
 
 def to_float16(data: bytes) -> bytes:
-    """Store every float32 constant that an operator reads as float16, followed by a DEQUANTIZE operator.
+    """Store every float32 constant that an operator reads as float16,
+    followed by a DEQUANTIZE operator.
 
-    The rules are those of the TensorFlow Lite converter with ``supported_types = [tf.float16]``: constants of every
-    size and every operator, one DEQUANTIZE for a constant whatever the number of its readers, values beyond the range
-    of float16 clamped, a constant that is itself an output of the graph left alone. Runtimes expand the constants
-    once, when they load the file. UnsupportedRecipe is raised if no operator reads a float32 constant.
+    The rules are those of the TensorFlow Lite converter with ``supported_types = [tf.float16]``:
+    constants of every size and every operator, one DEQUANTIZE for a constant whatever the number
+    of its readers, values beyond the range of float16 clamped, a constant that is itself an output
+    of the graph left alone. Runtimes expand the constants once, when they load the file.
+    UnsupportedRecipe is raised if no operator reads a float32 constant.
     """
     model = unpack(data)
     if sum(_store_constants(model, graph) for graph in model.subgraphs) == 0:
@@ -207,12 +255,18 @@ def to_float16(data: bytes) -> bytes:
 
 
 def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
-    """Make readers of float32 constants read their expanded float16 form; return the number of constants."""
+    """Make readers of float32 constants read their expanded float16 form;
+    return the number of constants.
+    """
     expanded: dict[int, int] = {}
     added: list[schema.OperatorT] = []
     for operator in graph.operators:
         for place, index in enumerate(operator.inputs):
-            if index >= 0 and index not in expanded and _is_float_constant(model, graph.tensors[index]):
+            if (
+                index >= 0
+                and index not in expanded
+                and _is_float_constant(model, graph.tensors[index])
+            ):
                 added.append(_halve_constant(model, graph, index))
                 expanded[index] = added[-1].outputs[0]
             operator.inputs[place] = expanded.get(index, index)
@@ -226,7 +280,9 @@ def _is_float_constant(model: schema.ModelT, tensor: schema.TensorT) -> bool:
 
 
 def _halve_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
-    """Convert constant ``index`` to float16 and return the operator that expands it into a new tensor."""
+    """Convert constant ``index`` to float16 and return the operator
+    that expands it into a new tensor.
+    """
     constant = graph.tensors[index]
     values: NDArray[np.float32] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f4")
     half = np.clip(values, -_MAX_FLOAT16, _MAX_FLOAT16).astype("<f2").tobytes()
@@ -235,12 +291,18 @@ def _halve_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -
     else:
         constant.type = _FLOAT16
         constant.buffer = add_buffer(model, half)
-    output = add_tensor(model, graph, (constant.name or b"constant") + b"_float32", constant.shape, _FLOAT32)
-    return new_operator(model, _OPERATOR.DEQUANTIZE, [index], output, version=DEQUANTIZE_VERSIONS[_FLOAT16])
+    output = add_tensor(
+        model, graph, (constant.name or b"constant") + b"_float32", constant.shape, _FLOAT32
+    )
+    return new_operator(
+        model, _OPERATOR.DEQUANTIZE, [index], output, version=DEQUANTIZE_VERSIONS[_FLOAT16]
+    )
 
 
 def _raise_min_runtime(model: schema.ModelT) -> None:
-    """Raise the oldest runtime in the file's metadata to one with this DEQUANTIZE, if the file states one."""
+    """Raise the oldest runtime in the file's metadata to one with this DEQUANTIZE,
+    if the file states one.
+    """
     name, needed = _MIN_RUNTIME
     for entry in model.metadata:
         content = model.buffers[entry.buffer].data

@@ -1,7 +1,9 @@
-"""Unpack a `.tflite` file into editable tables (the generated object API), change its graph, and pack them again.
+"""Unpack a `.tflite` file into editable tables (the generated object API), change its graph,
+and pack them again.
 
-Every edit of a file raises UsageError if it is damaged, and StageError if it cannot be edited: most edits need exactly
-one subgraph and one signature. Descriptions (labels, normalization) are dropped: they are written last.
+Every edit of a file raises UsageError if it is damaged, and StageError if it cannot be edited:
+most edits need exactly one subgraph and one signature. Descriptions (labels, normalization) are
+dropped: they are written last.
 """
 
 import copy
@@ -17,7 +19,9 @@ from advisor.tflite._model import BUILTINS, open_model, text_of
 from advisor.tflite._verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"
-"""Entry that describes inputs and outputs (labels, normalization); its files are behind the flatbuffer."""
+"""Entry that describes inputs and outputs (labels, normalization);
+its files are behind the flatbuffer.
+"""
 
 _SIGNATURE = b"serving_default"
 """The converter's name for a single signature."""
@@ -47,7 +51,8 @@ class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
 
 
 def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
-    """Return the file's tables (``schema.ModelT``), every buffer's content inside them, without description.
+    """Return the file's tables (``schema.ModelT``), every buffer's content inside them,
+    without description.
 
     A damaged file is a UsageError; see also :func:`make_editable`.
     """
@@ -70,7 +75,8 @@ def make_editable(model: schema.ModelT) -> schema.ModelT:
 
 
 def _require_known_options(operator: schema.OperatorT) -> None:
-    # The type says that options are there. If the schema here has no such table, writing would drop them silently.
+    # The type says that options are there.
+    # If the schema here has no such table, writing would drop them silently.
     unknown = operator.builtinOptionsType and operator.builtinOptions is None
     unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
     if unknown or unknown_too or operator.largeCustomOptionsOffset:
@@ -97,18 +103,24 @@ def _content(buffer: schema.BufferT) -> Any:
 
 
 def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.SignatureDefT]:
-    """Return the only subgraph and the only signature of ``model``; refuse more or fewer of either."""
+    """Return the only subgraph and the only signature of ``model``;
+    refuse more or fewer of either.
+    """
     if len(model.subgraphs) != 1:
         raise StageError(f"the model has {len(model.subgraphs)} subgraphs, and one can be edited")
     if len(model.signatureDefs) != 1:
-        raise StageError(f"the model has {len(model.signatureDefs)} signatures, and exactly one is needed")
+        raise StageError(
+            f"the model has {len(model.signatureDefs)} signatures, and exactly one is needed"
+        )
     return model.subgraphs[0], model.signatureDefs[0]
 
 
 def replace_signature(
     model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]
 ) -> None:
-    """Replace the signatures of ``model`` by one of the only input and of ``outputs``, the graph's new outputs."""
+    """Replace the signatures of ``model`` by one of the only input and of ``outputs``,
+    the graph's new outputs.
+    """
     if len(graph.inputs) != 1:
         raise StageError(f"the model has {len(graph.inputs)} inputs")
     signature = schema.SignatureDefT(signatureKey=_SIGNATURE, subgraphIndex=0)
@@ -119,13 +131,20 @@ def replace_signature(
 
 
 def _tensor_maps(indices: Mapping[str, int]) -> list[Any]:
-    return [schema.TensorMapT(name=name.encode(), tensorIndex=index) for name, index in indices.items()]
+    return [
+        schema.TensorMapT(name=name.encode(), tensorIndex=index) for name, index in indices.items()
+    ]
 
 
 def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
-    """Return the index of the operator code (``builtin``, ``version``); add it to ``model`` if it is missing."""
+    """Return the index of the operator code (``builtin``, ``version``);
+    add it to ``model`` if it is missing.
+    """
     for index, code in enumerate(model.operatorCodes):
-        if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin and code.version == version:
+        if (
+            max(code.builtinCode, code.deprecatedBuiltinCode) == builtin
+            and code.version == version
+        ):
             return index
     code = schema.OperatorCodeT(builtinCode=builtin, version=version)
     code.deprecatedBuiltinCode = min(builtin, _PLACEHOLDER_CODE)
@@ -134,13 +153,17 @@ def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
 
 
 def operator_name(model: schema.ModelT, operator: schema.OperatorT) -> str:
-    """Return the name of a builtin operator (``CONV_2D``), empty for one that this version does not know."""
+    """Return the name of a builtin operator (``CONV_2D``),
+    empty for one that this version does not know.
+    """
     code = model.operatorCodes[operator.opcodeIndex]
     return BUILTINS.get(max(code.builtinCode, code.deprecatedBuiltinCode), "")
 
 
 def index_makers(graph: schema.SubGraphT) -> dict[int, schema.OperatorT]:
-    """Return the operator that makes each tensor, by the tensor's index; inputs and constants have none."""
+    """Return the operator that makes each tensor, by the tensor's index;
+    inputs and constants have none.
+    """
     makers = {}
     for operator in graph.operators:
         for tensor in operator.outputs:
@@ -149,14 +172,21 @@ def index_makers(graph: schema.SubGraphT) -> dict[int, schema.OperatorT]:
 
 
 def new_operator(
-    model: schema.ModelT, builtin: int, inputs: list[int], output: int, options: object = None, version: int = 1
+    model: schema.ModelT,
+    builtin: int,
+    inputs: list[int],
+    output: int,
+    options: object = None,
+    version: int = 1,
 ) -> schema.OperatorT:
     """Return an operator over tensors of a graph; ``options`` is its table in the schema."""
     operator = schema.OperatorT(inputs=inputs, outputs=[output])
     operator.opcodeIndex = operator_code(model, builtin, version)
     if options is not None:
         operator.builtinOptions = options
-        operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
+        operator.builtinOptionsType = getattr(
+            schema.BuiltinOptions, type(options).__name__.removesuffix("T")
+        )
     return operator
 
 
@@ -170,7 +200,9 @@ def append_operator(
     options: object = None,
     version: int = 1,
 ) -> int:
-    """Add an operator at the end of ``graph`` and return its float32 result, a new tensor of that name and shape."""
+    """Add an operator at the end of ``graph`` and return its float32 result,
+    a new tensor of that name and shape.
+    """
     result = add_tensor(model, graph, name, shape, schema.TensorType.FLOAT32)
     graph.operators.append(new_operator(model, builtin, list(inputs), result, options, version))
     return result
@@ -215,9 +247,15 @@ def add_tensor(
 
 
 def float_stand_in(
-    model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: list[schema.TensorMapT], name: str = ""
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    index: int,
+    entries: list[schema.TensorMapT],
+    name: str = "",
 ) -> int:
-    """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature; return its index."""
+    """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature;
+    return its index.
+    """
     tensor = graph.tensors[index]
     float_name = name or (tensor.name or b"") + b"_float32"
     float_index = add_tensor(model, graph, float_name, tensor.shape, schema.TensorType.FLOAT32)
@@ -257,7 +295,9 @@ def _move_indices(indices: Iterable[int] | None, places: Mapping[int, int]) -> l
 
 
 def prune_graph(model: schema.ModelT, graph: schema.SubGraphT) -> None:
-    """Remove every operator, tensor, buffer and code that the outputs of the only graph do not need; inputs stay."""
+    """Remove every operator, tensor,
+    buffer and code that the outputs of the only graph do not need; inputs stay.
+    """
     needed = set(graph.outputs)
     live = list[schema.OperatorT]()
     # Backwards: an operator is needed if a later one is that reads it.
@@ -278,7 +318,9 @@ def prune_graph(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         owner.inputs = _move_indices(owner.inputs, places)
         owner.outputs = _move_indices(owner.outputs, places)
     codes = _new_places({operator.opcodeIndex for operator in live}, len(model.operatorCodes))
-    model.operatorCodes = [code for index, code in enumerate(model.operatorCodes) if index in codes]
+    model.operatorCodes = [
+        code for index, code in enumerate(model.operatorCodes) if index in codes
+    ]
     for operator in live:
         operator.intermediates = _move_indices(operator.intermediates, places)
         operator.opcodeIndex = codes[operator.opcodeIndex]
@@ -289,7 +331,9 @@ def prune_graph(model: schema.ModelT, graph: schema.SubGraphT) -> None:
 
 
 def select_output(data: bytes, name: str) -> bytes:
-    """Keep only the signature output ``name``, and every input; remove what the output does not need."""
+    """Keep only the signature output ``name``, and every input;
+    remove what the output does not need.
+    """
     model = unpack(data)
     graph, signature = single_graph(model)
     entries = []
@@ -298,7 +342,10 @@ def select_output(data: bytes, name: str) -> bytes:
             entries.append(entry)
     if not entries:
         names = [text_of(entry.name) for entry in signature.outputs or []]
-        raise StageError(f"the model has no output '{name}'{nearest(name, names)}", f"It has: {', '.join(names)}.")
+        raise StageError(
+            f"the model has no output '{name}'{nearest(name, names)}",
+            f"It has: {', '.join(names)}.",
+        )
     signature.outputs = entries[:1]
     graph.outputs = [entries[0].tensorIndex]
     prune_graph(model, graph)
@@ -306,10 +353,11 @@ def select_output(data: bytes, name: str) -> bytes:
 
 
 def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int, ...]]:
-    """Return a file with operator ``index`` of the main graph and the operators that expand its constants.
+    """Return a file with operator ``index`` of the main graph
+    and the operators that expand its constants.
 
-    Its inputs and outputs are those of the operator. The second value names the inputs' tensors in ``tables``, which
-    :func:`unpack` gave, and which stay as they are.
+    Its inputs and outputs are those of the operator. The second value names the inputs' tensors in
+    ``tables``, which :func:`unpack` gave, and which stay as they are.
     """
 
     def is_stored(tensor: int) -> bool:
@@ -331,7 +379,8 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
         if tensor not in expanded and not is_stored(tensor):
             sources.append(tensor)
     inputs = tuple(sources)
-    # Shallow copies: editing the cut file must not change the tables, which other operators are cut from.
+    # Shallow copies: editing the cut file must not change the tables,
+    # which other operators are cut from.
     small = copy.copy(graph)
     file = copy.copy(tables)
     small.tensors = list(map(copy.copy, graph.tensors))

@@ -9,8 +9,9 @@ from functools import partial
 class Field:
     """One offset field of a table, at ``slot`` of its vtable.
 
-    ``kind`` is ``vector`` (of scalars or bytes, ``width`` bytes each), ``table``, ``tables`` or ``union``. ``of`` names
-    the table in the schema; empty for one without offset fields that need a visit.
+    ``kind`` is ``vector`` (of scalars or bytes, ``width`` bytes each), ``table``, ``tables`` or
+    ``union``. ``of`` names the table in the schema; empty for one without offset fields that need
+    a visit.
     """
 
     slot: int

@@ -1,8 +1,9 @@
-"""Fold a temperature into a classifier, read its features, and give it one more class: ``unknown``.
+"""Fold a temperature into a classifier, read its features, and give it one more class:
+``unknown``.
 
-A temperature divides the logits, inside the constants of the last linear layer. Source: C. Guo et al., "On Calibration
-of Modern Neural Networks", ICML 2017, section 4.2. The option ``beta`` of SOFTMAX would do the same, but XNNPACK takes
-only a beta of 1.
+A temperature divides the logits, inside the constants of the last linear layer. Source: C. Guo et
+al., "On Calibration of Modern Neural Networks", ICML 2017, section 4.2. The option ``beta`` of
+SOFTMAX would do the same, but XNNPACK takes only a beta of 1.
 """
 
 import math
@@ -37,28 +38,38 @@ from advisor.tflite._rewrite import (
 )
 
 _SCALED_INPUTS: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {**dict.fromkeys(AFTER_SOFTMAX, (0,)), "ADD": (0, 1), **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2))}
+    {
+        **dict.fromkeys(AFTER_SOFTMAX, (0,)),
+        "ADD": (0, 1),
+        **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2)),
+    }
 )
-"""The inputs of each operator that, divided by a number, divide its result by that number: of layers the weights and
-the bias."""
+"""The inputs of each operator that, divided by a number, divide its result by that number:
+of layers the weights and the bias.
+"""
 
-_FLOATS: Mapping[int, str] = MappingProxyType({schema.TensorType.FLOAT32: "<f4", schema.TensorType.FLOAT16: "<f2"})
+_FLOATS: Mapping[int, str] = MappingProxyType(
+    {schema.TensorType.FLOAT32: "<f4", schema.TensorType.FLOAT16: "<f2"}
+)
 _OPERATOR = schema.BuiltinOperator
 _FLOAT32 = schema.TensorType.FLOAT32
 _FLOAT16 = schema.TensorType.FLOAT16
 
 
 def with_temperature(data: bytes, temperature: float, name: str = "the model") -> bytes:
-    """Divide the logits of a classifier by ``temperature``, so that its softmax gives calibrated probabilities.
+    """Divide the logits of a classifier by ``temperature``,
+    so that its softmax gives calibrated probabilities.
 
-    The file keeps its operators, and so its latency. Float constants of the last linear layer are divided. Quantized
-    constants and activations keep their integers, and their scales are divided. The class of the largest logit stays
-    first, but integer probabilities (int8: steps of 1/256) tie more often at a temperature above 1. Labels and
-    normalization are read and written again: every field of :class:`.metadata.Metadata`, and no other description.
+    The file keeps its operators, and so its latency. Float constants of the last linear layer are
+    divided. Quantized constants and activations keep their integers, and their scales are divided.
+    The class of the largest logit stays first, but integer probabilities (int8: steps of 1/256)
+    tie more often at a temperature above 1. Labels and normalization are read and written again:
+    every field of :class:`.metadata.Metadata`, and no other description.
 
-    The classifier has one output, a softmax of a linear layer or of the sum of several; float or quantized. StageError
-    is raised if it has no such head, if another operator reads a part of the head, if the temperature is not finite and
-    positive, or if it takes a constant out of the range of its type.
+    The classifier has one output, a softmax of a linear layer or of the sum of several; float or
+    quantized. StageError is raised if it has no such head, if another operator reads a part of the
+    head, if the temperature is not finite and positive, or if it takes a constant out of the range
+    of its type.
     """
     if not (math.isfinite(temperature) and temperature > 0):
         raise StageError(f"a temperature of {temperature} is not finite and positive")
@@ -94,9 +105,16 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
     readings = Counter[int]()
     for operator in graph.operators:
         readings.update(map(int, operator.inputs))
-    shared = [text_of(graph.tensors[index].name) for index in head if readings[index] != read_in_head[index]]
+    shared = [
+        text_of(graph.tensors[index].name)
+        for index in head
+        if readings[index] != read_in_head[index]
+    ]
     if shared:
-        raise StageError(f"{name}: '{shared[0]}' of the head has another reader, which a temperature would change")
+        raise StageError(
+            f"{name}: '{shared[0]}' of the head has another reader, which a temperature would"
+            " change"
+        )
     return head
 
 
@@ -104,9 +122,14 @@ def _scale_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name:
     """Return the inputs to divide instead of the operator's result."""
     kind = name_of(model, operator)
     if operator is None or kind not in _SCALED_INPUTS:
-        raise StageError(f"{name} has no linear layer before its SOFTMAX that a temperature fits: {kind} is in the way")
+        raise StageError(
+            f"{name} has no linear layer before its SOFTMAX that a temperature fits: {kind} is in"
+            " the way"
+        )
     if getattr(operator.builtinOptions, "fusedActivationFunction", 0):
-        raise StageError(f"{name}: the activation function of {kind} is in the way of a temperature")
+        raise StageError(
+            f"{name}: the activation function of {kind} is in the way of a temperature"
+        )
     inputs = []
     for place in _SCALED_INPUTS[kind]:
         if place < len(operator.inputs):
@@ -124,9 +147,13 @@ def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) ->
             values = np.frombuffer(content.tobytes(), _FLOATS[tensor.type])
             tensor.buffer = add_buffer(model, _divide_values(values, temperature, name).tobytes())
     elif quantization is None or quantization.scale is None or len(quantization.scale) == 0:
-        raise StageError(f"'{name}' has neither float values nor a scale to divide by a temperature")
+        raise StageError(
+            f"'{name}' has neither float values nor a scale to divide by a temperature"
+        )
     else:
-        quantization.scale = _divide_values(np.asarray(quantization.scale, "<f4"), temperature, name)
+        quantization.scale = _divide_values(
+            np.asarray(quantization.scale, "<f4"), temperature, name
+        )
 
 
 def _divide_values(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDArray[Any]:
@@ -135,7 +162,10 @@ def _divide_values(values: npt.NDArray[Any], temperature: float, name: str) -> n
         divided = (values.astype(np.float64) / temperature).astype(values.dtype)
     # A quotient too small for the type becomes 0: the logits would all be equal.
     if not np.isfinite(divided).all() or divided.any() != values.any():
-        raise StageError(f"divided by a temperature of {temperature}, '{name}' is out of the range of {values.dtype}")
+        raise StageError(
+            f"divided by a temperature of {temperature}, '{name}' is out of the range of"
+            f" {values.dtype}"
+        )
     return divided
 
 
@@ -154,26 +184,41 @@ class _Edit:
             return ends_of(self._model, self.graph, self._name)
 
     def finish_file(self, output: str, tensor: int) -> bytes:
-        replace_signature(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
+        replace_signature(
+            self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor}
+        )
         prune_graph(self._model, self.graph)
         return pack(self._model)
 
     def append_operator(
-        self, builtin: int, inputs: Sequence[int], shape: Iterable[int], options: object = None, version: int = 1
+        self,
+        builtin: int,
+        inputs: Sequence[int],
+        shape: Iterable[int],
+        options: object = None,
+        version: int = 1,
     ) -> int:
         name = f"unknown/{len(self.graph.tensors)}"
-        return append_operator(self._model, self.graph, builtin, inputs, name, shape, options, version)
+        return append_operator(
+            self._model, self.graph, builtin, inputs, name, shape, options, version
+        )
 
     def append_constant(self, name: str, values: npt.NDArray[Any], kind: int) -> int:
-        return add_tensor(self._model, self.graph, f"unknown/{name}", values.shape, kind, values.tobytes())
+        return add_tensor(
+            self._model, self.graph, f"unknown/{name}", values.shape, kind, values.tobytes()
+        )
 
-    def append_linear(self, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], dtype: str = "<f2") -> int:
+    def append_linear(
+        self, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], dtype: str = "<f2"
+    ) -> int:
         """Add a linear layer whose kernel (out, in) is kept as ``dtype``; return its result."""
         name = f"{len(self.graph.tensors)}"
         kind = _FLOAT16 if dtype == "<f2" else _FLOAT32
         full = self.as_float(self.append_constant(f"{name}/kernel", kernel.astype(dtype), kind))
         inputs = [source, full, self.append_constant(f"{name}/bias", bias.astype("<f4"), _FLOAT32)]
-        return self.append_operator(_OPERATOR.FULLY_CONNECTED, inputs, (1, len(bias)), schema.FullyConnectedOptionsT())
+        return self.append_operator(
+            _OPERATOR.FULLY_CONNECTED, inputs, (1, len(bias)), schema.FullyConnectedOptionsT()
+        )
 
     def as_float(self, index: int) -> int:
         """Return the tensor, or a new one with its float32 values if it is quantized."""
@@ -192,7 +237,9 @@ class _Edit:
         if len(floats) == 1:
             return floats[0]
         shape = (1, sum(map(self.read_width, floats)))
-        return self.append_operator(_OPERATOR.CONCATENATION, floats, shape, schema.ConcatenationOptionsT(axis=1))
+        return self.append_operator(
+            _OPERATOR.CONCATENATION, floats, shape, schema.ConcatenationOptionsT(axis=1)
+        )
 
     def read_width(self, index: int) -> int:
         shape = self.graph.tensors[index].shape
@@ -202,16 +249,19 @@ class _Edit:
 
 
 def with_probe(data: bytes, name: str = "the model", logits: bool = True) -> bytes:
-    """Return the classifier with the single float32 output ``features``: its features, then its logits, (1, F + C).
+    """Return the classifier with the single float32 output ``features``:
+    its features, then its logits, (1, F + C).
 
     Without ``logits``, the features alone, (1, F): files of equal bytes compute the same features.
 
-    Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The features are the inputs of
-    the layers, in their order.
+    Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The
+    features are the inputs of the layers, in their order.
     """
     edit = _Edit(data, name)
     features, scores = edit.find_ends()
-    return edit.finish_file(FEATURES, edit.join_values((*features, scores) if logits else features))
+    return edit.finish_file(
+        FEATURES, edit.join_values((*features, scores) if logits else features)
+    )
 
 
 def head_layers(data: bytes, name: str = "the model") -> int:
@@ -231,10 +281,10 @@ def with_unknown(
 ) -> bytes:
     """Give a classifier a last class whose logit is ``offset - weight * similarity``.
 
-    The similarity is the largest entry of ``features @ axes @ images``, where the features are all that the linear
-    layers of the head read, divided by their length. The known logits stay, and the softmax is computed in
-    float32 over all. The classifier is one for :func:`with_probe` with float32 output (1, C). The axes (F, R) and the
-    images (R, N) are kept as float16.
+    The similarity is the largest entry of ``features @ axes @ images``, where the features are all
+    that the linear layers of the head read, divided by their length. The known logits stay, and
+    the softmax is computed in float32 over all. The classifier is one for :func:`with_probe` with
+    float32 output (1, C). The axes (F, R) and the images (R, N) are kept as float16.
     """
     edit = _Edit(data, name)
     if edit.graph.tensors[edit.graph.outputs[0]].type != _FLOAT32:
@@ -244,11 +294,14 @@ def with_unknown(
     logits = edit.as_float(scores)
     if edit.read_width(features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
         raise StageError(
-            f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {edit.read_width(features)}"
+            f"{name}: neighbours of {axes.shape} and {images.shape} do not fit"
+            f" {edit.read_width(features)}"
         )
     rank, count = images.shape
     classes = edit.read_width(logits) + 1
-    unit = edit.append_operator(_OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
+    unit = edit.append_operator(
+        _OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT()
+    )
     # Two thin layers in place of their product (F, N), which would be far larger in the file.
     coordinates = edit.append_linear(unit, axes.T, np.zeros(rank))
     similarities = edit.append_linear(coordinates, images.T, np.zeros(count))
@@ -258,5 +311,7 @@ def with_unknown(
     )
     unknown = edit.append_linear(nearest, np.array([[-weight]]), np.array([offset]), "<f4")
     joined = edit.join_values((logits, unknown))
-    output = edit.append_operator(_OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
+    output = edit.append_operator(
+        _OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0)
+    )
     return edit.finish_file(PROBABILITIES, output)

@@ -26,9 +26,31 @@ BITS = MappingProxyType(
 """Bits of one element, by type; strings, resources and variants have no fixed width."""
 
 OPTIONS = (
-    *("fused_activation_function", "padding", "stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"),
-    *("depth_multiplier", "filter_height", "filter_width", "axis", "beta", "keep_dims", "keep_num_dims"),
-    *("weights_format", "align_corners", "half_pixel_centers", "begin_mask", "end_mask", "ellipsis_mask"),
+    *(
+        "fused_activation_function",
+        "padding",
+        "stride_h",
+        "stride_w",
+        "dilation_h_factor",
+        "dilation_w_factor",
+    ),
+    *(
+        "depth_multiplier",
+        "filter_height",
+        "filter_width",
+        "axis",
+        "beta",
+        "keep_dims",
+        "keep_num_dims",
+    ),
+    *(
+        "weights_format",
+        "align_corners",
+        "half_pixel_centers",
+        "begin_mask",
+        "end_mask",
+        "ellipsis_mask",
+    ),
     *("new_axis_mask", "shrink_axis_mask"),
     *("block_size", "mode", "num_splits", "asymmetric_quantize_inputs", "adj_x", "adj_y"),
 )
@@ -37,7 +59,9 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """An affine mapping: real = scale * (stored - zero point), per tensor or per slice along ``axis``."""
+    """An affine mapping: real = scale * (stored - zero point),
+    per tensor or per slice along ``axis``.
+    """
 
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
@@ -48,9 +72,9 @@ class Quantization:
 class Tensor:
     """One tensor: an activation, or a constant when the file holds its content in ``buffer``.
 
-    Names need not be unique. Dynamic dimensions appear as the file states them (1 or -1). The type is ``float32``,
-    ``int8``, ... or ``type_<n>`` for one that this version does not know. The value of a variable outlives one run. The
-    buffer of a sparse tensor holds a sparse encoding.
+    Names need not be unique. Dynamic dimensions appear as the file states them (1 or -1). The type
+    is ``float32``, ``int8``, ... or ``type_<n>`` for one that this version does not know. The
+    value of a variable outlives one run. The buffer of a sparse tensor holds a sparse encoding.
     """
 
     name: str
@@ -69,7 +93,9 @@ class Tensor:
     @property
     def is_weight(self) -> bool:
         """True if it is a constant of floats or of quantized numbers."""
-        return self.is_constant and (self.dtype.startswith(("float", "bfloat")) or self.quantization is not None)
+        return self.is_constant and (
+            self.dtype.startswith(("float", "bfloat")) or self.quantization is not None
+        )
 
     @property
     def elements(self) -> int:
@@ -83,12 +109,16 @@ class Tensor:
 
 
 def real_values(constant: Tensor) -> NDArray[np.float64] | None:
-    """Return the real values of a constant, dequantized; None for a type that NumPy lacks, such as 4 bits."""
+    """Return the real values of a constant, dequantized;
+    None for a type that NumPy lacks, such as 4 bits.
+    """
     import numpy as np
 
     if constant.dtype not in ("float32", "float16", "int8", "uint8", "int16", "int32", "int64"):
         return None
-    stored = np.frombuffer(constant.buffer, np.dtype(constant.dtype).newbyteorder("<")).reshape(constant.shape)
+    stored = np.frombuffer(constant.buffer, np.dtype(constant.dtype).newbyteorder("<")).reshape(
+        constant.shape
+    )
     values: NDArray[np.float64] = stored.astype(np.float64)
     quantization = constant.quantization
     if quantization is None or stored.dtype.kind == "f":
@@ -97,15 +127,18 @@ def real_values(constant: Tensor) -> NDArray[np.float64] | None:
     if len(quantization.scales) > 1:
         shape[quantization.axis] = -1
     zeros = np.asarray(quantization.zero_points or (0,), np.float64)
-    return (values - zeros.reshape(shape)) * np.asarray(quantization.scales, np.float64).reshape(shape)
+    return (values - zeros.reshape(shape)) * np.asarray(quantization.scales, np.float64).reshape(
+        shape
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator: its builtin name (``CONV_2D``) or ``CUSTOM:<code>``, and the version, which a runtime must know.
+    """One operator: its builtin name (``CONV_2D``) or ``CUSTOM:<code>``, and the version,
+    which a runtime must know.
 
-    Inputs and outputs are indices of tensors, -1 for an optional input that is absent. Options are those of ``OPTIONS``
-    that it has, by name.
+    Inputs and outputs are indices of tensors, -1 for an optional input that is absent. Options are
+    those of ``OPTIONS`` that it has, by name.
     """
 
     name: str
@@ -127,7 +160,9 @@ class Subgraph:
 
     @property
     def expanded(self) -> dict[int, int]:
-        """The stored constant behind each tensor that a DEQUANTIZE expands (float16, or weights of 8 bits)."""
+        """The stored constant behind each tensor
+        that a DEQUANTIZE expands (float16, or weights of 8 bits).
+        """
         sources = {}
         for operator in self.operators:
             if operator.name == "DEQUANTIZE" and len(operator.inputs) == 1 and operator.outputs:
@@ -149,7 +184,9 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A `.tflite` file: its graphs, the main one first, its named calls (older files have none), and named bytes."""
+    """A `.tflite` file: its graphs, the main one first, its named calls (older files have none),
+    and named bytes.
+    """
 
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...]
@@ -177,10 +214,13 @@ class Model:
         return tuple(self.tensors[index] for index in self.subgraphs[0].outputs)
 
 
-def slices_of(options: Mapping[str, Any], begin: Any, end: Any, steps: Any = None) -> tuple[slice, ...]:
+def slices_of(
+    options: Mapping[str, Any], begin: Any, end: Any, steps: Any = None
+) -> tuple[slice, ...]:
     """Return what a SLICE or a STRIDED_SLICE takes of each axis, by its ``options``.
 
-    ``end`` is the size of a SLICE, which has no ``steps``; -1 reaches to the end. A bit of a mask takes a whole axis.
+    ``end`` is the size of a SLICE, which has no ``steps``; -1 reaches to the end.
+    A bit of a mask takes a whole axis.
     """
     slices = []
     if steps is None:

@@ -1,8 +1,8 @@
 """Check the structure of an untrusted `.tflite` file before it is read.
 
-The generated Python reader follows any offset in a file, and its object reader builds any number of objects. This check
-visits every table, vector and string that those readers would visit. It rejects a file with parts outside of it, or
-with more parts than its bytes can hold.
+The generated Python reader follows any offset in a file, and its object reader builds any number
+of objects. This check visits every table, vector and string that those readers would visit. It
+rejects a file with parts outside of it, or with more parts than its bytes can hold.
 """
 
 import struct
@@ -16,21 +16,30 @@ MAX_FILE_BYTES = 2**31 - 1
 """Flatbuffers address their parts by 31-bit offsets."""
 
 MAX_TABLES = 50_000
-"""Largest number of tables, enough for 10,000 operators. EfficientNet-B0 has 1,466 tables for 239 operators."""
+"""Largest number of tables, enough for 10,000 operators.
+EfficientNet-B0 has 1,466 tables for 239 operators.
+"""
 
 _MAX_HEADER = 512
 """Largest size of a table's header in bytes: 254 fields; the schema's largest table has 14."""
 
 _SHARING = 2
-"""Largest mean number of visits of a byte; writers may share strings and vectors, but rarely do."""
+"""Largest mean number of visits of a byte; writers may share strings and vectors, but rarely
+do.
+"""
 
-# Operator options that hold strings, which the reader copies: (slot of the union's type, its type) to the table.
+# Operator options that hold strings, which the reader copies:
+# (slot of the union's type, its type) to the table.
 _OPTIONS_WITH_STRINGS: Mapping[tuple[int, int], str] = MappingProxyType(
-    {(10, 111): "VarHandleOptions", (26, 5): "StablehloCustomCallOptions", (26, 21): "StableHLOCompositeOptions"}
+    {
+        (10, 111): "VarHandleOptions",
+        (26, 5): "StablehloCustomCallOptions",
+        (26, 21): "StableHLOCompositeOptions",
+    }
 )
 
-# Slots as in the TensorFlow Lite schema (version 3). Tables that hold only scalars or number vectors, which the reader
-# views without a copy, are checked for their own place alone.
+# Slots as in the TensorFlow Lite schema (version 3). Tables that hold only scalars or number
+# vectors, which the reader views without a copy, are checked for their own place alone.
 _SCHEMA: Schema = MappingProxyType(
     {
         "": (),
@@ -59,18 +68,35 @@ _SCHEMA: Schema = MappingProxyType(
             Field(16, "table", "SparsityParameters"),
             Field(22, "tables", "VariantSubType"),
         ),
-        "QuantizationParameters": (*vector_fields(4, 4, 6, 8), *vector_fields(8, 10), Field(14, "table")),
+        "QuantizationParameters": (
+            *vector_fields(4, 4, 6, 8),
+            *vector_fields(8, 10),
+            Field(14, "table"),
+        ),
         "SparsityParameters": (*vector_fields(4, 4, 6), Field(8, "tables", "DimensionMetadata")),
         "DimensionMetadata": (Field(10, "table"), Field(14, "table")),
         "VariantSubType": vector_fields(4, 4),
-        "Operator": (*vector_fields(4, 6, 8, 20), *vector_fields(1, 14, 18), Field(12, "union"), Field(28, "union")),
+        "Operator": (
+            *vector_fields(4, 6, 8, 20),
+            *vector_fields(1, 14, 18),
+            Field(12, "union"),
+            Field(28, "union"),
+        ),
         "Buffer": vector_fields(1, 4),
         "Metadata": strings(4),
-        "SignatureDef": (*strings(8), Field(4, "tables", "TensorMap"), Field(6, "tables", "TensorMap")),
+        "SignatureDef": (
+            *strings(8),
+            Field(4, "tables", "TensorMap"),
+            Field(6, "tables", "TensorMap"),
+        ),
         "TensorMap": strings(4),
         "ExternalBufferGroup": strings(4),
         "ExternalBuffer": strings(12),
-        "StablehloCustomCallOptions": (*strings(4, 8), *vector_fields(4, 12), *vector_fields(1, 14)),
+        "StablehloCustomCallOptions": (
+            *strings(4, 8),
+            *vector_fields(4, 12),
+            *vector_fields(1, 14),
+        ),
         "VarHandleOptions": strings(4, 6),
         "StableHLOCompositeOptions": (*strings(4), *vector_fields(1, 8)),
     }
@@ -125,7 +151,9 @@ class _Walk:
                 self._field(field, position + offset, self._find_table(field, position, by_slot))
 
     def _find_table(self, field: Field, position: int, by_slot: Mapping[int, int]) -> str:
-        """Return the table that ``field`` holds, which for a union depends on the type beside it."""
+        """Return the table that ``field`` holds, which for a union depends on the type beside
+        it.
+        """
         if field.kind != "union":
             return field.of
         offset = by_slot.get(field.slot - 2)
@@ -155,7 +183,9 @@ def verify_model(data: bytes) -> None:
 
 
 def verify_tables(data: bytes, identifier: bytes, schema: Schema) -> None:
-    """Raise Damage if a part of the flatbuffer ``data`` that ``schema`` knows lies outside of it."""
+    """Raise Damage if a part of the flatbuffer ``data`` that ``schema`` knows lies outside of
+    it.
+    """
     if len(data) > MAX_FILE_BYTES:
         raise Damage(f"it has {len(data)} bytes, and the format ends at {MAX_FILE_BYTES}")
     if len(data) < 8:

@@ -1,7 +1,8 @@
 """Train networks on the user's images.
 
-Read ``_features.py`` and ``_head/`` first (a head on features), then ``_finetune/`` (the whole network in Keras),
-``_on_maps/`` and ``_detection/`` (boxes and pixels) and ``_flatgraph/`` (train the weights of a ``.tflite`` itself).
+Read ``_features.py`` and ``_head/`` first (a head on features), then ``_finetune/`` (the whole
+network in Keras), ``_on_maps/`` and ``_detection/`` (boxes and pixels) and ``_flatgraph/`` (train
+the weights of a ``.tflite`` itself).
 """
 
 from typing import TYPE_CHECKING
@@ -38,7 +39,13 @@ if TYPE_CHECKING:
     from advisor.training._loop import Reserve
     from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
     from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Shape, TrainableHead
-    from advisor.training._on_maps.kept import ImageSection, LabelledImages, Labels, list_outputs, objects_of
+    from advisor.training._on_maps.kept import (
+        ImageSection,
+        LabelledImages,
+        Labels,
+        list_outputs,
+        objects_of,
+    )
     from advisor.training._on_maps.train import HeadKind, train
     from advisor.training._on_maps.training_start import TrainingStart
 else:

@@ -17,7 +17,8 @@ from advisor.datasets import load, random_capture, seed_of
 class CaptureAugmentation:
     """One way to change training images."""
 
-    captured: int = 0  # 0 for no change; otherwise a number that, with the file's name, draws the capture condition
+    # 0 for no change; otherwise a number that, with the file's name, draws the capture condition.
+    captured: int = 0
 
     @property
     def key(self) -> dict[str, bool | float]:
@@ -30,7 +31,12 @@ class CaptureAugmentation:
         return random_capture(array, (seed_of(path), self.captured)) if self.captured else array
 
     def names(self, hashes: Sequence[str], paths: Sequence[Path]) -> list[bytes]:
-        """Return a key of 32 bytes for each changed image, from the file's hash and, if it draws, its name."""
+        """Return a key of 32 bytes for each changed image, from the file's hash and,
+        if it draws, its name.
+        """
         if not self.captured:
             return list(map(bytes.fromhex, hashes))
-        return [sha256(f"{sha}/{path.name}".encode()).digest() for sha, path in zip(hashes, paths, strict=True)]
+        return [
+            sha256(f"{sha}/{path.name}".encode()).digest()
+            for sha, path in zip(hashes, paths, strict=True)
+        ]

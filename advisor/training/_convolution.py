@@ -1,10 +1,12 @@
-"""Convolutions that train faster than Keras' and TensorFlow's own, with equal results but for rounding.
+"""Convolutions that train faster than Keras' and TensorFlow's own,
+with equal results but for rounding.
 
-Where the statistics of BatchNorm are fixed, its scale can multiply the kernel before it instead of the map behind it: a
-map has a hundred times as many values.
+Where the statistics of BatchNorm are fixed, its scale can multiply the kernel before it instead of
+the map behind it: a map has a hundred times as many values.
 
-The oneDNN library in TensorFlow has quick code for the gradient of a depthwise kernel of up to three columns. For wider
-ones it takes two to five times as long as for their columns in parts (decision 0048).
+The oneDNN library in TensorFlow has quick code for the gradient of a depthwise kernel of up to
+three columns. For wider ones it takes two to five times as long as for their columns in parts
+(decision 0048).
 """
 
 from __future__ import annotations
@@ -20,17 +22,29 @@ COLUMNS = 3
 
 
 def convolve_depthwise(
-    maps: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
+    maps: tf.Tensor,
+    kernel: tf.Tensor,
+    strides: Sequence[int],
+    padding: str,
+    dilations: Sequence[int],
 ) -> tf.Tensor:
-    """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m), ``padding`` SAME or VALID."""
+    """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m),
+    ``padding`` SAME or VALID.
+    """
     height, width, *channels = map(int, kernel.shape)
     steps = [1, *strides, 1]
     down, right = strides
 
-    def in_parts(maps: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
+    def in_parts(
+        maps: tf.Tensor, kernel: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
         def gradients(after: tf.Tensor) -> Sequence[tf.Tensor]:
             below = tf.raw_ops.DepthwiseConv2dNativeBackpropInput(
-                input_sizes=tf.shape(maps), filter=kernel, out_backprop=after, strides=steps, padding=padding
+                input_sizes=tf.shape(maps),
+                filter=kernel,
+                out_backprop=after,
+                strides=steps,
+                padding=padding,
             )
             rows = (after.shape[1] - 1) * down + height
             last = (after.shape[2] - 1) * right
@@ -64,7 +78,9 @@ def convolve_depthwise(
 class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """A convolution whose kernel takes the scale of the BatchNorm behind it."""
 
-    def __init__(self, convolution: keras.layers.Layer, norm: keras.layers.BatchNormalization) -> None:
+    def __init__(
+        self, convolution: keras.layers.Layer, norm: keras.layers.BatchNormalization
+    ) -> None:
         super().__init__(name=f"{convolution.name}_{norm.name}", autocast=False)
         self._convolution = convolution
         self._norm = norm
@@ -82,10 +98,16 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
             scale = tf.reshape(scale, convolution.kernel.shape[2:])
         # In float32 first: the scale would lose digits in bfloat16.
         kernel = convolution.kernel * scale
-        maps, kernel, offset = (tf.cast(value, convolution.compute_dtype) for value in (maps, kernel, offset))
+        maps, kernel, offset = (
+            tf.cast(value, convolution.compute_dtype) for value in (maps, kernel, offset)
+        )
         if deep:
             convolved = convolve_depthwise(
-                maps, kernel, convolution.strides, convolution.padding.upper(), convolution.dilation_rate
+                maps,
+                kernel,
+                convolution.strides,
+                convolution.padding.upper(),
+                convolution.dilation_rate,
             )
         else:
             convolved = convolution.convolution_op(maps, kernel)
@@ -93,7 +115,9 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
 
 
 class _Live(keras.layers.Layer):  # type: ignore[misc]
-    """A BatchNorm that takes the statistics of each batch, also where the network around it is not in training."""
+    """A BatchNorm that takes the statistics of each batch,
+    also where the network around it is not in training.
+    """
 
     def __init__(self, norm: keras.layers.BatchNormalization) -> None:
         super().__init__(name=f"live_{norm.name}")
@@ -103,11 +127,14 @@ class _Live(keras.layers.Layer):  # type: ignore[misc]
         return self._norm(maps, training=True)
 
 
-def fold_norms(model: keras.Model, live: Sequence[keras.layers.BatchNormalization] = ()) -> keras.Model:
-    """Return a model with the same weights and inputs, in which convolutions take the scale of BatchNorm.
+def fold_norms(
+    model: keras.Model, live: Sequence[keras.layers.BatchNormalization] = ()
+) -> keras.Model:
+    """Return a model with the same weights and inputs,
+    in which convolutions take the scale of BatchNorm.
 
-    The BatchNorm layers in ``live`` normalise by the statistics of each batch instead, and their running statistics
-    follow. Without them, the outputs are those of the model.
+    The BatchNorm layers in ``live`` normalise by the statistics of each batch instead, and their
+    running statistics follow. Without them, the outputs are those of the model.
     """
     apart = set(map(id, live))
     # The output of each convolution: its layer, its input, and the output.

@@ -1,7 +1,9 @@
-"""The maps of a backbone at the cuts where fine-tuning may split it, written in the pass that computes its features.
+"""The maps of a backbone at the cuts where fine-tuning may split it,
+written in the pass that computes its features.
 
-Fine-tuning on cached maps would otherwise run the lower part over the same images once more. A cut is known here by the
-operators below it, without a graph of Keras: whoever reads the maps compares some of them with its own network.
+Fine-tuning on cached maps would otherwise run the lower part over the same images once more. A cut
+is known here by the operators below it, without a graph of Keras: whoever reads the maps compares
+some of them with its own network.
 """
 
 from __future__ import annotations
@@ -23,20 +25,35 @@ Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
 SHARES = tuple(
-    sorted({0.2, 0.35, 0.5, *(recipe_of(name).layers for name in list_choosable() if recipe_of(name).cached)})
+    sorted(
+        {
+            0.2,
+            0.35,
+            0.5,
+            *(recipe_of(name).layers for name in list_choosable() if recipe_of(name).cached),
+        }
+    )
 )
-"""Shares of trained layers whose cuts get maps: those of the shortest training first, see ``LAYERS_IN_TIME``."""
+"""Shares of trained layers whose cuts get maps:
+those of the shortest training first, see ``LAYERS_IN_TIME``.
+"""
 
 MOST_BYTES = 150_000_000
-"""Size of the maps of one pass, at most: those of wide maps cost more than they save. A cut beyond it gets none."""
+"""Size of the maps of one pass, at most: those of wide maps cost more than they save.
+A cut beyond it gets none.
+"""
 
 LAYERS_OF = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2}
-"""Layers of Keras for an operator: a convolution and its BatchNorm; a fused activation is one more. Others are one."""
+"""Layers of Keras for an operator: a convolution and its BatchNorm;
+a fused activation is one more. Others are one.
+"""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A map of a backbone through which all data passes: its tensor, its shape, and the layers below."""
+    """A map of a backbone through which all data passes:
+    its tensor, its shape, and the layers below.
+    """
 
     tensor: int
     shape: tuple[int, ...]
@@ -53,10 +70,11 @@ def _name_shape(shape: Sequence[int]) -> str:
 
 
 class MapWriter:
-    """A backbone that writes its maps into ``folder`` while it computes the features of ``count`` images.
+    """A backbone that writes its maps into ``folder``
+    while it computes the features of ``count`` images.
 
-    Call it with one normalised image after the other, float32 (size, size, 3); it returns the features, float32 (F,).
-    StageError if the file has no such cut.
+    Call it with one normalised image after the other, float32 (size, size, 3); it returns the
+    features, float32 (F,). StageError if the file has no such cut.
     """
 
     def __init__(self, model: Path, folder: Path, count: int) -> None:
@@ -71,7 +89,9 @@ class MapWriter:
         self._files = list[tuple[int, Maps]]()
         for tensor, cut in zip(maps, cuts, strict=True):
             shape = (count, *cut.shape)
-            file = np.lib.format.open_memmap(folder / cut.file, mode="w+", dtype=np.float16, shape=shape)
+            file = np.lib.format.open_memmap(
+                folder / cut.file, mode="w+", dtype=np.float16, shape=shape
+            )
             self._files.append((tensor, file))
         self._row = 0
 
@@ -107,7 +127,9 @@ class CutMaps:
 
 
 def find_cut_maps(features: Sequence[Path], shape: Sequence[int], count: int) -> Iterator[CutMaps]:
-    """Yield the maps of one shape beside files of features of ``count`` images, a value for each cut of this shape."""
+    """Yield the maps of one shape beside files of features of ``count`` images,
+    a value for each cut of this shape.
+    """
     if not features:
         return
     first = features[0].parent
@@ -122,7 +144,8 @@ def find_cut_maps(features: Sequence[Path], shape: Sequence[int], count: int) ->
 
 
 def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
-    """Return a backbone whose maps at the cuts are further outputs, and the cuts; see :data:`SHARES`.
+    """Return a backbone whose maps at the cuts are further outputs, and the cuts;
+    see :data:`SHARES`.
 
     StageError if it has none that is small enough for ``count`` images, or cannot be edited.
     """
@@ -166,10 +189,11 @@ def _below(passages: Sequence[tuple[int, Cut | None]], share: float) -> Cut | No
 
 
 def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[int, Cut | None]]:
-    """Yield for each operator the place of its last layer that can be trained, counted as Keras does, and its cut.
+    """Yield for each operator the place of its last layer that can be trained,
+    counted as Keras does, and its cut.
 
-    BatchNorm is never trained there. There is no cut unless all data passes through the map: none below is read above.
-    The means of the levels, which only the features have, do not count.
+    BatchNorm is never trained there. There is no cut unless all data passes through the map: none
+    below is read above. The means of the levels, which only the features have, do not count.
     """
     from advisor.tflite import operator_name
 
@@ -189,7 +213,8 @@ def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[i
         cut = None
         if reach <= place and len(shape) == 4:
             cut = Cut(output, shape[1:], layer)
-        # A fused activation would be a layer of its own, which Keras may train or not: it has no weights.
+        # A fused activation would be a layer of its own, which Keras may train or not:
+        # it has no weights.
         trained = layer if activation else layer - layers + 1
         yield trained, cut
         reach = max(reach, last_use.get(output, place))

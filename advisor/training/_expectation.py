@@ -1,9 +1,11 @@
-"""Estimate how many right answers stay right on images of another occasion: another visit, camera or day.
+"""Estimate how many right answers stay right on images of another occasion:
+another visit, camera or day.
 
-A hold-out that is drawn at random shares its occasions with the training images. Photographs of one occasion look
-alike, so the images of a class form clusters. This module finds the clusters in the features. It answers each image by
-a classifier that has not seen the image's cluster. No image of another occasion is used, so the result is an estimate.
-The distance at which images count as alike is an assumption: its range makes most of the interval.
+A hold-out that is drawn at random shares its occasions with the training images. Photographs of
+one occasion look alike, so the images of a class form clusters. This module finds the clusters in
+the features. It answers each image by a classifier that has not seen the image's cluster. No image
+of another occasion is used, so the result is an estimate. The distance at which images count as
+alike is an assumption: its range makes most of the interval.
 """
 
 from __future__ import annotations
@@ -29,18 +31,23 @@ EXPECTATION_VERSION = 2
 MAX_IMAGES = 3000
 
 ALIKE = (0.75, 0.8, 0.85, 0.9)
-"""Mean distances of clusters at which they are joined, over the median distance of the class. The estimate is their
-mean. Chosen on GroceryStoreDataset's ``train`` part with its ``val`` part, see decision 0051."""
+"""Mean distances of clusters at which they are joined, over the median distance of the class. The
+estimate is their mean. Chosen on GroceryStoreDataset's ``train`` part with its ``val`` part, see
+decision 0051.
+"""
 
 STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
 """Joining distances that the silhouette is averaged over."""
 
 STRUCTURE = (0.2, 0.24)
-"""Mean silhouette below which images come from no common occasions, and above which they surely do, if the split found
-no groups. Between them, the estimate moves from the plain figure to that of clusters. Measured: 0.12-0.16 on TrashNet,
-up to 0.19 on 30 or 100 images a class of it and 0.23 on 10; 0.29-0.36 on GroceryStoreDataset."""
+"""Mean silhouette below which images come from no common occasions, and above which they surely
+do, if the split found no groups. Between them, the estimate moves from the plain figure to that of
+clusters. Measured: 0.12-0.16 on TrashNet, up to 0.19 on 30 or 100 images a class of it and 0.23 on
+10; 0.29-0.36 on GroceryStoreDataset.
+"""
 
-# Correlation of the answers to two images of a class on another visit: 0.39-0.48, by four networks.
+# Correlation of the answers to two images of a class on another visit:
+# 0.39-0.48, by four networks.
 BETWEEN = 0.45
 # Of the ridge classifier; on the choosing data any value of 0.003-0.3 is as accurate.
 PENALTY = 0.1
@@ -48,7 +55,9 @@ PENALTY = 0.1
 
 @dataclass(frozen=True, eq=False)
 class _Class:
-    """The images of one class: their places (n,), distances (n, n) and the tree of their clusters."""
+    """The images of one class: their places (n,), distances (n, n) and the tree of their
+    clusters.
+    """
 
     places: Numbers
     distances: Doubles
@@ -56,21 +65,26 @@ class _Class:
     median: float
 
     def find_clusters(self, alike: float) -> Numbers:
-        """Return the cluster (n,) of each image, from 0, joined up to a share of the median distance."""
+        """Return the cluster (n,) of each image, from 0,
+        joined up to a share of the median distance.
+        """
         from scipy.cluster.hierarchy import fcluster
 
         if len(self.places) == 1:
             return np.zeros(1, np.int64)
-        return np.asarray(fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1)
+        return np.asarray(
+            fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class _Ridge:
     """A ridge classifier that answers each image without the images of its group, in closed form.
 
-    With ``A`` the inverse of the regularised kernel matrix and ``Y`` the targets, the scores of a block of rows that is
-    left out are ``Y - inv(A[block, block]) @ (A @ Y)[block]``. Source: G. C. Cawley, N. L. C. Talbot, "Fast exact
-    leave-one-out cross-validation of sparse least-squares support vector machines", Neural Networks 17 (2004).
+    With ``A`` the inverse of the regularised kernel matrix and ``Y`` the targets, the scores of a
+    block of rows that is left out are ``Y - inv(A[block, block]) @ (A @ Y)[block]``. Source: G. C.
+    Cawley, N. L. C. Talbot, "Fast exact leave-one-out cross-validation of sparse least-squares
+    support vector machines", Neural Networks 17 (2004).
     """
 
     labels: Numbers
@@ -87,7 +101,9 @@ class _Ridge:
         return cls(labels, inverse, inverse @ np.eye(labels.max() + 1)[labels])
 
     def right_without(self, groups: Numbers) -> NDArray[np.bool_]:
-        """Return which images (N,) are answered rightly by a classifier that has not seen their group."""
+        """Return which images (N,) are answered rightly by a classifier
+        that has not seen their group.
+        """
         right = np.empty(len(self.labels), bool)
         order = np.argsort(groups, kind="stable")
         for block in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
@@ -95,7 +111,9 @@ class _Ridge:
         return right
 
     def right_in(self, block: Numbers) -> NDArray[np.bool_]:
-        """Return which images of a block (n,) are answered rightly by a classifier that has not seen the block."""
+        """Return which images of a block (n,) are answered rightly
+        by a classifier that has not seen the block.
+        """
         lost = np.linalg.solve(self.inverse[np.ix_(block, block)], self.weights[block])
         targets = np.eye(self.weights.shape[1])[self.labels[block]]
         right: NDArray[np.bool_] = (targets - lost).argmax(axis=1) == self.labels[block]
@@ -105,10 +123,12 @@ class _Ridge:
 def expect_new_conditions(
     features: Floats, labels: Sequence[int], validation: Sequence[int], grouped: bool = False
 ) -> NewConditions:
-    """Estimate which share of a head's right answers on validation stays right on images of another occasion.
+    """Estimate which share of a head's right answers on validation stays right
+    on images of another occasion.
 
-    ``features`` (N, F) are those of the images that may be learnt from, and ``validation`` the rows on which the plain
-    figure is measured. If the images are not known to come in groups (``grouped``), clear clusters must show it.
+    ``features`` (N, F) are those of the images that may be learnt from, and ``validation`` the
+    rows on which the plain figure is measured. If the images are not known to come in groups
+    (``grouped``), clear clusters must show it.
     """
     places = _draw_evenly(np.asarray(labels, dtype=np.int64))
     # Numbers without gaps: a class may have no image among those that are read.
@@ -117,15 +137,21 @@ def expect_new_conditions(
     with threadpool_limits(limits=1):
         rows = features[places]
         rows = (rows - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-6)
-        rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(np.float32)
+        rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(
+            np.float32
+        )
         classes = []
         for label in range(targets.max() + 1):
             classes.append(_cluster_class(rows, np.flatnonzero(targets == label)))
         return _judge(_Ridge.fit_rows(rows, targets), classes, compared, grouped)
 
 
-def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
-    """Return the estimate: each image is answered without its cluster, at each distance of :data:`ALIKE`."""
+def _judge(
+    ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool
+) -> NewConditions:
+    """Return the estimate: each image is answered without its cluster,
+    at each distance of :data:`ALIKE`.
+    """
     mean_silhouettes = []
     for alike in STRUCTURE_AT:
         scores = []
@@ -167,7 +193,9 @@ def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped:
 
 
 def _draw_evenly(labels: Numbers) -> Numbers:
-    """Return the places of ``MAX_IMAGES`` of the images at most, in proportion to the classes, with two of each."""
+    """Return the places of ``MAX_IMAGES`` of the images at most, in proportion to the classes,
+    with two of each.
+    """
     ordered = np.argsort(labels, kind="stable")
     if len(ordered) <= MAX_IMAGES:
         return np.sort(ordered).astype(np.int64)
@@ -184,7 +212,8 @@ def _cluster_class(rows: Floats, places: Numbers) -> _Class:
 
     inside = rows[places]
     distances = np.maximum(1.0 - (inside @ inside.T).astype(np.float64), 0.0)
-    # The product of float32 rows is symmetric but for rounding, and `squareform` expects it exactly.
+    # The product of float32 rows is symmetric but for rounding,
+    # and `squareform` expects it exactly.
     distances = (distances + distances.T) / 2
     np.fill_diagonal(distances, 0.0)
     pairs = squareform(distances, checks=False)
@@ -207,7 +236,9 @@ def _cluster_of_images(classes: Sequence[_Class], alike: float, count: int) -> N
     return clusters
 
 
-def _compute_reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: float) -> float:
+def _compute_reached(
+    right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: float
+) -> float:
     """Return the accuracy without the own group, or the plain one if it cannot be known.
 
     It is that of classes with several groups: of another, nothing would be left to learn from.
@@ -222,7 +253,9 @@ def _compute_reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers,
 
 
 def _deviation_between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:
-    """Return the standard deviation of the accuracy if each class shows one of its clusters, drawn by its size."""
+    """Return the standard deviation of the accuracy if each class shows one of its clusters,
+    drawn by its size.
+    """
     share_of = np.bincount(clusters, right) / np.bincount(clusters)
     shares = share_of[clusters]
     counts = np.bincount(labels)
@@ -232,8 +265,9 @@ def _deviation_between(right: NDArray[np.bool_], clusters: Numbers, labels: Numb
 
 
 def _deviation_unseen(accuracy: float, labels: Numbers) -> float:
-    """Return the least standard deviation to expect, from the correlation of the answers to one class: as if one more
-    class were right and one more wrong, as three classes without an error are no proof of none.
+    """Return the least standard deviation to expect, from the correlation of the answers to one
+    class: as if one more class were right and one more wrong, as three classes without an error
+    are no proof of none.
     """
     counts = np.bincount(labels)
     classes = float(counts.sum() ** 2 / (counts**2).sum())

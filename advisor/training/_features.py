@@ -1,8 +1,9 @@
 """Extract the backbone's features of images with LiteRT, the runtime of the shipped model.
 
-For training, images may be changed as phones may take them, so that a head learns to ignore such changes. Validation
-and scoring use the original ones. Mirrored and cropped images are not used: they gain 0.6 points of top-1 for
-MobileNetV2's head on TrashNet (mean of 8 splits) at three times the cost.
+For training, images may be changed as phones may take them, so that a head learns to ignore such
+changes. Validation and scoring use the original ones. Mirrored and cropped images are not used:
+they gain 0.6 points of top-1 for MobileNetV2's head on TrashNet (mean of 8 splits) at three times
+the cost.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 OUTPUT_NAME = "features"
 
 Pixels = NDArray[np.uint8]
-Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]  # A network: from the input of an image to its features
+# A network: from the input of an image to its features.
+Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 # Above this size, images are decoded again in each epoch.
 MAX_CACHE_BYTES = 4_000_000_000
@@ -48,11 +50,12 @@ def extract_features(
 ) -> NDArray[np.float32]:
     """Run a float feature model on images, one at a time in each of some threads: float32 (N, F).
 
-    The ``.tflite`` has one float32 input (1, size, size, 3) and an output named ``features``, or only one output. The
-    folder ``maps`` gets the maps at its cuts, see :mod:`._cut_maps`, if it has any; None for none. They are written in
-    the order of the images, so they ask for one thread. Raises UsageError if
-    the file is missing, RuntimeRefusal if the runtime cannot load or run it, and StageError if it has another input
-    size, an image cannot be read, or a feature is not finite.
+    The ``.tflite`` has one float32 input (1, size, size, 3) and an output named ``features``, or
+    only one output. The folder ``maps`` gets the maps at its cuts, see :mod:`._cut_maps`, if it
+    has any; None for none. They are written in the order of the images, so they ask for one
+    thread. Raises UsageError if the file is missing, RuntimeRefusal if the runtime cannot load or
+    run it, and StageError if it has another input size, an image cannot be read, or a feature is
+    not finite.
     """
     model = Classifier(model_path, OUTPUT_NAME)
     models: list[Run] = [model, *(Classifier(model_path, OUTPUT_NAME) for _ in range(1, threads))]
@@ -65,12 +68,18 @@ def extract_features(
     rows = run_in_threads([_make_run(run, spec, augmentation) for run in models], images)
     features = np.stack(rows) if rows else np.zeros((0, model.classes), np.float32)
     if not np.isfinite(features).all():
-        raise StageError(f"the feature model '{Path(model_path).name}' gives values that are not finite")
+        raise StageError(
+            f"the feature model '{Path(model_path).name}' gives values that are not finite"
+        )
     return features
 
 
-def _make_run(run: Run, spec: InputSpec, augmentation: CaptureAugmentation) -> Callable[[Path], NDArray[np.float32]]:
-    """Return what gives the features of an image file, in one buffer for all images of its thread."""
+def _make_run(
+    run: Run, spec: InputSpec, augmentation: CaptureAugmentation
+) -> Callable[[Path], NDArray[np.float32]]:
+    """Return what gives the features of an image file, in one buffer for all images of its
+    thread.
+    """
     pixels = np.empty((spec.size, spec.size, 3), np.float32)
 
     def describe_image(path: Path) -> NDArray[np.float32]:
@@ -79,8 +88,11 @@ def _make_run(run: Run, spec: InputSpec, augmentation: CaptureAugmentation) -> C
     return describe_image
 
 
-def join_parts(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-    """Return all or some of the concatenated rows of parts (``.npy`` files, float32); one part is in memory at a time.
+def join_parts(
+    parts: Sequence[Path], rows: NDArray[np.int64] | None = None
+) -> NDArray[np.float32]:
+    """Return all or some of the concatenated rows of parts (``.npy`` files, float32);
+    one part is in memory at a time.
 
     Raises IndexError if a row is in no part.
     """
@@ -101,16 +113,24 @@ class Augmentation:
     """Strengths of the random changes to training images."""
 
     crop: float = 0.7  # least share of an image's sides that a crop keeps
-    colour: float = 0.2  # largest change of brightness, contrast and saturation: the factor is 1 - colour to 1 + colour
-    # concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup", 2018)
+    # Largest change of brightness, contrast and saturation:
+    # the factor is 1 - colour to 1 + colour.
+    colour: float = 0.2
+    # concentration of the Beta distribution for mixing pairs of images;
+    # 0 for none (Zhang et al., "mixup", 2018)
     mixup: float = 0.1
     turn: float = 0.0  # largest tilt in degrees; half of the images are tilted
 
 
 def augment_images(
-    photos: tf.Tensor, targets: tf.Tensor, augmentation: Augmentation, seed: tf.Tensor, side: tf.Tensor | None = None
+    photos: tf.Tensor,
+    targets: tf.Tensor,
+    augmentation: Augmentation,
+    seed: tf.Tensor,
+    side: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Augment images (N, S, S, 3), RGB 0..255, and targets (N, C); equal seeds (2,) give equal changes.
+    """Augment images (N, S, S, 3), RGB 0..255, and targets (N, C);
+    equal seeds (2,) give equal changes.
 
     ``side`` is that of the returned images; None for S.
     """
@@ -120,19 +140,26 @@ def augment_images(
     side = tf.shape(photos)[1] if side is None else side
     photos = _frame_images(photos, augmentation.crop, augmentation.turn, seeds[0], side)
     count = tf.shape(photos)[0]
-    factors = 1.0 + augmentation.colour * tf.random.stateless_uniform((3, count, 1, 1, 1), seeds[1], -1.0, 1.0)
+    factors = 1.0 + augmentation.colour * tf.random.stateless_uniform(
+        (3, count, 1, 1, 1), seeds[1], -1.0, 1.0
+    )
     grey = tf.reduce_mean(photos, axis=3, keepdims=True)
     photos = grey + (photos - grey) * factors[0]
     mean = tf.reduce_mean(photos, axis=(1, 2, 3), keepdims=True)
-    # Saturation, contrast, brightness, in this order: the next factor works on what the last one left.
+    # Saturation, contrast, brightness, in this order:
+    # the next factor works on what the last one left.
     photos = tf.clip_by_value((mean + (photos - mean) * factors[1]) * factors[2], 0.0, 255.0)
     if augmentation.mixup > 0:
         photos, targets = mix_images(photos, targets, augmentation.mixup, seeds[2])
     return photos, targets
 
 
-def _frame_images(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
-    """Crop each image at a random place, size and tilt, mirror half of them, and resize; borders are mirrored."""
+def _frame_images(
+    photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor
+) -> tf.Tensor:
+    """Crop each image at a random place, size and tilt, mirror half of them, and resize;
+    borders are mirrored.
+    """
     import tensorflow as tf
 
     count = tf.shape(photos)[0]
@@ -168,21 +195,30 @@ def _frame_images(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor,
     return tf.ensure_shape(framed, (None, None, None, 3))
 
 
-def change_pixels(photos: Pixels, augmentation: Augmentation, seed: Sequence[int]) -> NDArray[np.float32]:
-    """Augment images uint8 (N, S, S, 3) as :func:`augment_images` does, without mixing; equal seeds give equal changes.
+def change_pixels(
+    photos: Pixels, augmentation: Augmentation, seed: Sequence[int]
+) -> NDArray[np.float32]:
+    """Augment images uint8 (N, S, S, 3) as :func:`augment_images` does, without mixing;
+    equal seeds give equal changes.
 
-    It serves maps that are computed once. For one image after the other, Pillow takes an eighth of the CPU time of a
-    graph of TensorFlow. The result is float32, 0..255.
+    It serves maps that are computed once. For one image after the other, Pillow takes an eighth of
+    the CPU time of a graph of TensorFlow. The result is float32, 0..255.
     """
     random = np.random.default_rng(list(seed))
     changed = np.empty(photos.shape, np.float32)
     for place, photo in enumerate(photos):
-        changed[place] = _recolour_image(_reframe_image(photo, augmentation, random), augmentation.colour, random)
+        changed[place] = _recolour_image(
+            _reframe_image(photo, augmentation, random), augmentation.colour, random
+        )
     return changed
 
 
-def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.Generator) -> Pixels:
-    """Return a crop of one image at a random place, size and tilt, mirrored half of the time; borders are mirrored."""
+def _reframe_image(
+    photo: Pixels, augmentation: Augmentation, random: np.random.Generator
+) -> Pixels:
+    """Return a crop of one image at a random place, size and tilt, mirrored half of the time;
+    borders are mirrored.
+    """
     from PIL import Image
 
     side = len(photo)
@@ -196,7 +232,9 @@ def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.
     if angle:
         # A tilt of 20 degrees reads a sixth of the side beyond the border.
         margin = side // 4
-        image = Image.fromarray(np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="reflect"))
+        image = Image.fromarray(
+            np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="reflect")
+        )
         cosine = math.cos(angle)
         sine = math.sin(angle)
         middle = margin + side * (left + 0.5 * across), margin + side * (top + 0.5 * down)
@@ -207,7 +245,9 @@ def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.
         for axis in range(2):
             start.append(middle[axis] - 0.5 * side * (right[axis] + below[axis]))
         lines = (right[0], below[0], start[0], right[1], below[1], start[1])
-        image = image.transform((side, side), Image.Transform.AFFINE, lines, Image.Resampling.BILINEAR)
+        image = image.transform(
+            (side, side), Image.Transform.AFFINE, lines, Image.Resampling.BILINEAR
+        )
     else:
         box = side * left, side * top, side * (left + across), side * (top + down)
         image = Image.fromarray(photo).resize((side, side), Image.Resampling.BILINEAR, box)
@@ -217,8 +257,12 @@ def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.
     return pixels
 
 
-def _recolour_image(photo: Pixels, colour: float, random: np.random.Generator) -> NDArray[np.float32]:
-    """Return one image with another saturation, contrast and brightness, by one product for each pixel."""
+def _recolour_image(
+    photo: Pixels, colour: float, random: np.random.Generator
+) -> NDArray[np.float32]:
+    """Return one image with another saturation, contrast and brightness,
+    by one product for each pixel.
+    """
     saturation, contrast, brightness = 1.0 + colour * random.uniform(-1.0, 1.0, 3)
     to_grey = np.full((3, 3), (1.0 - saturation) / 3.0)
     by_channel = (to_grey + saturation * np.eye(3)) * contrast * brightness
@@ -233,7 +277,9 @@ def _recolour_image(photo: Pixels, colour: float, random: np.random.Generator) -
 def mix_images(
     photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mix each image, or its maps, and its target with those of the reversed batch, with one share for all."""
+    """Mix each image, or its maps, and its target with those of the reversed batch,
+    with one share for all.
+    """
     import tensorflow as tf
 
     gammas = tf.random.stateless_gamma((2,), seed, concentration)
@@ -248,23 +294,37 @@ def mix_images(
 
 
 class Batches:
-    """Images of one size and their labels. They are decoded once into the file ``cache``; without it, at each use."""
+    """Images of one size and their labels. They are decoded once into the file ``cache``;
+    without it, at each use.
+    """
 
-    def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path | None) -> None:
+    def __init__(
+        self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path | None
+    ) -> None:
         self._images = images
         self._size = size
         self.labels = np.asarray(labels, dtype=np.int64)
-        self._decoded = self._decode(cache) if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES else None
+        self._decoded = (
+            self._decode(cache)
+            if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES
+            else None
+        )
 
     def __len__(self) -> int:
         return len(self._images)
 
     def epoch(
-        self, indices: NDArray[np.int64], batch: int, capture: float = 0.0, seed: tuple[int, int] = (0, 0)
+        self,
+        indices: NDArray[np.int64],
+        batch: int,
+        capture: float = 0.0,
+        seed: tuple[int, int] = (0, 0),
     ) -> Iterator[tuple[Pixels, NDArray[np.int64]]]:
-        """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time.
+        """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``,
+        ``batch`` at a time.
 
-        A share ``capture`` of the images gets a capture condition; the seed and each image's index draw which.
+        A share ``capture`` of the images gets a capture condition;
+        the seed and each image's index draw which.
         """
         for start in range(0, len(indices), batch):
             part = indices[start : start + batch]
@@ -273,7 +333,8 @@ class Batches:
             else:
                 images = np.stack([load(self._images[index], self._size) for index in part])
             for place, index in enumerate(part if capture > 0 else ()):
-                # A generator for each image: what it gets does not depend on the batch that it is in.
+                # A generator for each image: what it gets does not depend
+                # on the batch that it is in.
                 draw = (*seed, int(index))
                 if np.random.default_rng(draw).random() < capture:
                     images[place] = random_capture(images[place], draw)

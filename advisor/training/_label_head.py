@@ -1,20 +1,23 @@
-"""Fit a head with a score for each label on the features of a backbone: logistic regressions, one for each label.
+"""Fit a head with a score for each label on the features of a backbone:
+logistic regressions, one for each label.
 
-The kind of features and one penalty for all labels are chosen by cross-validation that holds whole groups out. Labels
-of which nothing is known in an image do not count there. Scores are shifted so that one half is the threshold of each
-label: the score from which on a product shows it.
+The kind of features and one penalty for all labels are chosen by cross-validation that holds whole
+groups out. Labels of which nothing is known in an image do not count there. Scores are shifted so
+that one half is the threshold of each label: the score from which on a product shows it.
 
-Two choices were mended by four-fold divisions of training and validation images, three times each, with features of
-MobileNetV2. Levels were taken for a gain that was noise: the larger :data:`LEAST_GAIN` gains 0.8 points of mAP on
-playing cards and 0.2 on blood cells, and costs 1.4 on pasted waste, where levels help. The strongest penalties lower
-the loss of logits that are calibrated later anyway: without them it is 0.4 more on cards and on waste 0.7, on blood
-cells 0.4 less. One penalty for all labels ranks as well as one for each, the weights of rare labels matter little,
-and the shift keeps the order.
+Two choices were mended by four-fold divisions of training and validation images, three times each,
+with features of MobileNetV2. Levels were taken for a gain that was noise: the larger
+:data:`LEAST_GAIN` gains 0.8 points of mAP on playing cards and 0.2 on blood cells, and costs 1.4
+on pasted waste, where levels help. The strongest penalties lower the loss of logits that are
+calibrated later anyway: without them it is 0.4 more on cards and on waste 0.7, on blood cells 0.4
+less. One penalty for all labels ranks as well as one for each, the weights of rare labels matter
+little, and the shift keeps the order.
 
-In all, cards have 65.5 % there, blood cells 87.9 and waste 72.7; before it was 64.2, 88.0 and 73.4, and a plain
-regression on the last layer has 65.7, 87.8 and 70.0. Some 800 variants were compared on these divisions, so they
-flatter the chosen one. The hold-outs, judged once: 66.9, 88.5 and 76.4 %; before 65.2, 88.0 and 75.9; plain 66.7,
-88.4 and 71.7. Learnt without the validation images: 63.8, 87.3 and 76.4 %; plain 63.7, 87.6 and 68.9.
+In all, cards have 65.5 % there, blood cells 87.9 and waste 72.7; before it was 64.2, 88.0 and
+73.4, and a plain regression on the last layer has 65.7, 87.8 and 70.0. Some 800 variants were
+compared on these divisions, so they flatter the chosen one. The hold-outs, judged once: 66.9, 88.5
+and 76.4 %; before 65.2, 88.0 and 75.9; plain 66.7, 88.4 and 71.7. Learnt without the validation
+images: 63.8, 87.3 and 76.4 %; plain 63.7, 87.6 and 68.9.
 """
 
 from __future__ import annotations
@@ -35,16 +38,18 @@ Floats = NDArray[np.float32]
 Truth = NDArray[np.int8]
 
 FOLDS = 5
-# Inverse strengths of the L2 penalty, the strongest first. Still stronger ones spoil the order on two of three sets.
+# Inverse strengths of the L2 penalty, the strongest first.
+# Still stronger ones spoil the order on two of three sets.
 GRID = (0.004, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 # Power of the ratio of images without a label to those with it, which weighs the latter.
 WEIGHTING = 0.5
-# mAP by which a head on all levels must beat the one on the last layer: it costs latency and bytes, and a smaller gain
-# is mostly noise of the folds.
+# mAP by which a head on all levels must beat the one on the last layer: it costs latency and
+# bytes, and a smaller gain is mostly noise of the folds.
 LEAST_GAIN = 0.025
 MOST_STEPS = 100
 TOLERANCE = 1e-3
-CURVATURE = 0.15  # p (1 - p) of a usual score. It scales the steps and does not change the optimum.
+# P (1 - p) of a usual score. It scales the steps and does not change the optimum.
+CURVATURE = 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +58,8 @@ class LabelHead:
 
     weights: Floats
     bias: Floats
-    guarantees: tuple[BoxGuarantee | None, ...] = ()  # what the threshold of each label keeps; None for no wish
+    # What the threshold of each label keeps; None for no wish.
+    guarantees: tuple[BoxGuarantee | None, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +83,15 @@ def fit_label_head(
 ) -> LabelHead:
     """Fit a head to features (N, F) and labels (N, C): 1, 0, or -1 where nothing is known.
 
-    The first ``last`` features are those of the last layer; 0 for one kind of features alone. Images of one number in
-    ``groups`` stay in one fold, unless there are fewer groups than folds. ``wishes`` are what is asked of the threshold
-    of each label, for ``batch`` times as many new images.
+    The first ``last`` features are those of the last layer; 0 for one kind of features alone.
+    Images of one number in ``groups`` stay in one fold, unless there are fewer groups than folds.
+    ``wishes`` are what is asked of the threshold of each label, for ``batch`` times as many new
+    images.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    # Photographs of one long series are one group, and a fold with all of them leaves nothing to learn from.
+    # Photographs of one long series are one group,
+    # and a fold with all of them leaves nothing to learn from.
     units = groups if len(set(groups)) >= FOLDS else range(len(truth))
     fold = deal_out(truth, units, hashes, [1 / FOLDS] * FOLDS, seed)
     with threadpool_limits(limits=1):
@@ -97,11 +105,16 @@ def fit_label_head(
     chosen = label_thresholds.choose_thresholds(best.logits, truth, groups, wishes, batch)
     weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)
     weights[: best.width] = read * chosen.slope
-    return LabelHead(weights, (bias * chosen.slope + chosen.shift).astype(np.float32), chosen.guarantees)
+    return LabelHead(
+        weights, (bias * chosen.slope + chosen.shift).astype(np.float32), chosen.guarantees
+    )
 
 
-def fit_logits(features: Floats, truth: Truth, last: int, strength: float) -> tuple[Floats, Floats]:
-    """Return weights (F, C) and bias (C,) of a head at an inverse strength of the penalty; see :func:`fit_label_head`.
+def fit_logits(
+    features: Floats, truth: Truth, last: int, strength: float
+) -> tuple[Floats, Floats]:
+    """Return weights (F, C) and bias (C,) of a head at an inverse strength of the penalty;
+    see :func:`fit_label_head`.
 
     Its logits are not calibrated.
     """
@@ -113,13 +126,17 @@ def fit_logits(features: Floats, truth: Truth, last: int, strength: float) -> tu
     return space.leave(*fitted[strength])
 
 
-def _cross_validate(features: Floats, truth: Truth, fold: NDArray[np.int64], width: int, last: int) -> _Trial:
+def _cross_validate(
+    features: Floats, truth: Truth, fold: NDArray[np.int64], width: int, last: int
+) -> _Trial:
     """Return the out-of-fold logits of the penalty with the least mean loss over the labels."""
     inside = find_space(features[:, :width], last).enter(features[:, :width])
     logits = np.zeros((len(GRID), *truth.shape), np.float32)
     for number in range(FOLDS):
         seen = fold != number
-        for place, (weights, bias) in enumerate(_fit_strengths(inside[seen], truth[seen], GRID).values()):
+        for place, (weights, bias) in enumerate(
+            _fit_strengths(inside[seen], truth[seen], GRID).values()
+        ):
             logits[place, ~seen] = inside[~seen] @ weights + bias
     weight = weigh_images(truth)
     total = np.maximum(weight.sum(axis=0), 1e-6)
@@ -131,7 +148,9 @@ def _cross_validate(features: Floats, truth: Truth, fold: NDArray[np.int64], wid
 
 
 def weigh_images(truth: Truth) -> Floats:
-    """Return the weight of each image for each label, (N, C): more where a rare label is there, 0 where not known."""
+    """Return the weight of each image for each label, (N, C):
+    more where a rare label is there, 0 where not known.
+    """
     there, lacking = ((truth == value).sum(axis=0) for value in (1, 0))
     more = (np.maximum(lacking, 1) / np.maximum(there, 1)) ** WEIGHTING
     return np.asarray(np.where(truth == 1, np.maximum(more, 1.0), truth == 0), np.float32)
@@ -143,14 +162,20 @@ def _losses(logits: Floats, truth: Truth) -> Floats:
     return np.asarray(np.logaddexp(0.0, -signs * logits), np.float32)
 
 
-def _fit_strengths(inside: Floats, truth: Truth, strengths: Sequence[float]) -> Mapping[float, tuple[Floats, Floats]]:
-    """Return weights (D, C) and bias (C,) of each inverse strength of the penalty, each begun from the one before."""
+def _fit_strengths(
+    inside: Floats, truth: Truth, strengths: Sequence[float]
+) -> Mapping[float, tuple[Floats, Floats]]:
+    """Return weights (D, C) and bias (C,) of each inverse strength of the penalty,
+    each begun from the one before.
+    """
     weights = np.zeros((inside.shape[1], truth.shape[1]), np.float32)
     bias = np.zeros(truth.shape[1], np.float32)
     squares = np.einsum("nd,nd->d", inside, inside) / len(inside)
     fitted = {}
     for strength in strengths:
-        weights, bias = _minimise(inside, truth, 1.0 / (strength * len(inside)), squares, weights, bias)
+        weights, bias = _minimise(
+            inside, truth, 1.0 / (strength * len(inside)), squares, weights, bias
+        )
         fitted[strength] = (weights, bias)
     return fitted
 
@@ -158,7 +183,9 @@ def _fit_strengths(inside: Floats, truth: Truth, strengths: Sequence[float]) -> 
 def _minimise(
     inside: Floats, truth: Truth, penalty: float, squares: Floats, weights: Floats, bias: Floats
 ) -> tuple[Floats, Floats]:
-    """Minimise the mean weighted cross entropy of each label and the penalty, for all labels in one go."""
+    """Minimise the mean weighted cross entropy of each label and the penalty,
+    for all labels in one go.
+    """
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -181,5 +208,7 @@ def _minimise(
 
     start = np.concatenate([(weights / scale).ravel(), bias]).astype(np.float64)
     options: Any = {"maxiter": MOST_STEPS, "gtol": TOLERANCE, "ftol": 0.0}
-    solution = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x.astype(np.float32)
+    solution = minimize(
+        loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options
+    ).x.astype(np.float32)
     return scale * solution[:split].reshape(shape), solution[split:]

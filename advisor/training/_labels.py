@@ -1,15 +1,18 @@
-"""Find labels that are likely wrong, from the predictions of a classifier that has not seen the image.
+"""Find labels that are likely wrong,
+from the predictions of a classifier that has not seen the image.
 
-A kernel ridge regression that was trained neither on an image nor on a copy of it predicts its class. A share of the
-labels is taken to be drawn at random, by the frequency of the classes, and the others to follow these predictions. The
-share and the scale of the predictions are those that make the labels most likely, so hard images with the right label
-are not taken for wrong ones: they make the predictions less certain. An image is named by the probability that its
-label is wrong (the model of random label noise: D. Angluin and P. Laird, "Learning from noisy examples", Machine
+A kernel ridge regression that was trained neither on an image nor on a copy of it predicts its
+class. A share of the labels is taken to be drawn at random, by the frequency of the classes, and
+the others to follow these predictions. The share and the scale of the predictions are those that
+make the labels most likely, so hard images with the right label are not taken for wrong ones: they
+make the predictions less certain. An image is named by the probability that its label is wrong
+(the model of random label noise: D. Angluin and P. Laird, "Learning from noisy examples", Machine
 Learning 2, 1988; its posterior by Bayes' rule).
 
-The prediction of a ridge regression without some rows follows from the fit to all rows (Cook and Weisberg, "Residuals
-and Influence in Regression", 1982). So one fit is enough, and it uses more images than cross-validation. The kernel is
-spanned by landmarks (Williams and Seeger, NIPS 2000): all images of a small set, a random draw of a large one.
+The prediction of a ridge regression without some rows follows from the fit to all rows (Cook and
+Weisberg, "Residuals and Influence in Regression", 1982). So one fit is enough, and it uses more
+images than cross-validation. The kernel is spanned by landmarks (Williams and Seeger, NIPS 2000):
+all images of a small set, a random draw of a large one.
 """
 
 import math
@@ -32,12 +35,13 @@ LANDMARKS = 3_000
 # Penalty, and factor on squared distance / variance; results change little with both.
 RIDGE = 0.2
 NARROWNESS = 0.5
-# The least probability to be wrong with which a label is named. Labels that are mixed up by people are alike, and the
-# random ones of the model are not, so the true share among those named is larger: over half with 5 % of them wrong.
+# The least probability to be wrong with which a label is named. Labels that are mixed up by people
+# are alike, and the random ones of the model are not, so the true share among those named is
+# larger: over half with 5 % of them wrong.
 WRONG = 0.15
-# Share of wrong labels before the images are seen, and the images that it weighs like: ten public sets have 3.3 % on
-# average (Northcutt, Athalye and Mueller, "Pervasive label errors in test sets destabilize machine learning
-# benchmarks", NeurIPS 2021).
+# Share of wrong labels before the images are seen, and the images that it weighs like: ten public
+# sets have 3.3 % on average (Northcutt, Athalye and Mueller, "Pervasive label errors in test sets
+# destabilize machine learning benchmarks", NeurIPS 2021).
 USUAL_SHARE = 0.033
 USUAL_IMAGES = 100
 
@@ -70,10 +74,12 @@ def find_suspects(
     seed: int,
     landmarks: int = LANDMARKS,
 ) -> tuple[Suspect, ...]:
-    """Return those of the ``checked`` images whose labels are likely wrong, the least likely label first.
+    """Return those of the ``checked`` images whose labels are likely wrong,
+    the least likely label first.
 
-    Only these images are learnt from. ``features`` (N, D) and ``labels`` are those of all images, and ``alike`` are
-    groups of indices of images that show the same or belong together. The rest is that of :func:`predict_left_out`.
+    Only these images are learnt from. ``features`` (N, D) and ``labels`` are those of all images,
+    and ``alike`` are groups of indices of images that show the same or belong together. The rest
+    is that of :func:`predict_left_out`.
     """
     # The images that are not checked may leave gaps between the labels.
     names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
@@ -88,7 +94,9 @@ def find_suspects(
     if len(checked) != len(features):
         chosen = features[np.asarray(checked)]
     suspects = []
-    for suspect in doubt_labels(numbers, predict_left_out(chosen, numbers, together, seed, landmarks)):
+    for suspect in doubt_labels(
+        numbers, predict_left_out(chosen, numbers, together, seed, landmarks)
+    ):
         index = checked[suspect.index]
         suspects.append(replace(suspect, index=index, suggested=int(names[suspect.suggested])))
     return tuple(suspects)
@@ -96,7 +104,8 @@ def find_suspects(
 
 @dataclass(frozen=True, eq=False)
 class LabelPredictions:
-    """The class probabilities of each image, of a classifier that was not trained on it, and what they say of labels.
+    """The class probabilities of each image, of a classifier that was not trained on it,
+    and what they say of labels.
 
     Attributes:
         probabilities: float32 (N, C).
@@ -108,7 +117,9 @@ class LabelPredictions:
 
 
 def doubt_labels(labels: Sequence[int], predicted: LabelPredictions) -> tuple[Suspect, ...]:
-    """Return the images whose labels are likely wrong, the least likely label first. Each class has an image."""
+    """Return the images whose labels are likely wrong, the least likely label first.
+    Each class has an image.
+    """
     given = np.asarray(labels)
     probabilities = predicted.probabilities
     likely = _pick_labels(probabilities, given).astype(np.float64)
@@ -127,12 +138,16 @@ def doubt_labels(labels: Sequence[int], predicted: LabelPredictions) -> tuple[Su
 
 
 def predict_left_out(
-    features: Rows, labels: Sequence[int], together: Sequence[Sequence[int]], seed: int, landmarks: int = LANDMARKS
+    features: Rows,
+    labels: Sequence[int],
+    together: Sequence[Sequence[int]],
+    seed: int,
+    landmarks: int = LANDMARKS,
 ) -> LabelPredictions:
     """Return the class probabilities of each image, trained without it and its group.
 
-    ``together`` are groups of indices that are left out together, such as copies of an image; an index is in one group
-    at most. The seed draws the landmarks of a large set.
+    ``together`` are groups of indices that are left out together, such as copies of an image; an
+    index is in one group at most. The seed draws the landmarks of a large set.
     """
     from scipy.special import softmax
 
@@ -152,7 +167,9 @@ def predict_left_out(
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
-    """A ridge regression: weights ``inverse(normal) @ moments`` of a row's kernels with the landmarks."""
+    """A ridge regression: weights ``inverse(normal) @ moments``
+    of a row's kernels with the landmarks.
+    """
 
     rows: Rows  # float32 (N, D)
     wanted: Floats  # (N, C)
@@ -179,17 +196,23 @@ class _Regression:
         kernel = _compute_kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
-        return np.asarray(wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed))
+        return np.asarray(
+            wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
+        )
 
     def _fit_without(self, group: list[int]) -> Floats:
-        """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
+        """Fit the rows outside the group again,
+        which is cheaper for groups larger than the number of landmarks.
+        """
         normal = self.normal.copy()
         moments = self.moments.copy()
         for part, kernel in _compute_kernels(self.rows, self.places, group):
             normal -= kernel.T @ kernel
             moments -= kernel.T @ self.wanted[part]
         weights = np.linalg.solve(normal, moments)
-        return np.concatenate([kernel @ weights for _part, kernel in _compute_kernels(self.rows, self.places, group)])
+        return np.concatenate(
+            [kernel @ weights for _part, kernel in _compute_kernels(self.rows, self.places, group)]
+        )
 
 
 def _fit(rows: Rows, wanted: Floats, seed: int, landmarks: int) -> _Regression:
@@ -214,8 +237,12 @@ def _compute_kernels(
         yield part, _compute_kernel(rows, places, part)
 
 
-def _compute_kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
-    """Return exp(-squared distance) of a part of the rows to the landmarks, by ``|a - b|^2 = a^2 - 2 ab + b^2``."""
+def _compute_kernel(
+    rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]
+) -> Floats:
+    """Return exp(-squared distance) of a part of the rows to the landmarks,
+    by ``|a - b|^2 = a^2 - 2 ab + b^2``.
+    """
     inside = rows[part].astype(np.float64)
     landmarks = rows[places].astype(np.float64)
     # In place: a kernel of 2,048 rows and 3,000 landmarks takes 50 MB.
@@ -239,9 +266,11 @@ def _share_by_class(labels: NDArray[np.int64]) -> Floats:
 
 
 def _fit_noise(scores: Floats, labels: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the factor on the scores and the share of random labels that make the labels most likely.
+    """Return the factor on the scores and the share of random labels
+    that make the labels most likely.
 
-    The factor alone is the temperature of Guo et al. (ICML 2017), which wrong labels make too small.
+    The factor alone is the temperature of Guo et al.
+    (ICML 2017), which wrong labels make too small.
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
@@ -266,7 +295,8 @@ def _fit_noise(scores: Floats, labels: NDArray[np.int64]) -> tuple[float, float]
     def surprise_of(scale: float) -> float:
         return fit_share(scale)[0]
 
-    # A small factor with few random labels may fit as well as a large one with many: the best of several is refined.
+    # A small factor with few random labels may fit as well as a large one with many:
+    # the best of several is refined.
     least, most = _SCALES
     tried = np.geomspace(least, most, _TRIED_SCALES)
     nearest = int(np.argmin(list(map(surprise_of, tried))))

@@ -1,4 +1,6 @@
-"""The training loop: batch after batch, epoch after epoch, until the training or its time is over; and Adam."""
+"""The training loop: batch after batch, epoch after epoch,
+until the training or its time is over; and Adam.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,17 @@ Batch = TypeVar("Batch")
 
 LOOK_S = 1.0  # Least seconds between two looks at the speed of a training
 RECENT_CPU_S = 10.0
-"""CPU seconds of a training after which an earlier look at its speed counts half, and the weight of the speed that was
-planned."""
+"""CPU seconds of a training after which an earlier look at its speed counts half,
+and the weight of the speed that was planned.
+"""
 
 STILL = 0.05
 """CPU seconds of a second below which a training was stopped, for instance for a measurement."""
 
 SLOWEST = 4.0
-"""Most times that the work after a training is taken to last longer than planned: jobs get their turn among others."""
+"""Most times that the work after a training is taken to last longer than planned:
+jobs get their turn among others.
+"""
 
 
 class Training(Protocol[Batch]):
@@ -45,7 +50,9 @@ class Training(Protocol[Batch]):
 
 
 def run_training(training: Training[Batch]) -> None:
-    """Train epoch after epoch. Each has at least one step, so that a training without time has a result too."""
+    """Train epoch after epoch. Each has at least one step,
+    so that a training without time has a result too.
+    """
     while training.goes_on():
         losses: list[Any] = []
         for batch in training.batches():
@@ -59,8 +66,8 @@ def run_training(training: Training[Batch]) -> None:
 class Reserve:
     """The time that a search keeps for the work after a training, such as its int8 file.
 
-    It is ``seconds`` by the clock if a CPU second of the training takes ``wall_s`` seconds. Where that takes longer,
-    because other programs came, the work after it does so, too.
+    It is ``seconds`` by the clock if a CPU second of the training takes ``wall_s`` seconds. Where
+    that takes longer, because other programs came, the work after it does so, too.
     """
 
     seconds: float
@@ -68,7 +75,9 @@ class Reserve:
 
 
 class _Load:
-    """Measures how many times longer than planned the work of this process takes; recent seconds count most."""
+    """Measures how many times longer than planned the work of this process takes;
+    recent seconds count most.
+    """
 
     def __init__(self, planned_wall_s: float) -> None:
         self._planned_wall_s = planned_wall_s
@@ -82,7 +91,9 @@ class _Load:
         self._cpu_s = RECENT_CPU_S
 
     def read_slowdown(self) -> float:
-        """Return how many times longer than planned work takes now: from 1, the plan, to :data:`SLOWEST`."""
+        """Return how many times longer than planned work takes now:
+        from 1, the plan, to :data:`SLOWEST`.
+        """
         wall_s = time.monotonic() - self._looked_at
         if wall_s >= LOOK_S:
             cpu_s = time.process_time() - self._used_s
@@ -98,7 +109,8 @@ class _Load:
 class Timer:
     """The time limit of a training that begins now; ``seconds`` is None for none.
 
-    The limit ends earlier where the work after the training takes longer than planned, for which it has a ``reserve``.
+    The limit ends earlier where the work after the training takes longer than planned,
+    for which it has a ``reserve``.
     """
 
     def __init__(self, seconds: float | None, reserve: Reserve | None = None) -> None:
@@ -110,7 +122,8 @@ class Timer:
     def restart_share(self) -> None:
         """Count the share of the time from now on; the end stays.
 
-        What came before, such as the graph, used fewer cores than the steps, so it says nothing about their speed.
+        What came before, such as the graph, used fewer cores than the steps,
+        so it says nothing about their speed.
         """
         self._since = time.monotonic()
         if self._load:
@@ -125,7 +138,9 @@ class Timer:
         return time.monotonic() + more_s > self._compute_end()
 
     def compute_share_spent(self, reserved_s: float = 0.0) -> float:
-        """Return the share of the time that is spent, without ``reserved_s`` at its end; 0 without a limit."""
+        """Return the share of the time that is spent, without ``reserved_s`` at its end;
+        0 without a limit.
+        """
         whole_s = self._compute_end() - reserved_s - self._since
         if math.isinf(whole_s):
             return 0.0
@@ -139,10 +154,12 @@ class Timer:
 
 
 class Adam:
-    """The moments of Adam (Kingma and Ba, "Adam", 2015), with gradients clipped to a common norm of 1.
+    """The moments of Adam (Kingma and Ba, "Adam", 2015),
+    with gradients clipped to a common norm of 1.
 
-    The caller takes the step, as weight decay and rates differ. Keras' Adam has neither a rate for each weight nor
-    decay towards a start. ``moments`` are the running means of the gradient and of its square, for each weight.
+    The caller takes the step, as weight decay and rates differ. Keras' Adam has neither a rate for
+    each weight nor decay towards a start. ``moments`` are the running means of the gradient and of
+    its square, for each weight.
     """
 
     def __init__(self, weights: Iterable[tf.Tensor]) -> None:
@@ -154,9 +171,11 @@ class Adam:
             second = tf.Variable(tf.zeros_like(weight), trainable=False)
             self.moments.append((first, second))
 
-    def take(self, gradients: Sequence[tf.Tensor], number: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """Take the gradients of step ``number``, counted from 1; return the mean of each weight's gradients and their
-        size. The step is the rate times mean over size.
+    def take(
+        self, gradients: Sequence[tf.Tensor], number: tf.Tensor
+    ) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """Take the gradients of step ``number``, counted from 1; return the mean of each weight's
+        gradients and their size. The step is the rate times mean over size.
         """
         import tensorflow as tf
 

@@ -1,7 +1,9 @@
-"""The steps of a training: gradients of a batch, then the update of the weights, on the CPU or on a GPU.
+"""The steps of a training: gradients of a batch, then the update of the weights,
+on the CPU or on a GPU.
 
-On a GPU, the network computes in bfloat16 if that is faster there, and a batch that its memory does not hold is
-computed in parts. Weights, loss, update and the exported file are in float32 everywhere, and the batches are the same.
+On a GPU, the network computes in bfloat16 if that is faster there, and a batch that its memory
+does not hold is computed in parts. Weights, loss, update and the exported file are in float32
+everywhere, and the batches are the same.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     Gradients = Callable[["Tensors", "Tensors"], LossAndGradients]
 
 HALF = "mixed_bfloat16"
-"""Keras' policy for layers: float32 weights, computation in bfloat16. It has the range of float32, so that a loss needs
-no scale as in float16 (Kalamkar et al., "A Study of BFLOAT16 for Deep Learning Training", 2019)."""
+"""Keras' policy for layers: float32 weights, computation in bfloat16. It has the range of float32,
+so that a loss needs no scale as in float16 (Kalamkar et al., "A Study of BFLOAT16 for Deep
+Learning Training", 2019).
+"""
 
 # Gradients that are timed in each precision, and the time in bfloat16 over float32 to take it.
 TIMED = 5
@@ -38,9 +42,12 @@ Tensors = Sequence[Any]
 def write_variables(variables: Iterable[Any], path: Path) -> None:
     """Write the values of variables of Keras or TensorFlow, in their order, as ``.npz``.
 
-    Keras' own files take half a second of processor time for a mobile network, at the end of each epoch.
+    Keras' own files take half a second of processor time for a mobile network,
+    at the end of each epoch.
     """
-    arrays: dict[str, Any] = {str(number): np.asarray(variable) for number, variable in enumerate(variables)}
+    arrays: dict[str, Any] = {
+        str(number): np.asarray(variable) for number, variable in enumerate(variables)
+    }
     np.savez(path, **arrays)
 
 
@@ -48,7 +55,8 @@ def read_variables(variables: Iterable[Any], path: Path) -> None:
     """Read back what :func:`write_variables` wrote.
 
     Raises:
-        OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile: the file is missing, damaged or of other variables.
+        OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile: the file is missing, damaged
+            or of other variables.
     """
     with np.load(path, allow_pickle=False) as arrays:
         for number, variable in enumerate(variables):
@@ -56,7 +64,9 @@ def read_variables(variables: Iterable[Any], path: Path) -> None:
 
 
 def list_gpus() -> tuple[str, ...]:
-    """Return the names of the GPUs that TensorFlow trains on; it takes their memory as it needs it."""
+    """Return the names of the GPUs that TensorFlow trains on;
+    it takes their memory as it needs it.
+    """
     import tensorflow as tf
 
     devices = tf.config.list_physical_devices("GPU")
@@ -76,9 +86,10 @@ def list_gpus() -> tuple[str, ...]:
 class Steps:
     """The steps of one training.
 
-    ``gradients`` takes the tensors of a batch and further values; it returns the loss, a mean over the images, and the
-    gradients of the weights. ``update`` takes these and further values. ``layers`` may compute in bfloat16, see
-    :func:`find_halvable`. ``names`` are those of the GPUs; None for the ones that TensorFlow sees.
+    ``gradients`` takes the tensors of a batch and further values; it returns the loss, a mean over
+    the images, and the gradients of the weights. ``update`` takes these and further values.
+    ``layers`` may compute in bfloat16, see :func:`find_halvable`. ``names`` are those of the GPUs;
+    None for the ones that TensorFlow sees.
     """
 
     def __init__(
@@ -102,7 +113,9 @@ class Steps:
 
         self._whole = tf.function(whole, autograph=False, reduce_retracing=True)
         self._update = tf.function(
-            lambda computed, after: update(computed, *after), autograph=False, reduce_retracing=True
+            lambda computed, after: update(computed, *after),
+            autograph=False,
+            reduce_retracing=True,
         )
         # None until the precision is chosen, by timing the first batch.
         self._some = None if self._names and layers else self._compile_step(half=False)
@@ -119,7 +132,8 @@ class Steps:
     def run(self, batch: Tensors, values: Tensors = (), after: Tensors = ()) -> tf.Tensor:
         """Take one step and return its loss.
 
-        Raises ResourceExhaustedError of TensorFlow if the memory of a GPU does not hold the gradients of one image.
+        Raises ResourceExhaustedError of TensorFlow if the memory
+        of a GPU does not hold the gradients of one image.
         """
         if not self._names:
             return self._whole(batch, values, after)
@@ -128,7 +142,9 @@ class Steps:
         return loss
 
     def _fitting(self, batch: Tensors, values: Tensors) -> LossAndGradients:
-        """Return loss and gradients, in twice as many parts whenever the memory does not hold one."""
+        """Return loss and gradients, in twice as many parts whenever the memory does not hold
+        one.
+        """
         import tensorflow as tf
 
         while True:
@@ -141,11 +157,14 @@ class Steps:
                     raise
                 self._parts = min(2 * self._parts, images)
                 _note_line(
-                    f"the memory of {self._names[0]} does not hold the batch: it is computed in {self._parts} parts"
+                    f"the memory of {self._names[0]} does not hold the batch: it is computed in"
+                    f" {self._parts} parts"
                 )
 
     def _in_parts(self, compiled: Gradients, batch: Tensors, values: Tensors) -> LossAndGradients:
-        """Return the means of loss and gradients over the images, computed in parts one after the other."""
+        """Return the means of loss and gradients over the images,
+        computed in parts one after the other.
+        """
         import tensorflow as tf
 
         images = len(tf.nest.flatten(batch)[0])
@@ -154,15 +173,21 @@ class Steps:
         summed = list[Any]()
         for first, last in pairwise(bounds):
             share = (last - first) / images
-            part = tf.nest.map_structure(lambda tensor, images=slice(first, last): tensor[images], batch)
+            part = tf.nest.map_structure(
+                lambda tensor, images=slice(first, last): tensor[images], batch
+            )
             loss_of_part, gradients = compiled(part, values)
             loss += share * loss_of_part
             before = summed or [0.0] * len(gradients)
-            summed = [share * gradient + total for gradient, total in zip(gradients, before, strict=True)]
+            summed = [
+                share * gradient + total for gradient, total in zip(gradients, before, strict=True)
+            ]
         return loss, summed
 
     def _faster(self, batch: Tensors, values: Tensors) -> Gradients:
-        """Time gradients in both precisions and return those of the faster one; the weights stay."""
+        """Time gradients in both precisions and return those of the faster one; the weights
+        stay.
+        """
         whole = self._compile_step(half=False)
         half = self._compile_step(half=True)
         seconds = []
@@ -184,7 +209,8 @@ class Steps:
 def find_halvable(network: keras.Model) -> list[keras.layers.Layer]:
     """Return the layers of a network, and of networks in it, that may compute in bfloat16.
 
-    Others keep float32: statistics, sums of many values, and linear layers, from whose outputs come scores.
+    Others keep float32: statistics, sums of many values, and linear layers,
+    from whose outputs come scores.
     """
     import keras
 

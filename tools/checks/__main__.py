@@ -1,4 +1,6 @@
-"""Run every check: ``python -m tools.checks`` prints each problem and ends with 1 if there is any."""
+"""Run every check: ``python -m tools.checks`` prints each problem and ends with 1 if there is
+any.
+"""
 
 import gc
 import sys
@@ -8,7 +10,9 @@ from concurrent.futures import ProcessPoolExecutor
 from tools.checks import exit_codes, generated_files, house, pages, profile_rows, structure
 
 PARTS = (structure, generated_files, exit_codes, house, pages, profile_rows)
-"""The longest come first: each runs in a process of its own, as many at once as there are processors."""
+"""The longest come first: each runs in a process of its own,
+as many at once as there are processors.
+"""
 
 
 def main() -> int:

@@ -1,4 +1,6 @@
-"""Each command ends with a member of ``ExitCode`` or with the code of an error, never with a number."""
+"""Each command ends with a member of ``ExitCode`` or with the code of an error,
+never with a number.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -17,7 +19,10 @@ def problems() -> Iterator[str]:
         for code in _codes(path.read_text(encoding="utf-8")):
             if not _is_of_the_contract(code):
                 place = f"{path.relative_to(PROJECT)}:{code.lineno}"
-                yield f"{place}: exit with {ast.unparse(code)!r}, expected a member of ExitCode or error.exit_code"
+                yield (
+                    f"{place}: exit with {ast.unparse(code)!r}, expected a member of ExitCode or"
+                    " error.exit_code"
+                )
 
 
 def _codes(source: str) -> Iterator[ast.expr]:

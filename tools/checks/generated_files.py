@@ -19,10 +19,14 @@ SOURCES = PROJECT.parent / "shared" / "data" / "measurements"
 
 
 def problems() -> Iterator[str]:
-    """Yield one line for each file that its generator would write otherwise, with the command that renews it."""
+    """Yield one line for each file that its generator would write otherwise,
+    with the command that renews it.
+    """
     results = json.loads((RESULTS / "latency_prediction.json").read_text(encoding="utf-8"))
     yield from _other_measurements(results)
-    if _prediction_page(results) != (RESULTS / "latency_prediction.md").read_text(encoding="utf-8"):
+    if _prediction_page(results) != (RESULTS / "latency_prediction.md").read_text(
+        encoding="utf-8"
+    ):
         yield _stale(RESULTS / "latency_prediction.md", "make bench ARGS=latency_prediction")
     yield from _other_profiles()
     yield from _unmade_schemas()
@@ -46,7 +50,10 @@ def _prediction_page(results: Any) -> str:
 
 def _other_profiles() -> Iterator[str]:
     if not SOURCES.is_dir():
-        print(f"checks: {SOURCES} is missing, the device profiles are not compared with their sources")
+        print(
+            f"checks: {SOURCES} is missing, the device profiles are not compared with their"
+            " sources"
+        )
         return
     from benchmarks.device_sources.assemble import write_profiles
 

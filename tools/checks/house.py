@@ -1,9 +1,10 @@
 """Compare the pages that explain the house with the code.
 
-The ladder of rooms in CONTRIBUTING.md and the table of rooms in ``docs/design.md`` are the first contract of
-pyproject.toml, and its exit codes are those of ``ExitCode``. The examples of ``docs/extend*.md`` import what the rooms
-have. The files that these pages and the READMEs of the rooms name exist, and a file defines what they say is in it:
-"`NAME` of `file.py`", or "`NAME` (`file.py`)".
+The ladder of rooms in CONTRIBUTING.md and the table of rooms in ``docs/design.md`` are the first
+contract of pyproject.toml, and its exit codes are those of ``ExitCode``. The examples of
+``docs/extend*.md`` import what the rooms have. The files that these pages and the READMEs of the
+rooms name exist, and a file defines what they say is in it: "`NAME` of `file.py`", or "`NAME`
+(`file.py`)".
 """
 
 import ast
@@ -36,7 +37,9 @@ BASES = (
     "advisor/engine/_pipeline",
     "advisor/engine/_pipeline/stages",
 )
-"""Folders from which a page names files, below the project's; a README names those of its own folder first."""
+"""Folders from which a page names files, below the project's;
+a README names those of its own folder first.
+"""
 
 MADE = ("builtin.py", "rig.py", "_brightness.py")
 """Files that the examples tell the reader to write."""
@@ -46,7 +49,9 @@ Layers = list[list[str]]
 
 def problems() -> Iterator[str]:
     """Yield one line for each statement of these pages that does not hold."""
-    texts = {name: (PROJECT / name).read_text(encoding="utf-8") for name in (GUIDE, DESIGN, *EXTEND)}
+    texts = {
+        name: (PROJECT / name).read_text(encoding="utf-8") for name in (GUIDE, DESIGN, *EXTEND)
+    }
     expected = contract_layers((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
     shown = {GUIDE: ladder_layers(texts[GUIDE]), DESIGN: table_layers(texts[DESIGN])}
     for name, layers in shown.items():
@@ -81,7 +86,10 @@ def table_layers(text: str) -> Layers:
 
 def list_readmes() -> list[str]:
     """Return the paths of the READMEs of the rooms and of their folders."""
-    return [path.relative_to(PROJECT).as_posix() for path in sorted((PROJECT / "advisor").rglob("README.md"))]
+    return [
+        path.relative_to(PROJECT).as_posix()
+        for path in sorted((PROJECT / "advisor").rglob("README.md"))
+    ]
 
 
 def find_file(page: str, name: str) -> Path | None:
@@ -91,7 +99,9 @@ def find_file(page: str, name: str) -> Path | None:
 
 
 def file_problems(page: str, text: str) -> Iterator[str]:
-    """Yield one line for each file that a page names outside of its code blocks and that does not exist."""
+    """Yield one line for each file that a page names outside
+    of its code blocks and that does not exist.
+    """
     for name in FILE.findall(FENCE.sub("", text)):
         if not name.endswith(MADE) and find_file(page, name) is None:
             yield f"{page}: names {name}, which does not exist"
@@ -106,7 +116,9 @@ def pair_problems(page: str, text: str) -> Iterator[str]:
 
 
 def defined_names(path: Path) -> set[str]:
-    """Return the functions, classes and variables that a module defines, and the methods of its classes."""
+    """Return the functions, classes and variables that a module defines,
+    and the methods of its classes.
+    """
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -135,7 +147,10 @@ def exit_code_problems(text: str) -> Iterator[str]:
     listed = {int(code) for code in CODE.findall(text)}
     codes = {code.value for code in ExitCode}
     if listed != codes:
-        yield f"{DESIGN}: the exit codes are {sorted(listed)}; advisor.core.ExitCode has {sorted(codes)}"
+        yield (
+            f"{DESIGN}: the exit codes are {sorted(listed)}; advisor.core.ExitCode has"
+            f" {sorted(codes)}"
+        )
 
 
 def _join(layers: Layers) -> str:

@@ -1,4 +1,6 @@
-"""A contract for import-linter: the order of the rooms holds for the imports of type checkers, too."""
+"""A contract for import-linter: the order of the rooms holds
+for the imports of type checkers, too.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,8 +11,8 @@ from importlinter import Contract, ContractCheck, fields, output
 class TypedLayers(Contract):
     """Let no room import a higher one, not even below ``if TYPE_CHECKING:``.
 
-    ``layers`` are the rooms from the top down; rooms of one line stand side by side. The other contracts leave these
-    imports out, because modules inside a room may name each other's types.
+    ``layers`` are the rooms from the top down; rooms of one line stand side by side. The other
+    contracts leave these imports out, because modules inside a room may name each other's types.
     """
 
     type_name = "typed_layers"
@@ -33,7 +35,9 @@ class TypedLayers(Contract):
 
 
 def list_upward(graph: ImportGraph, layers: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each import of a module in a higher layer; ``layers`` begins with the highest."""
+    """Yield a line for each import of a module in a higher layer;
+    ``layers`` begins with the highest.
+    """
     height: dict[str, int] = {}
     for place, line in enumerate(layers):
         for room in line.split("|"):

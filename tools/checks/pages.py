@@ -1,4 +1,5 @@
-"""The site has every page and public function, the changelog is short, and decisions are few, short and listed.
+"""The site has every page and public function, the changelog is short, and decisions are few,
+short and listed.
 
 The number of a page that was merged into another one is refused, with the number that holds now.
 """
@@ -13,7 +14,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 DOCS = PROJECT / "docs"
 UNRELEASED = "Unreleased"
 MOST_LINES = 60
-"""Lines of a version in the changelog, its headings and blank lines too. Figures are in ``docs/changes``."""
+"""Lines of a version in the changelog, its headings and blank lines too.
+Figures are in ``docs/changes``.
+"""
 MOST_DECISIONS = 35
 MOST_STUDIES = 12
 DECISION_LINES = range(10, 26)
@@ -23,7 +26,9 @@ READERS = ("advisor", "benchmarks", "docs", "tests", "tools")
 
 
 def problems() -> Iterator[str]:
-    """Yield one line for each page and public name that is missing, and for what is wrong in the changelog."""
+    """Yield one line for each page and public name that is missing,
+    and for what is wrong in the changelog.
+    """
     listed = (PROJECT / "mkdocs.yml").read_text(encoding="utf-8")
     for path in sorted(DOCS.rglob("*.md")):
         name = path.relative_to(DOCS).as_posix()
@@ -33,19 +38,29 @@ def problems() -> Iterator[str]:
     for name in advisor.__all__:
         if name != "__version__" and f"::: advisor.{name}\n" not in reference:
             yield f"docs/reference/python.md: lacks advisor.{name}; add '::: advisor.{name}'"
-    yield from changelog_problems((PROJECT / "CHANGELOG.md").read_text(encoding="utf-8"), advisor.__version__)
+    yield from changelog_problems(
+        (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8"), advisor.__version__
+    )
     yield from decision_problems()
     yield from reference_problems()
 
 
 def decision_problems() -> Iterator[str]:
-    """Yield one line for each decision that is too long or too short or not in the index, and for too many pages."""
+    """Yield one line for each decision that is too long or too short or not in the index,
+    and for too many pages.
+    """
     decisions = sorted((DOCS / "decisions").glob("0*.md"))
     if len(decisions) > MOST_DECISIONS:
-        yield f"docs/decisions: {len(decisions)} pages, at most {MOST_DECISIONS}; merge those of one subject"
+        yield (
+            f"docs/decisions: {len(decisions)} pages, at most {MOST_DECISIONS}; merge those of one"
+            " subject"
+        )
     studies = sorted((DOCS / "studies").glob("*.md"))
     if len(studies) > MOST_STUDIES:
-        yield f"docs/studies: {len(studies)} pages, at most {MOST_STUDIES}; add a section to the page of the topic"
+        yield (
+            f"docs/studies: {len(studies)} pages, at most {MOST_STUDIES}; add a section to the"
+            " page of the topic"
+        )
     index = _index_of_decisions()
     for path in decisions:
         lines = path.read_text(encoding="utf-8").count("\n")
@@ -84,7 +99,8 @@ def changelog_problems(text: str, version: str) -> Iterator[str]:
     """Yield one line for each rule that a changelog breaks.
 
     Args:
-        text: the changelog; each heading of the second level is a version with its date, or "Unreleased".
+        text: the changelog; each heading of the second level is a version with its date, or
+            "Unreleased".
         version: the version of the package.
     """
     sections = text.split("\n## ")[1:]
@@ -93,8 +109,14 @@ def changelog_problems(text: str, version: str) -> Iterator[str]:
         yield f"CHANGELOG.md: begins with {titles[:1]}; the first section is '## {UNRELEASED}'"
     versions = [title.partition(" ")[0] for title in titles if title != UNRELEASED]
     if versions[:1] != [version]:
-        yield f"CHANGELOG.md: its newest version is {versions[:1]}, and advisor/version.py says {version}"
+        yield (
+            f"CHANGELOG.md: its newest version is {versions[:1]}, and advisor/version.py says"
+            f" {version}"
+        )
     for title, section in zip(titles, sections, strict=True):
         lines = section.count("\n")
         if lines > MOST_LINES:
-            yield f"CHANGELOG.md: '{title}' has {lines} lines, at most {MOST_LINES}; move figures to docs/changes"
+            yield (
+                f"CHANGELOG.md: '{title}' has {lines} lines, at most {MOST_LINES}; move figures to"
+                " docs/changes"
+            )

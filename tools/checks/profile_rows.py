@@ -1,4 +1,6 @@
-"""Every published row of the shipped profiles says what was measured, and none stands out unexplained."""
+"""Every published row of the shipped profiles says what was measured,
+and none stands out unexplained.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,12 +31,24 @@ def problems_of(profiles: Iterable[DeviceProfile], known: dict[str, int]) -> Ite
     for profile in profiles:
         targets = {target.name: target for target in profile.targets}
         for row in profile.measurements:
-            yield from (f"{profile.name}.csv: {row.target} {row.model}: {fault}" for fault in _faults(row, known))
-            placed.append(Placed(profile.name, targets[row.target].accelerator, targets[row.target].runtime, row))
-    for bad in sorted(f"{row.device}.csv: {row.figure.target} {row.figure.model}" for row in unexplained(placed)):
+            yield from (
+                f"{profile.name}.csv: {row.target} {row.model}: {fault}"
+                for fault in _faults(row, known)
+            )
+            placed.append(
+                Placed(
+                    profile.name, targets[row.target].accelerator, targets[row.target].runtime, row
+                )
+            )
+    for bad in sorted(
+        f"{row.device}.csv: {row.figure.target} {row.figure.model}" for row in unexplained(placed)
+    ):
         yield f"{bad}: differs from the other devices; explain it, or flag it as unexplained"
     for model, factor in sorted(slower_releases(placed).items()):
-        yield f"{model}: {factor:.1f} times slower in the later release of AI Hub; check its input side in both"
+        yield (
+            f"{model}: {factor:.1f} times slower in the later release of AI Hub; check its input"
+            " side in both"
+        )
 
 
 def _faults(row: Measurement, known: dict[str, int]) -> Iterator[str]:

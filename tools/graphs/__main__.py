@@ -1,9 +1,10 @@
-"""Make graph files: find how each constant of a converted network follows from its checkpoint, and check the answers.
+"""Make graph files: find how each constant of a converted network follows from its checkpoint,
+and check the answers.
 
-``python -m tools.graphs FOLDER`` reads what ``from_timm`` or ``from_detectors`` wrote to FOLDER, writes
-``catalogs/graphs/NAME.graph``, and prints a line for each network: bytes, constants, and the largest relative
-difference from PyTorch's answers. These are computed with a second set of weights, which took no part in finding the
-constants.
+``python -m tools.graphs FOLDER`` reads what ``from_timm`` or ``from_detectors`` wrote to FOLDER,
+writes ``catalogs/graphs/NAME.graph``, and prints a line for each network: bytes, constants, and
+the largest relative difference from PyTorch's answers. These are computed with a second set of
+weights, which took no part in finding the constants.
 """
 
 import io
@@ -25,7 +26,15 @@ from advisor.catalog._detector import ENCODINGS, LOGITS, MAP
 from advisor.catalog._graph_file import CONSTANTS, GRAPH, BoxCode, GraphFile, read_graph
 from advisor.catalog._user_models.classifier import PROBABILITIES, name_output, with_features
 from advisor.catalog._weights.mapping import LayerSpec
-from advisor.tflite import BUILTINS, count, pack, read, replace_signature, unpack, without_transposes
+from advisor.tflite import (
+    BUILTINS,
+    count,
+    pack,
+    read,
+    replace_signature,
+    unpack,
+    without_transposes,
+)
 from tools.graphs.branches import Branches
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
@@ -50,11 +59,22 @@ def make(file: Path) -> None:
     """Write the graph file of one network, if its answers are PyTorch's."""
     with np.load(file) as stored:
         about = json.loads(str(stored["about"]))
-        sets = [{key[2:]: stored[key] for key in stored.files if key.startswith(f"{n}/")} for n in (0, 1)]
-        fused = {key.removeprefix("fused/"): stored[key] for key in stored.files if key.startswith("fused/")}
+        sets = [
+            {key[2:]: stored[key] for key in stored.files if key.startswith(f"{n}/")}
+            for n in (0, 1)
+        ]
+        fused = {
+            key.removeprefix("fused/"): stored[key]
+            for key in stored.files
+            if key.startswith("fused/")
+        }
         images = stored["images"]
-        answers = [stored[name] for name in ("answers", "answer0", "answer1") if name in stored.files]
-    weights = {key: value for key, value in sets[0].items() if not key.endswith("num_batches_tracked")}
+        answers = [
+            stored[name] for name in ("answers", "answer0", "answer1") if name in stored.files
+        ]
+    weights = {
+        key: value for key, value in sets[0].items() if not key.endswith("num_batches_tracked")
+    }
     finder = Finder(weights, about["norms"], fused)
     converted = without_transposes(file.with_suffix(".tflite").read_bytes(), file.stem)
     if "detector" in about:
@@ -90,14 +110,18 @@ def make_detector(
     images: Array,
     answers: Sequence[Array],
 ) -> None:
-    """Write the graph file of a detector, if its logits and encodings are PyTorch's with the second set of weights."""
+    """Write the graph file of a detector,
+    if its logits and encodings are PyTorch's with the second set of weights.
+    """
     shapes = {key: value.shape for key, value in finder.tensors.items()}
     made = replace(assembled(name_parts(converted), finder, shapes), boxes=BoxCode.from_json(said))
     filled = made.fill_constants(second)
     worst, agree = 0.0, 0
     for place, image in enumerate(images):
         outputs = run(filled, image[None])
-        agree += int(outputs[LOGITS].max(axis=1).argmax() == answers[0][place].max(axis=0).argmax())
+        agree += int(
+            outputs[LOGITS].max(axis=1).argmax() == answers[0][place].max(axis=0).argmax()
+        )
         for output, wanted in zip((LOGITS, ENCODINGS), answers, strict=True):
             far = np.abs(outputs[output][0] - wanted[place]).max() / np.abs(wanted[place]).max()
             worst = max(worst, float(far))
@@ -109,7 +133,9 @@ def make_detector(
         raise ValueError("the file was read as another detector")
     macs = count(read(filled)).macs
     same = f"agreement {agree / len(images):g}, difference {worst:.1g}"
-    print(f"{name}: {summary(made, target)}, params {made.params}, macs {macs}, {same}", flush=True)
+    print(
+        f"{name}: {summary(made, target)}, params {made.params}, macs {macs}, {same}", flush=True
+    )
 
 
 def name_parts(data: bytes) -> bytes:
@@ -125,16 +151,22 @@ def name_parts(data: bytes) -> bytes:
 
 
 def assembled(
-    data: bytes, finder: "Finder", shapes: Mapping[str, tuple[int, ...]], layers: Sequence[LayerSpec] = ()
+    data: bytes,
+    finder: "Finder",
+    shapes: Mapping[str, tuple[int, ...]],
+    layers: Sequence[LayerSpec] = (),
 ) -> GraphFile:
-    """Return the graph of a converted file, without the constants that follow from the checkpoint of a finder.
+    """Return the graph of a converted file,
+    without the constants that follow from the checkpoint of a finder.
 
-    Constants that follow from no tensor belong to the graph; a second set of weights shows if they do not.
+    Constants that follow from no tensor belong to the graph;
+    a second set of weights shows if they do not.
     """
     model = unpack(data)
     (graph,) = model.subgraphs
     for operator in graph.operators:
-        if _kind(model, operator) == "RESIZE_NEAREST_NEIGHBOR":  # the converter moves PyTorch's places by half a pixel
+        # The converter moves PyTorch's places by half a pixel.
+        if _kind(model, operator) == "RESIZE_NEAREST_NEIGHBOR":
             operator.builtinOptions.halfPixelCenters = False
     constants = dict[int, list[Term]]()
     for place, tensor in enumerate(graph.tensors):
@@ -151,7 +183,9 @@ def assembled(
         model.buffers.append(type(model.buffers[0])())
         graph.tensors[place].buffer = len(model.buffers) - 1
         model.buffers[-1].data = np.zeros(0, np.uint8)
-    used = {tensor.buffer for tensor in graph.tensors} | {entry.buffer for entry in model.metadata or ()}
+    used = {tensor.buffer for tensor in graph.tensors} | {
+        entry.buffer for entry in model.metadata or ()
+    }
     for number, buffer in enumerate(model.buffers):
         if number not in used:
             buffer.data = None
@@ -159,14 +193,28 @@ def assembled(
 
 
 def summary(made: GraphFile, file: Path) -> str:
-    """Return what a graph file has: bytes, constants, values of the graph itself, tensors that no constant needs."""
-    needed = {name for terms in made.constants.values() for term in terms for name in _names(term, made.norms)}
+    """Return what a graph file has: bytes, constants, values of the graph itself,
+    tensors that no constant needs.
+    """
+    needed = {
+        name
+        for terms in made.constants.values()
+        for term in terms
+        for name in _names(term, made.norms)
+    }
     unused = len(made.shapes.keys() - needed)
     model = unpack(made.graph)
     (graph,) = model.subgraphs
-    floats = [values_of(model, tensor) for tensor in graph.tensors if tensor.type == 0 and has_values(model, tensor)]
+    floats = [
+        values_of(model, tensor)
+        for tensor in graph.tensors
+        if tensor.type == 0 and has_values(model, tensor)
+    ]
     literals = sum(value.size for value in floats if value.size > 1)
-    return f"{file.stat().st_size:,} bytes, {len(made.constants)} constants, {literals} literals, {unused} not used"
+    return (
+        f"{file.stat().st_size:,} bytes, {len(made.constants)} constants, {literals} literals,"
+        f" {unused} not used"
+    )
 
 
 def has_values(model: Any, tensor: Any) -> bool:
@@ -178,13 +226,17 @@ def has_values(model: Any, tensor: Any) -> bool:
 def values_of(model: Any, tensor: Any) -> Array:
     """Return the float32 constant of a tensor of an unpacked model."""
     shape = tuple(int(side) for side in (tensor.shape if tensor.shape is not None else ()))
-    return np.frombuffer(np.asarray(model.buffers[tensor.buffer].data).tobytes(), dtype="<f4").reshape(shape)
+    return np.frombuffer(
+        np.asarray(model.buffers[tensor.buffer].data).tobytes(), dtype="<f4"
+    ).reshape(shape)
 
 
 def one_head(data: bytes, finder: "Finder") -> bytes:
-    """Return a network whose answer is the mean of two linear heads, each after a BatchNorm or not, with one instead.
+    """Return a network whose answer is the mean of two linear heads,
+    each after a BatchNorm or not, with one instead.
 
-    The heads of a distilled network are such; the one that is left can be trained. Other networks stay as they are.
+    The heads of a distilled network are such; the one that is left can be trained.
+    Other networks stay as they are.
     """
     model = unpack(data)
     (graph,) = model.subgraphs
@@ -194,13 +246,17 @@ def one_head(data: bytes, finder: "Finder") -> bytes:
         return data
     both = made[next(int(place) for place in half.inputs if int(place) in made)]
     heads = [made.get(int(place)) for place in both.inputs]
-    if _kind(model, both) != "ADD" or [_kind(model, head) for head in heads] != ["FULLY_CONNECTED"] * 2:
+    if (
+        _kind(model, both) != "ADD"
+        or [_kind(model, head) for head in heads] != ["FULLY_CONNECTED"] * 2
+    ):
         return data
     kernel, bias, gone = list[Term](), list[Term](), [both, heads[1], half]
     source = heads[0].inputs[0]
     for head in heads:
         (weights,), (bias_term,) = (
-            finder.terms(values_of(model, graph.tensors[place])) or () for place in head.inputs[1:3]
+            finder.terms(values_of(model, graph.tensors[place])) or ()
+            for place in head.inputs[1:3]
         )
         bias.append({**bias_term, "times": [[0.5, 0]]})
         shift = made[int(head.inputs[0])]
@@ -218,7 +274,9 @@ def one_head(data: bytes, finder: "Finder") -> bytes:
     for place, terms in ((first.inputs[1], kernel), (first.inputs[2], bias)):
         value = finder.sum_of(terms)
         model.buffers[graph.tensors[place].buffer].data = np.frombuffer(value.tobytes(), np.uint8)
-    graph.operators = [operator for operator in graph.operators if all(operator is not other for other in gone)]
+    graph.operators = [
+        operator for operator in graph.operators if all(operator is not other for other in gone)
+    ]
     return pack(model)
 
 
@@ -230,17 +288,27 @@ def _kind(model: Any, operator: Any) -> str:
 
 
 def _names(term: Term, norms: Mapping[str, float]) -> Iterator[str]:
-    used = [term.get(key) for key in ("from", "bias", "matrix", "by", "shift", "scale", "deviation")]
+    used = [
+        term.get(key) for key in ("from", "bias", "matrix", "by", "shift", "scale", "deviation")
+    ]
     for name in (*used, *(factor for factor, _ in term.get("times", ()))):
         if name in norms:
-            yield from (f"{name}.{part}" for part in ("weight", "bias", "running_mean", "running_var"))
+            yield from (
+                f"{name}.{part}" for part in ("weight", "bias", "running_mean", "running_var")
+            )
         elif isinstance(name, str):
             yield name
 
 
 def write(path: Path, graph: GraphFile, detector: Mapping[str, Any] | None = None) -> None:
-    """Write a graph file; equal graphs give equal bytes. ``detector`` is what the file says of a detector's boxes."""
-    said: dict[str, Any] = {"norms": graph.norms, "shapes": graph.shapes, "constants": graph.constants}
+    """Write a graph file; equal graphs give equal bytes.
+    ``detector`` is what the file says of a detector's boxes.
+    """
+    said: dict[str, Any] = {
+        "norms": graph.norms,
+        "shapes": graph.shapes,
+        "constants": graph.constants,
+    }
     if detector:
         said["detector"] = detector
     if graph.layers:
@@ -256,7 +324,9 @@ def write(path: Path, graph: GraphFile, detector: Mapping[str, Any] | None = Non
 
 
 class Finder:
-    """Finds how constants follow from a checkpoint; ``fused`` are sums of its branches, by name."""
+    """Finds how constants follow from a checkpoint; ``fused`` are sums of its branches, by
+    name.
+    """
 
     def __init__(
         self,
@@ -272,10 +342,14 @@ class Finder:
         self._sums: dict[bytes, list[Term]] = {}
         self._scales = {norm: self._graph.scale(norm, tensors) for norm in norms}
         vectors = {
-            name: value.reshape(-1) for name, value in tensors.items() if value.size == max(value.shape, default=0)
+            name: value.reshape(-1)
+            for name, value in tensors.items()
+            if value.size == max(value.shape, default=0)
         }
         self._vectors = {
-            name: value for name, value in vectors.items() if not name.endswith(("running_mean", "running_var"))
+            name: value
+            for name, value in vectors.items()
+            if not name.endswith(("running_mean", "running_var"))
         }
 
     def terms(self, value: Array) -> list[Term] | None:
@@ -289,28 +363,41 @@ class Finder:
         return next(chain(early, self._raised(value), late, self._through(value)), None)
 
     def number(self, value: Array) -> list[Term] | None:
-        """Return the term of a single number; None if no tensor has it, so that it is one of the graph's own."""
+        """Return the term of a single number;
+        None if no tensor has it, so that it is one of the graph's own.
+        """
         name = self._factor(value.item())
         return [{"from": name}] if isinstance(name, str) else None
 
     def _factor(self, value: float) -> str | float:
-        """Return the name of the tensor whose only value this is; the value itself if there is none."""
-        far, name = min(((abs(vector[0] / value - 1), name) for name, vector in self._of_size(1)), default=(1.0, ""))
+        """Return the name of the tensor whose only value this is;
+        the value itself if there is none.
+        """
+        far, name = min(
+            ((abs(vector[0] / value - 1), name) for name, vector in self._of_size(1)),
+            default=(1.0, ""),
+        )
         return name if far < CLOSE["rtol"] else float(value)
 
     def sum_of(self, terms: list[Term]) -> Array:
         """Return the sum of terms, which is known from then on."""
-        value: Array = reduce(np.add, (self._graph.term(term, self._tensors) for term in terms)).astype("<f4")
+        value: Array = reduce(
+            np.add, (self._graph.term(term, self._tensors) for term in terms)
+        ).astype("<f4")
         self._sums[value.tobytes()] = terms
         return value
 
     def _raised(self, value: Array) -> Iterator[list[Term]]:
         """Yield a bias plus a number, such as the 3 of a hard sigmoid."""
         flat = value.reshape(-1)
-        plain = [{"from": name, "axes": [*range(self._tensors[name].ndim)]} for name in self._vectors]
+        plain = [
+            {"from": name, "axes": [*range(self._tensors[name].ndim)]} for name in self._vectors
+        ]
         for term in (*plain, *({"shift": norm} for norm in self.norms)):
             bias = self._graph.term(term, self._tensors).reshape(-1)
-            if bias.size == flat.size and np.allclose(flat - bias, (flat - bias)[0], rtol=1e-5, atol=1e-5):
+            if bias.size == flat.size and np.allclose(
+                flat - bias, (flat - bias)[0], rtol=1e-5, atol=1e-5
+            ):
                 yield [term, {"number": round(float((flat - bias)[0]), 5)}]
 
     def _alike(self, size: int) -> Iterator[tuple[str, Array]]:
@@ -330,17 +417,23 @@ class Finder:
                     yield {"from": name, "axes": axes}
 
     def _scaled(self, value: Array) -> Iterator[Term]:
-        """Yield a tensor of which each output channel is multiplied by a number, and each input channel by another."""
+        """Yield a tensor of which each output channel is multiplied by a number,
+        and each input channel by another.
+        """
         if value.ndim < 2:
             return
         for name, tensor in self._alike(value.size):
             for axes in _orders(tensor.ndim) if tensor.ndim > 1 else ():
                 moved = tensor.transpose(axes)
-                if tuple(side for side in moved.shape if side > 1) != tuple(side for side in value.shape if side > 1):
+                if tuple(side for side in moved.shape if side > 1) != tuple(
+                    side for side in value.shape if side > 1
+                ):
                     continue
                 alike = value.reshape(moved.shape)
                 few = _ratio(_some(alike), _some(moved))
-                if few.ndim > 2 and not any(_constant_beside(few, along) for along in range(few.ndim)):
+                if few.ndim > 2 and not any(
+                    _constant_beside(few, along) for along in range(few.ndim)
+                ):
                     continue
                 ratio = _ratio(alike, moved)
                 for along in range(moved.ndim):
@@ -366,7 +459,9 @@ class Finder:
                 yield name, vector
 
     def _products(self, wanted: Array, axis: int = 0) -> Iterator[list[Any]]:
-        """Yield factors whose product is a vector: scales of BatchNorm, other vectors, a number."""
+        """Yield factors whose product is a vector: scales of BatchNorm, other vectors, a
+        number.
+        """
         if not np.isfinite(wanted).all():
             return
         if np.allclose(wanted, wanted[0], **CLOSE):
@@ -398,8 +493,17 @@ class Finder:
                 if np.allclose(self._graph.term(plain, self._tensors), flat, rtol=2e-4, atol=1e-5):
                     yield plain
                     return
-        after = ({"shift": norm, "bias": name} for norm in norms for name in biases if _beside(norm, name))
-        for term in (*({"shift": norm} for norm in norms), *after, *(self._plain(name) for name in biases)):
+        after = (
+            {"shift": norm, "bias": name}
+            for norm in norms
+            for name in biases
+            if _beside(norm, name)
+        )
+        for term in (
+            *({"shift": norm} for norm in norms),
+            *after,
+            *(self._plain(name) for name in biases),
+        ):
             plain_value = self._graph.term(term, self._tensors).reshape(-1)
             for name, factor in self._of_size(flat.size):  # values near zero have no exact ratio
                 if np.allclose(plain_value * factor, flat, rtol=2e-4, atol=1e-5):
@@ -415,14 +519,22 @@ class Finder:
     def _through(self, value: Array) -> Iterator[list[Term]]:
         """Yield a bias and what a linear layer makes of an offset before it."""
         flat = value.reshape(-1)
-        plain = [self._plain(name) for name, vector in self._vectors.items() if vector.size == flat.size]
-        norms = [{"shift": norm} for norm, scale in self._scales.items() if scale.size == flat.size]
+        plain = [
+            self._plain(name) for name, vector in self._vectors.items() if vector.size == flat.size
+        ]
+        norms = [
+            {"shift": norm} for norm, scale in self._scales.items() if scale.size == flat.size
+        ]
         pairs = [
             {"matrix": matrix, "by": vector}
             for matrix, tensor in self._tensors.items()
             if tensor.ndim > 1 and len(tensor) == flat.size
             for vector, size in (
-                *((name, vector.size) for name, vector in self._vectors.items() if not name.endswith("weight")),
+                *(
+                    (name, vector.size)
+                    for name, vector in self._vectors.items()
+                    if not name.endswith("weight")
+                ),
                 *((norm, scale.size) for norm, scale in self._scales.items()),
             )
             if size in (1, tensor.size // len(tensor))
@@ -430,16 +542,25 @@ class Finder:
         for pair in pairs:
             product = self._graph.term(pair, self._tensors)
             for bias in (*plain, *norms):
-                if np.allclose(product + self._graph.term(bias, self._tensors).reshape(-1), flat, rtol=2e-4, atol=2e-5):
+                if np.allclose(
+                    product + self._graph.term(bias, self._tensors).reshape(-1),
+                    flat,
+                    rtol=2e-4,
+                    atol=2e-5,
+                ):
                     yield [pair, bias]
             for norm in norms:
                 scaled = {**pair, "times": [[norm["shift"], 0]]}
-                shifted = self._graph.term(scaled, self._tensors) + self._graph.term(norm, self._tensors)
+                shifted = self._graph.term(scaled, self._tensors) + self._graph.term(
+                    norm, self._tensors
+                )
                 if np.allclose(shifted, flat, rtol=2e-4, atol=2e-5):
                     yield [scaled, norm]
 
     def _gathered(self, value: Array) -> Iterator[Term]:
-        """Yield a tensor of which the constant has some values, such as biases of attention by distance."""
+        """Yield a tensor of which the constant has some values,
+        such as biases of attention by distance.
+        """
         flat = value.reshape(-1)
         if len(np.unique(flat)) < 3:
             return
@@ -456,7 +577,9 @@ class Finder:
 
 def _some(value: Array) -> Array:
     """Return some values of every axis, at the same places in all arrays of one shape."""
-    return value[np.ix_(*(np.linspace(0, side - 1, min(side, FEW)).astype(int) for side in value.shape))]
+    return value[
+        np.ix_(*(np.linspace(0, side - 1, min(side, FEW)).astype(int) for side in value.shape))
+    ]
 
 
 def _ratio(value: Array, to: Array) -> Array:
@@ -476,7 +599,10 @@ def _constant_beside(ratio: Array, along: int) -> bool:
 
 def _beside(norm: str, bias: str) -> bool:
     """Return whether a BatchNorm and the layer with a bias are parts of one module."""
-    return bias.endswith(".bias") and norm.rpartition(".")[0] == bias.rpartition(".")[0].rpartition(".")[0]
+    return (
+        bias.endswith(".bias")
+        and norm.rpartition(".")[0] == bias.rpartition(".")[0].rpartition(".")[0]
+    )
 
 
 def _orders(count: int) -> Sequence[list[int]]:

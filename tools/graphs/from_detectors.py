@@ -1,10 +1,12 @@
-"""Convert whole detectors with random weights, and keep what a graph file is made from; this step needs PyTorch.
+"""Convert whole detectors with random weights, and keep what a graph file is made from;
+this step needs PyTorch.
 
-``python tools/graphs/from_detectors.py FOLDER NAME...`` needs ``torch``, ``torchvision``, ``timm``, ``effdet`` and
-``litert-torch``, and nothing of the advisor. ``NAME`` is a detector of torchvision (``ssdlite320_mobilenet_v3_large``)
-or of effdet (``tf_efficientdet_lite0``). It writes what ``from_timm`` writes for a classifier. The network gives the
-logits of its classes and the encodings of its boxes before they are decoded, and the maps that its neck reads. The
-file says where its anchors are, as the package computes them.
+``python tools/graphs/from_detectors.py FOLDER NAME...`` needs ``torch``, ``torchvision``,
+``timm``, ``effdet`` and ``litert-torch``, and nothing of the advisor. ``NAME`` is a detector of
+torchvision (``ssdlite320_mobilenet_v3_large``) or of effdet (``tf_efficientdet_lite0``). It writes
+what ``from_timm`` writes for a classifier. The network gives the logits of its classes and the
+encodings of its boxes before they are decoded, and the maps that its neck reads. The file says
+where its anchors are, as the package computes them.
 """
 
 import json
@@ -19,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-os.environ["PYTORCH_JIT"] = "0"  # effdet compiles its suppression, whose operator a build for CPUs lacks
+# Effdet compiles its suppression, whose operator a build for CPUs lacks.
+os.environ["PYTORCH_JIT"] = "0"
 import torch
 from from_timm import INPUTS, settle  # first: it leaves out operators that a build for CPUs lacks
 
@@ -39,7 +42,9 @@ SHIFT = 1.0
 class Detector:
     """A detector of a package, and what its graph file says of it."""
 
-    network: Any  # from images (n, 3, S, S) to logits (n, N, C), encodings (n, N, 4) and the maps of the backbone
+    # From images (n, 3, S, S) to logits (n, N, C),
+    # encodings (n, N, 4) and the maps of the backbone.
+    network: Any
     side: int
     anchors: Any  # (N, 4): centre y and x, height and width, in shares of the image
     cells: Sequence[tuple[int, int]]  # rows and columns of each level
@@ -84,7 +89,10 @@ class OfEffdet(torch.nn.Module):
         for module in self.model.modules():
             if isinstance(module, effdet.efficientdet.FpnCombine):
                 if module.weight_method != "sum":
-                    raise ValueError(f"{name} weighs its maps by '{module.weight_method}', and not by a plain sum")
+                    raise ValueError(
+                        f"{name} weighs its maps by '{module.weight_method}', and not by a"
+                        " plain sum"
+                    )
                 module.forward = partial(add_maps, module)
 
     def forward(self, images: Any) -> tuple[Any, ...]:
@@ -92,7 +100,10 @@ class OfEffdet(torch.nn.Module):
         maps = self.model.backbone(images)
         levels = self.model.fpn(list(maps))
         parts = []
-        for head, width in ((self.model.class_net, self.model.config.num_classes), (self.model.box_net, 4)):
+        for head, width in (
+            (self.model.class_net, self.model.config.num_classes),
+            (self.model.box_net, 4),
+        ):
             parts.append(join(head(levels), width))
         return *parts, *maps
 
@@ -100,11 +111,12 @@ class OfEffdet(torch.nn.Module):
 def add_maps(combine: Any, maps: Sequence[Any]) -> Any:
     """Return the sum of the maps that a node of the neck reads.
 
-    The package stacks them along a fifth axis and sums over it. That leaves transposes, and an activation in float
-    among 8-bit operators.
+    The package stacks them along a fifth axis and sums over it. That leaves transposes, and an
+    activation in float among 8-bit operators.
     """
     resampled = [
-        resample(maps[place]) for place, resample in zip(combine.inputs_offsets, combine.resample.values(), strict=True)
+        resample(maps[place])
+        for place, resample in zip(combine.inputs_offsets, combine.resample.values(), strict=True)
     ]
     return reduce(torch.add, resampled)
 
@@ -122,7 +134,9 @@ def of_torchvision(name: str) -> Detector:
     side = model.transform.fixed_size[0]
     with torch.no_grad():
         levels = list(model.backbone(torch.zeros(1, 3, side, side)).values())
-    images = torchvision.models.detection.image_list.ImageList(torch.zeros(1, 3, side, side), [(side, side)])
+    images = torchvision.models.detection.image_list.ImageList(
+        torch.zeros(1, 3, side, side), [(side, side)]
+    )
     corners = model.anchor_generator(images, levels)[0].numpy() / side
     weights = torchvision.models.detection.SSDLite320_MobileNet_V3_Large_Weights.COCO_V1
     about = {
@@ -135,7 +149,14 @@ def of_torchvision(name: str) -> Detector:
     }
     cells = [(level.shape[2], level.shape[3]) for level in levels]
     return Detector(
-        network, side, centred(corners[:, [1, 0, 3, 2]]), cells, "xywh", model.box_coder.weights, True, about
+        network,
+        side,
+        centred(corners[:, [1, 0, 3, 2]]),
+        cells,
+        "xywh",
+        model.box_coder.weights,
+        True,
+        about,
     )
 
 
@@ -164,7 +185,8 @@ def centred(edges: Any) -> Any:
 def shapes_of(detector: Detector) -> list[dict[str, Any]]:
     """Return rows, columns, and height and width of each anchor of a place, level by level.
 
-    ValueError: the anchors are not the same at each place of a level, or not in the middle of its cells.
+    ValueError: the anchors are not the same at each place of a level,
+    or not in the middle of its cells.
     """
     levels = []
     start = 0
@@ -175,13 +197,22 @@ def shapes_of(detector: Detector) -> list[dict[str, Any]]:
             rows, columns, anchors_of_place, 4
         )
         start += rows * columns * anchors_of_place
-        y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
+        y, x = np.meshgrid(
+            (np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij"
+        )
         middle = np.stack([y, x], axis=-1)[:, :, None]
-        far = max(abs(table[..., :2] - middle).max(), abs(table[..., 2:] - table[0, 0, :, 2:]).max())
+        far = max(
+            abs(table[..., :2] - middle).max(), abs(table[..., 2:] - table[0, 0, :, 2:]).max()
+        )
         if far > 1e-4:
-            raise ValueError(f"anchors of {rows} x {columns} places differ by {far:.2g} from those of a grid")
+            raise ValueError(
+                f"anchors of {rows} x {columns} places differ by {far:.2g} from those of a grid"
+            )
         levels.append(
-            {"cells": [rows, columns], "sides": [[float(side) for side in box] for box in table[0, 0, :, 2:]]}
+            {
+                "cells": [rows, columns],
+                "sides": [[float(side) for side in box] for box in table[0, 0, :, 2:]],
+            }
         )
     if start != len(detector.anchors):
         raise ValueError(f"{len(detector.anchors)} anchors for {start} places")
@@ -193,7 +224,15 @@ def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
     for name in sys.argv[2:]:
-        write(folder, name, of_torchvision(name) if hasattr(torchvision.models.detection, name) else of_effdet(name))
+        write(
+            folder,
+            name,
+            (
+                of_torchvision(name)
+                if hasattr(torchvision.models.detection, name)
+                else of_effdet(name)
+            ),
+        )
         print(f"{name}: written", flush=True)
 
 
@@ -206,7 +245,9 @@ def write(folder: Path, name: str, detector: Detector) -> None:
     for seed in (1, 2):
         settle(network, side, seed, shift=SHIFT)
         state = network.state_dict()
-        sets.append({key.removeprefix("model."): value.numpy().copy() for key, value in state.items()})
+        sets.append(
+            {key.removeprefix("model."): value.numpy().copy() for key, value in state.items()}
+        )
     answers = answer_images(network, images)
     norms = {
         path.removeprefix("model."): module.eps
@@ -226,22 +267,41 @@ def write(folder: Path, name: str, detector: Detector) -> None:
             "background": detector.background,
         },
     }
-    network.load_state_dict({f"model.{key}": torch.from_numpy(value) for key, value in sets[0].items()})
+    network.load_state_dict(
+        {f"model.{key}": torch.from_numpy(value) for key, value in sets[0].items()}
+    )
     count = len(answers)
-    given = litert_torch.to_channel_last_io(network, args=[0], outputs=list(range(2, count))).eval()
-    litert_torch.convert(given, (torch.from_numpy(images[:1]),)).export(str(folder / f"{name}.tflite"))
-    arrays = {f"{number}/{key}": value for number, tensors in enumerate(sets) for key, value in tensors.items()}
-    arrays |= {f"answer{number}": answer.astype(np.float32) for number, answer in enumerate(answers[:2])}
+    given = litert_torch.to_channel_last_io(
+        network, args=[0], outputs=list(range(2, count))
+    ).eval()
+    litert_torch.convert(given, (torch.from_numpy(images[:1]),)).export(
+        str(folder / f"{name}.tflite")
+    )
+    arrays = {
+        f"{number}/{key}": value
+        for number, tensors in enumerate(sets)
+        for key, value in tensors.items()
+    }
+    arrays |= {
+        f"answer{number}": answer.astype(np.float32) for number, answer in enumerate(answers[:2])
+    }
     with (folder / f"{name}.npz").open("wb") as file:
         np.savez(file, **arrays, images=images, about=np.array(json.dumps(about)))
 
 
 def answer_images(network: Any, images: Any) -> list[Any]:
-    """Return the outputs of the network, joined over images (N, side, side, 3), one image at a time."""
+    """Return the outputs of the network, joined over images (N, side, side, 3),
+    one image at a time.
+    """
     rows = []
     with torch.no_grad():
         for image in images:
-            rows.append([part.numpy() for part in network(torch.from_numpy(image[None]).permute(0, 3, 1, 2))])
+            rows.append(
+                [
+                    part.numpy()
+                    for part in network(torch.from_numpy(image[None]).permute(0, 3, 1, 2))
+                ]
+            )
     return [np.concatenate(parts) for parts in zip(*rows, strict=True)]
 
 

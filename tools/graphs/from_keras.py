@@ -1,8 +1,9 @@
 """Make the graph files of the cards that Keras builds, at the side of each card.
 
-``python -m tools.graphs.from_keras [CARD...]`` writes ``catalogs/graphs/CARD.graph`` and what the card says of it, and
-prints a line for each card: bytes, constants, and the largest relative difference of an answer from the file that
-TensorFlow converts. It is computed with two sets of weights, of which the second took no part in finding the constants.
+``python -m tools.graphs.from_keras [CARD...]`` writes ``catalogs/graphs/CARD.graph`` and what the
+card says of it, and prints a line for each card: bytes, constants, and the largest relative
+difference of an answer from the file that TensorFlow converts. It is computed with two sets of
+weights, of which the second took no part in finding the constants.
 """
 
 import contextlib
@@ -24,18 +25,33 @@ from advisor.catalog._keras_layers import fill_layers, layers_of
 from advisor.catalog._weights.mapping import LayerSpec
 from advisor.store import sha256_file
 from advisor.tflite import unpack
-from tools.graphs.__main__ import GRAPHS, MOST, Array, Finder, assembled, has_values, summary, values_of, write
+from tools.graphs.__main__ import (
+    GRAPHS,
+    MOST,
+    Array,
+    Finder,
+    assembled,
+    has_values,
+    summary,
+    values_of,
+    write,
+)
 
 IMAGES, FEW_IMAGES, LARGE_MACS = 32, 4, 2e9
 """Inputs of a comparison; a large network computes few of them, as each takes a second."""
 MOST_OF_CONSTANTS = 2e-6
 LEAST_VARIANCE = 0.05
 GAIN_OF_LOGITS = 0.5
-"""Variance of an output over that of an input. The softmax of larger logits multiplies their rounding."""
+"""Variance of an output over that of an input.
+The softmax of larger logits multiplies their rounding.
+"""
 SEEDS = (1, 2)
 Answers = Callable[[Array], Mapping[str, Array]]
 """Computes the outputs for an image, (1, S, S, 3)."""
-ENTRY = r"(?m)^  - name: {name}\n(?:    .*\n)*?    macs: .*\n(?=(?P<graph>    graph:\n(?:      .*\n)*)?)"
+ENTRY = (
+    r"(?m)^  - name: {name}\n(?:    .*\n)*?    macs: .*\n(?=(?P<graph>    graph:\n(?:     "
+    r" .*\n)*)?)"
+)
 """A card in a catalogue file up to its MACs, and what it says of its graph file."""
 
 
@@ -53,7 +69,9 @@ def main() -> None:
 
 
 def make(card: Card, target: Path) -> str:
-    """Write the graph file of one card, if its answers are those of the converted file; return what it has."""
+    """Write the graph file of one card, if its answers are those of the converted file;
+    return what it has.
+    """
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     layers = layers_of(model)
     first, second = (settle(model, layers, seed) for seed in SEEDS)
@@ -63,12 +81,19 @@ def make(card: Card, target: Path) -> str:
     original = converted(model)
     made = assembled(original, Finder(first, norms), shapes, layers)
     fill_layers(model, second)
-    pairs = ((made.fill_constants(first), original), (made.fill_constants(second), converted(model)))
+    pairs = (
+        (made.fill_constants(first), original),
+        (made.fill_constants(second), converted(model)),
+    )
     constants = max(constants_difference(*pair) for pair in pairs)
     if constants > MOST_OF_CONSTANTS:
         raise ValueError(f"its constants differ by {constants:.2g}")
     count = IMAGES if card.macs < LARGE_MACS else FEW_IMAGES
-    images = np.random.default_rng(0).normal(size=(count, 1, card.input_size, card.input_size, 3)).astype(np.float32)
+    images = (
+        np.random.default_rng(0)
+        .normal(size=(count, 1, card.input_size, card.input_size, 3))
+        .astype(np.float32)
+    )
     worst = 0.0
     for one, other in pairs:
         worst = max(worst, largest_difference(file_answers(one), file_answers(other), images))
@@ -82,9 +107,16 @@ def make(card: Card, target: Path) -> str:
 
 
 def note(card: Card, target: Path, difference: float) -> None:
-    """Write the name, the hash and the difference of a graph file into the card's entry in the catalogue."""
+    """Write the name, the hash and the difference
+    of a graph file into the card's entry in the catalogue.
+    """
     shown = f"{difference:.1e}"
-    values = {"file": target.name, "side": card.input_size, "sha256": sha256_file(target), "difference": shown}
+    values = {
+        "file": target.name,
+        "side": card.input_size,
+        "sha256": sha256_file(target),
+        "difference": shown,
+    }
     entry = "    graph:\n" + "".join(f"      {key}: {value}\n" for key, value in values.items())
     for path in GRAPHS.parent.glob("*.yaml"):
         text = path.read_text(encoding="utf-8")
@@ -95,7 +127,9 @@ def note(card: Card, target: Path, difference: float) -> None:
 
 
 def settle(model: keras.Model, layers: tuple[LayerSpec, ...], seed: int) -> dict[str, Array]:
-    """Fill a model with random weights, none of them equal, whose activations keep their scale; return them."""
+    """Fill a model with random weights, none of them equal, whose activations keep their scale;
+    return them.
+    """
     draw = np.random.default_rng(seed)
     weights = dict[str, Array]()
     for layer in layers:
@@ -125,14 +159,20 @@ def converted(model: keras.Model) -> bytes:
 
 
 def constants_difference(one: bytes, other: bytes) -> float:
-    """Return the largest difference of a constant between two files of one graph, as a share of its largest value."""
+    """Return the largest difference of a constant between two files of one graph,
+    as a share of its largest value.
+    """
     models = [unpack(data) for data in (one, other)]
     worst = 0.0
     for tensors in zip(*(model.subgraphs[0].tensors for model in models), strict=True):
         if tensors[0].type == TensorType.FLOAT32 and has_values(models[0], tensors[0]):
-            actual, expected = (values_of(model, tensor) for model, tensor in zip(models, tensors, strict=True))
+            actual, expected = (
+                values_of(model, tensor) for model, tensor in zip(models, tensors, strict=True)
+            )
             largest = np.abs(expected).max()
-            worst = max(worst, float(np.abs(actual - expected).max() / largest) if largest else 0.0)
+            worst = max(
+                worst, float(np.abs(actual - expected).max() / largest) if largest else 0.0
+            )
     return worst
 
 

@@ -9,7 +9,9 @@ from tools.schemas.inputs import inputs
 from tools.schemas.outputs import ROOTS, make_output
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "build" / "schemas"
-"""Where a checkout has them. They are not in git: a change of a docstring would change thousands of lines."""
+"""Where a checkout has them. They are not in git:
+a change of a docstring would change thousands of lines.
+"""
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

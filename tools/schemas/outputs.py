@@ -6,7 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from advisor.core import Decision, DeviceFigures, Evaluation, FileFeatures, ImageAnswers, Limits, Target
+from advisor.core import (
+    Decision,
+    DeviceFigures,
+    Evaluation,
+    FileFeatures,
+    ImageAnswers,
+    Limits,
+    Target,
+)
 from advisor.core._codec import entries_of
 from advisor.core._evaluation import DETAILS, entry_name, merged_facts
 from advisor.datasets import Overview
@@ -17,7 +25,9 @@ from advisor.measurement._host import Conditions
 from advisor.reporting import Risk, RunView
 from tools.schemas.described import Entries, Source, own, schema_of
 
-VERSION: dict[str, Source] = {"schema_version": (Literal[1], "rises when an entry changes its meaning")}
+VERSION: dict[str, Source] = {
+    "schema_version": (Literal[1], "rises when an entry changes its meaning")
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,9 @@ class Reevaluations:
 
 
 def _facts(kind: Any, path: str = "") -> dict[str, str]:
-    """Return the entries of ``details`` that are fields of one kind of facts; each may be missing."""
+    """Return the entries of ``details`` that are fields of one kind of facts; each may be
+    missing.
+    """
     return {f"{entry_name(field.name)}?": f"{path}{field.name}" for field in fields(kind)}
 
 
@@ -57,7 +69,10 @@ def _of(path: str, *names: str) -> dict[str, str]:
 ENTRIES: Mapping[type, Entries] = {
     PlanView: {
         **VERSION,
-        "request": (Mapping[str, object], "the options of the question; request.schema.json describes them"),
+        "request": (
+            Mapping[str, object],
+            "the options of the question; request.schema.json describes them",
+        ),
         "pictures": "images",
         "split": "split",
         "price_s": "price_s",
@@ -106,41 +121,66 @@ ENTRIES: Mapping[type, Entries] = {
     },
     Benchmark: entries_of(Benchmark) | VERSION,
     ModelTiming: entries_of(ModelTiming) | VERSION,
-    DeviceBenchmark: entries_of(DeviceBenchmark)
-    | VERSION
-    | {"accelerators": (tuple[Delegation, ...], "what the accelerator of the target runs of each file")},
-    Delegation: entries_of(Delegation)
-    | {
-        "model": (str, "the file's path as given"),
-        "accelerator": (str, "name of the accelerator"),
-        "title": (str, "its name as people read it"),
-        "provenance": (Literal["computed"], "origin of the figures"),
-        "sources": (tuple[str, ...], "where the rules of the accelerator come from"),
-    },
+    DeviceBenchmark: (
+        entries_of(DeviceBenchmark)
+        | VERSION
+        | {
+            "accelerators": (
+                tuple[Delegation, ...],
+                "what the accelerator of the target runs of each file",
+            )
+        }
+    ),
+    Delegation: (
+        entries_of(Delegation)
+        | {
+            "model": (str, "the file's path as given"),
+            "accelerator": (str, "name of the accelerator"),
+            "title": (str, "its name as people read it"),
+            "provenance": (Literal["computed"], "origin of the figures"),
+            "sources": (tuple[str, ...], "where the rules of the accelerator come from"),
+        }
+    ),
     Conditions: own(Conditions),
     Comparison: entries_of(Comparison) | VERSION,
     Reevaluations: VERSION | own(Reevaluations),
-    Reevaluation: entries_of(Reevaluation) | {"new_run": (str | None, "path of the new run; null if nothing changed")},
+    Reevaluation: (
+        entries_of(Reevaluation)
+        | {"new_run": (str | None, "path of the new run; null if nothing changed")}
+    ),
     RunView: {
         **VERSION,
         "run": "name",
         "unfinished": "insights.unfinished",
-        "task": (str | None, "what the model does, such as image-classification; null in damaged runs"),
+        "task": (
+            str | None,
+            "what the model does, such as image-classification; null in damaged runs",
+        ),
         "metric": "metric",
         "budget": "limits",
         "prefer": (str, "what counted: balanced, accuracy, latency, size, or weights"),
         "feasible": "decision.feasible",
-        "opening": (tuple[str, ...], "the answer in plain lines: file, accuracy, latency, what is not known"),
+        "opening": (
+            tuple[str, ...],
+            "the answer in plain lines: file, accuracy, latency, what is not known",
+        ),
         "unknown_conditions": (
             str,
-            "why the pick's accuracy on another visit, camera or day is unknown; empty where new_conditions has it",
+            (
+                "why the pick's accuracy on another visit, camera or day is unknown; empty where"
+                " new_conditions has it"
+            ),
         ),
         "probabilities": (
             Mapping[str, float],
-            "how probably (0-1) the pick meets the limits that images decide about, such as accuracy and drop; 0.5 or "
-            "more counts as met",
+            (
+                "how probably (0-1) the pick meets the limits that images decide about, such as"
+                " accuracy and drop; 0.5 or more counts as met"
+            ),
         ),
-        **_of("decision", "reason", "why_not_faster", "rule", "pick", "runner_up", "runner_up_reason"),
+        **_of(
+            "decision", "reason", "why_not_faster", "rule", "pick", "runner_up", "runner_up_reason"
+        ),
         "incumbents": "insights.incumbents",
         "ties": "decision.ties.configuration.key",
         **_of("decision", "noise_points", "chances", "flips", "relaxations", "loosenings"),
@@ -149,12 +189,23 @@ ENTRIES: Mapping[type, Entries] = {
         "front": "decision.front",
         "risks": (tuple[Risk, ...], "risks of the pick; empty without a pick"),
         "labels": "insights.labels",
-        "remarks": (tuple[str, ...], "what of the run folder does not prove itself, and what limits the figures"),
+        "remarks": (
+            tuple[str, ...],
+            "what of the run folder does not prove itself, and what limits the figures",
+        ),
         "devices": "by_device",
-        "fleet": (Mapping[str, object] | None, "the files for a fleet of phones (docs/fleet.md); null without --fleet"),
+        "fleet": (
+            Mapping[str, object] | None,
+            "the files for a fleet of phones (docs/fleet.md); null without --fleet",
+        ),
     },
     Limits: own(Limits),
-    Incumbent: {"evaluation": "evaluation", "picked": "picked", "switching_points": "points", "switching_part": "part"},
+    Incumbent: {
+        "evaluation": "evaluation",
+        "picked": "picked",
+        "switching_points": "points",
+        "switching_part": "part",
+    },
     ExpectedTuning: own(ExpectedTuning) | {"command": (str, "the search that does it")},
     Decision: {
         **_named("feasible", "reason", "pick"),
@@ -165,7 +216,16 @@ ENTRIES: Mapping[type, Entries] = {
     Evaluation: {
         "key": "configuration.key",
         **_named("configuration", "status", "family", "reason", "stage"),
-        **_named("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop"),
+        **_named(
+            "accuracy",
+            "holdout_accuracy",
+            "new_conditions",
+            "latency",
+            "latency_p90",
+            "size",
+            "memory",
+            "drop",
+        ),
         **_named("contended", "artefact", "artefact_sha256"),
         "details": (_details(), "what else is known; an entry that is not known is missing"),
     },
@@ -181,7 +241,10 @@ ROOTS: Mapping[str, tuple[type, str]] = {
     "benchmark": (Benchmark, "advisor benchmark --json"),
     "device_benchmark": (DeviceBenchmark, "advisor benchmark --device NAME --json"),
     "evaluation": (Evaluation, "one line of evaluations.jsonl"),
-    "recommendation": (RunView, "advisor search --json, advisor report --json, and recommendation.json of a run"),
+    "recommendation": (
+        RunView,
+        "advisor search --json, advisor report --json, and recommendation.json of a run",
+    ),
     "comparison": (Comparison, "advisor compare --json"),
     "reevaluation": (Reevaluations, "advisor reevaluate --json"),
 }

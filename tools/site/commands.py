@@ -28,12 +28,20 @@ def _command(name: str, command: Any) -> Iterator[str]:
     for paragraph in _plain(command.help).split("\n\n"):
         text = " ".join(paragraph.split())
         yield from (f"`{text}`" if text.startswith("advisor ") else _example(text), "")
-    parts = [parameter for parameter in command.get_params(context) if parameter.name not in ("help", "help_all")]
+    parts = [
+        parameter
+        for parameter in command.get_params(context)
+        if parameter.name not in ("help", "help_all")
+    ]
     if not isinstance(command, GroupedCommand):
         yield from _table(parts, context)
         return
     for panel in GROUPS:
-        named = [parameter for parameter in parts if (getattr(parameter, "rich_help_panel", None) or OUTPUT) == panel]
+        named = [
+            parameter
+            for parameter in parts
+            if (getattr(parameter, "rich_help_panel", None) or OUTPUT) == panel
+        ]
         yield from _table(named, context, f"**{panel}**")
 
 
@@ -46,7 +54,11 @@ def _table(parts: list[Any], context: Any, *heading: str) -> Iterator[str]:
 def _row(part: Any, context: Any) -> str:
     named, meaning = part.get_help_record(context) or ("", "")
     name = _cell(named)
-    return f"| `{name}` | {_cell(meaning).replace('*', chr(92) + '*').replace('<', '&lt;')} |" if name else ""
+    return (
+        f"| `{name}` | {_cell(meaning).replace('*', chr(92) + '*').replace('<', '&lt;')} |"
+        if name
+        else ""
+    )
 
 
 def _example(text: str) -> str:

@@ -1,9 +1,10 @@
-"""Docstrings as Markdown: the references and literal blocks of reStructuredText in them are rewritten.
+"""Docstrings as Markdown: the references and literal blocks
+of reStructuredText in them are rewritten.
 
 The comments ``#:`` of a dataclass's fields become a section of its docstring.
 
-A function that takes the options of a search has its parameters and its docstring from them: both are read from the
-function itself.
+A function that takes the options of a search has its parameters and its docstring from them:
+both are read from the function itself.
 """
 
 import inspect
@@ -33,7 +34,9 @@ class Markdown(griffe.Extension):
                 lines = "".join(f"\n    {name}: {text}" for name, text in known.items())
                 obj.docstring.value += f"\n\nAttributes:{lines}"
             text = _ROLE.sub(r"``\1``", obj.docstring.value)
-            obj.docstring.value = _LITERAL.sub(lambda match: match[1] + match[2] + (":" if match[2] else ""), text)
+            obj.docstring.value = _LITERAL.sub(
+                lambda match: match[1] + match[2] + (":" if match[2] else ""), text
+            )
 
 
 def _declare_options(function: griffe.Function, docstring: griffe.Docstring) -> None:

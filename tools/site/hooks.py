@@ -1,4 +1,6 @@
-"""What mkdocs calls while it builds the site: add generated files and those beside ``docs/``, and mend links."""
+"""What mkdocs calls while it builds the site:
+add generated files and those beside ``docs/``, and mend links.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made from the code, and the documents of the repository that are not in ``docs/``."""
+    """Add the pages that are made from the code,
+    and the documents of the repository that are not in ``docs/``.
+    """
     made = {
         "reference/commands.md": commands.page(),
         "reference/glossary.md": generated.glossary(),
@@ -24,15 +28,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     for path in _beside_docs():
-        files.append(File.generated(config, links.placed(path.relative_to(PROJECT).as_posix()), abs_src_path=str(path)))
+        files.append(
+            File.generated(
+                config, links.placed(path.relative_to(PROJECT).as_posix()), abs_src_path=str(path)
+            )
+        )
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> str:
-    """Return the text with links that are right on the site; a link to a file that is not on it becomes text."""
+    """Return the text with links that are right on the site;
+    a link to a file that is not on it becomes text.
+    """
     if page.file.src_uri.startswith(("decisions/0", "studies/", "benchmarks/results/")):
-        page.meta["search"] = {"exclude": True}  # a search finds how to use the tool; two pages list these
-    return links.mended(markdown, page.file.src_uri, lambda name: files.get_file_from_path(name) is not None)
+        # A search finds how to use the tool; two pages list these.
+        page.meta["search"] = {"exclude": True}
+    return links.mended(
+        markdown, page.file.src_uri, lambda name: files.get_file_from_path(name) is not None
+    )
 
 
 def _beside_docs() -> Iterator[Path]:

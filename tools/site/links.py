@@ -10,10 +10,14 @@ MOVED = {
     "CHANGELOG.md": "project/changelog.md",
     "SECURITY.md": "project/security.md",
 }
-"""Place on the site by path in the repository; ``docs/`` is the root of the site, everything else keeps its path."""
+"""Place on the site by path in the repository;
+``docs/`` is the root of the site, everything else keeps its path.
+"""
 
 SCHEMAS = "schemas"
-"""Folder of the site with the JSON Schemas. The repository has none: pages name them as code, which becomes links."""
+"""Folder of the site with the JSON Schemas. The repository has none:
+pages name them as code, which becomes links.
+"""
 
 _LINK = re.compile(r"(?P<text>!?\[(?:[^][]|\[[^][]*\])*\])\((?P<target>[^()\s]+)\)")
 _CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -38,7 +42,8 @@ def mended(markdown: str, place: str, known: Callable[[str], bool]) -> str:
     def hide(match: re.Match[str]) -> str:
         name = match[0].strip("`")
         if name.endswith(".schema.json") and known(f"{SCHEMAS}/{name}"):
-            return f"[{name}]({posixpath.relpath(f'docs/{SCHEMAS}/{name}', posixpath.dirname(source) or '.')})"
+            page = posixpath.dirname(source) or "."
+            return f"[{name}]({posixpath.relpath(f'docs/{SCHEMAS}/{name}', page)})"
         code.append(match[0])
         return f"\0{len(code) - 1}\0"
 

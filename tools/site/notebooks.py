@@ -33,7 +33,8 @@ def keep_outputs(path: Path = NOTEBOOK) -> None:
         cell.metadata.clear()  # when each cell ran
         for output in cell.get("outputs", ()):
             if "text/html" in output.get("data", {}):
-                output.data.pop("text/plain", None)  # the same once more, with folders of this machine
+                # The same once more, with folders of this machine.
+                output.data.pop("text/plain", None)
     nbformat.write(notebook, path)
 
 

@@ -1,4 +1,6 @@
-"""Keras graphs: functions ``(input_size, classes, **arguments) -> keras.Model``, named by cards as ``architecture``."""
+"""Keras graphs: functions ``(input_size, classes, **arguments) -> keras.Model``,
+named by cards as ``architecture``.
+"""
 
 from importlib import import_module
 from inspect import signature
@@ -9,7 +11,9 @@ from advisor.core import UsageError
 
 _NETWORKS = {
     "keras_applications": "densenet efficientnet inception_resnet_v2 mobilenet_v3 nasnet",
-    "networks": "efficientnet_lite mnasnet mobilenet_v1 mobilenet_v2 resnet shufflenet_v2 squeezenet",
+    "networks": (
+        "efficientnet_lite mnasnet mobilenet_v1 mobilenet_v2 resnet shufflenet_v2 squeezenet"
+    ),
     "slim_inception": "inception_v1 inception_v2 inception_v3 inception_v4",
 }
 _MODULES = {name: module for module, names in _NETWORKS.items() for name in names.split()}
@@ -19,11 +23,17 @@ NAMES = (*sorted(_MODULES), GRAPH_FILE, *WHOLE_NETWORKS, *OWN_FILES)
 
 
 def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -> Any:
-    """Build the Keras graph ``name``: image (1, S, S, 3) in, ``{"probabilities", "features"}`` out."""
+    """Build the Keras graph ``name``:
+    image (1, S, S, 3) in, ``{"probabilities", "features"}`` out.
+    """
     if name in (GRAPH_FILE, *WHOLE_NETWORKS, *OWN_FILES):
-        raise UsageError("no Keras graph is built for this card: its graph is a file", "name another card")
+        raise UsageError(
+            "no Keras graph is built for this card: its graph is a file", "name another card"
+        )
     if name not in _MODULES:
-        raise UsageError(f"no architecture is called '{name}'", f"architectures: {', '.join(NAMES)}")
+        raise UsageError(
+            f"no architecture is called '{name}'", f"architectures: {', '.join(NAMES)}"
+        )
     function = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     try:
         return function(input_size=input_size, classes=classes, **arguments)

@@ -14,9 +14,10 @@ Parts = Sequence[tuple[str, ...]]
 class Convolutions:
     """Convolutions without bias, each normalized, as one library pads and normalizes them.
 
-    ``limit`` is the largest output of ReLU. With ``pad``, an ending for names of layers, a stride pads both sides by
-    half the kernel, as PyTorch does; TensorFlow's ``same`` does so at stride 1, and pads the far side only at stride 2.
-    ``pointwise`` is the padding of 1x1 convolutions, which changes no number.
+    ``limit`` is the largest output of ReLU. With ``pad``, an ending for names of layers, a stride
+    pads both sides by half the kernel, as PyTorch does; TensorFlow's ``same`` does so at stride 1,
+    and pads the far side only at stride 2. ``pointwise`` is the padding of 1x1 convolutions, which
+    changes no number.
     """
 
     epsilon: float = 1e-3
@@ -26,9 +27,18 @@ class Convolutions:
     pointwise: str = "valid"
 
     def __call__(
-        self, x: Tensor, filters: int, kernel: int, stride: int, name: str, norm: str, relu: str = ""
+        self,
+        x: Tensor,
+        filters: int,
+        kernel: int,
+        stride: int,
+        name: str,
+        norm: str,
+        relu: str = "",
     ) -> Tensor:
-        """Return a convolution (depthwise for 0 filters) after normalization, and after ReLU if that has a name."""
+        """Return a convolution (depthwise for 0 filters) after normalization,
+        and after ReLU if that has a name.
+        """
         x = self.convolution(x, filters, kernel, stride, name)
         x = layers.BatchNormalization(epsilon=self.epsilon, momentum=self.momentum, name=norm)(x)
         return layers.ReLU(self.limit, name=relu)(x) if relu else x
@@ -40,13 +50,19 @@ class Convolutions:
             x = layers.ZeroPadding2D(kernel // 2, name=f"{name}{self.pad}")(x)
             padding = "valid"
         if filters:
-            return layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=name)(x)
-        return layers.DepthwiseConv2D(kernel, stride, padding=padding, use_bias=False, name=name)(x)
+            return layers.Conv2D(
+                filters, kernel, stride, padding=padding, use_bias=False, name=name
+            )(x)
+        return layers.DepthwiseConv2D(kernel, stride, padding=padding, use_bias=False, name=name)(
+            x
+        )
 
     def add_inverted_residual(
         self, x: Tensor, filters: int, kernel: int, stride: int, expansion: int, parts: Parts
     ) -> Tensor:
-        """Widen, filter each channel, narrow; no activation after the last. ``parts`` names the layers of the three."""
+        """Widen, filter each channel, narrow; no activation after the last.
+        ``parts`` names the layers of the three.
+        """
         if expansion > 1:
             x = self(x, x.shape[-1] * expansion, 1, 1, *parts[0])
         x = self(x, 0, kernel, stride, *parts[1])

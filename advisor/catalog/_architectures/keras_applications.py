@@ -8,8 +8,11 @@ from keras import applications, layers
 
 from advisor.catalog._graph import Tensor, image_input, make_network
 
-# Keras' name of a layer that was given none: its kind, and a number that counts up through the process.
-_UNNAMED = re.compile(r"(conv2d|batch_normalization|activation|max_pooling2d|average_pooling2d)(_\d+)?")
+# Keras' name of a layer that was given none:
+# its kind, and a number that counts up through the process.
+_UNNAMED = re.compile(
+    r"(conv2d|batch_normalization|activation|max_pooling2d|average_pooling2d)(_\d+)?"
+)
 
 
 def densenet(input_size: int, classes: int) -> keras.Model:
@@ -22,13 +25,19 @@ def densenet(input_size: int, classes: int) -> keras.Model:
 def efficientnet(input_size: int, classes: int) -> keras.Model:
     """Build EfficientNet-B0 (https://arxiv.org/abs/1905.11946), from its first padding on.
 
-    Keras puts the scaling of pixel values into the graph as layers whose statistics are weights, and adds one more
-    layer only where it loads its own weights. Here the card's preprocessing does it (ImageNet mean and deviation), as
-    for every other network, so that a graph is the same with and without weights.
+    Keras puts the scaling of pixel values into the graph as layers whose statistics are weights,
+    and adds one more layer only where it loads its own weights. Here the card's preprocessing does
+    it (ImageNet mean and deviation), as for every other network, so that a graph is the same with
+    and without weights.
     """
-    base = applications.EfficientNetB0(weights=None, input_shape=(input_size, input_size, 3), classes=classes)
-    # Cloned from the first padding on: the layers before it scale pixels, which the preprocessing of the card does.
-    body = keras.Model(base.get_layer("stem_conv_pad").input, [base.output, base.get_layer("avg_pool").output])
+    base = applications.EfficientNetB0(
+        weights=None, input_shape=(input_size, input_size, 3), classes=classes
+    )
+    # Cloned from the first padding on:
+    # the layers before it scale pixels, which the preprocessing of the card does.
+    body = keras.Model(
+        base.get_layer("stem_conv_pad").input, [base.output, base.get_layer("avg_pool").output]
+    )
     image = image_input(input_size)
     probabilities, features = keras.models.clone_model(body, input_tensors=image).outputs
     return make_network(image, probabilities, features)
@@ -37,10 +46,12 @@ def efficientnet(input_size: int, classes: int) -> keras.Model:
 def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
     """Build Inception-ResNet V2 (https://arxiv.org/abs/1602.07261); ``input_size`` is at least 75.
 
-    Most of Keras' layers here have generated names, which depend on what the process built before. They are numbered
-    again, with a prefix that Keras' weight file does not use.
+    Most of Keras' layers here have generated names, which depend on what the process built before.
+    They are numbered again, with a prefix that Keras' weight file does not use.
     """
-    base = applications.InceptionResNetV2(weights=None, input_shape=(input_size, input_size, 3), classes=classes)
+    base = applications.InceptionResNetV2(
+        weights=None, input_shape=(input_size, input_size, 3), classes=classes
+    )
     numbers = count()
 
     def rename_layer(layer: Tensor) -> Tensor:
@@ -54,19 +65,28 @@ def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
     return make_network(image, whole.output, whole.get_layer("avg_pool").output)
 
 
-def mobilenet_v3(input_size: int, classes: int, size: str, width: float, minimalistic: bool = False) -> keras.Model:
+def mobilenet_v3(
+    input_size: int, classes: int, size: str, width: float, minimalistic: bool = False
+) -> keras.Model:
     """Build MobileNet V3 (https://arxiv.org/abs/1905.02244).
 
-    The features are the input of the classifier: the pooled image after the widening 1x1 convolution. ``size`` is
-    ``large`` or ``small``, ``width`` multiplies the depths, and a ``minimalistic`` network has no squeeze-and-excite,
-    hard-swish and 5x5 convolutions.
+    The features are the input of the classifier: the pooled image after the widening 1x1
+    convolution. ``size`` is ``large`` or ``small``, ``width`` multiplies the depths, and a
+    ``minimalistic`` network has no squeeze-and-excite, hard-swish and 5x5 convolutions.
     """
     networks = {"large": applications.MobileNetV3Large, "small": applications.MobileNetV3Small}
     if size not in networks:
         raise ValueError(f"MobileNet V3 comes as large or small, not '{size}'")
     image = image_input(input_size)
-    options = {"alpha": width, "minimalistic": minimalistic, "weights": None, "include_preprocessing": False}
-    base = networks[size]((input_size, input_size, 3), input_tensor=image, classes=classes, **options)
+    options = {
+        "alpha": width,
+        "minimalistic": minimalistic,
+        "weights": None,
+        "include_preprocessing": False,
+    }
+    base = networks[size](
+        (input_size, input_size, 3), input_tensor=image, classes=classes, **options
+    )
     features = layers.Flatten(name="features")(base.get_layer("logits").input)
     return make_network(image, base.output, features)
 

@@ -1,9 +1,11 @@
-"""MobileNet V1 and V2, EfficientNet-Lite, MNASNet, SqueezeNet, ResNet, ShuffleNet V2: networks of few kinds of blocks.
+"""MobileNet V1 and V2, EfficientNet-Lite, MNASNet, SqueezeNet, ResNet, ShuffleNet V2:
+networks of few kinds of blocks.
 
-Layers of MobileNet carry the names of Keras' own implementation, so its weight files fit. Layers of MNASNet, ResNet and
-ShuffleNet carry the paths of torchvision's modules (``layer1.0.conv1``), so that a ``.pth`` file's tensors find their
-layer by name alone. Where Keras pads by hand before a stride, these graphs say ``same``: for even sizes the two are the
-same numbers, with fewer operators.
+Layers of MobileNet carry the names of Keras' own implementation, so its weight files fit. Layers
+of MNASNet, ResNet and ShuffleNet carry the paths of torchvision's modules (``layer1.0.conv1``), so
+that a ``.pth`` file's tensors find their layer by name alone. Where Keras pads by hand before a
+stride, these graphs say ``same``: for even sizes the two are the same numbers, with fewer
+operators.
 """
 
 from collections.abc import Sequence
@@ -14,15 +16,41 @@ import keras
 from keras import layers, ops
 
 from advisor.catalog._architectures.convolutions import Convolutions
-from advisor.catalog._graph import Tensor, close_with_classifier, image_input, make_network, round_channels
+from advisor.catalog._graph import (
+    Tensor,
+    close_with_classifier,
+    image_input,
+    make_network,
+    round_channels,
+)
 
-# Output channels at width 1 and stride of the thirteen separable blocks (table 1 of arXiv 1704.04861).
-_V1_BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1))
+# Output channels at width 1 and stride
+# of the thirteen separable blocks (table 1 of arXiv 1704.04861).
+_V1_BLOCKS = (
+    (64, 1),
+    (128, 2),
+    (128, 1),
+    (256, 2),
+    (256, 1),
+    (512, 2),
+    *((512, 1),) * 5,
+    (1024, 2),
+    (1024, 1),
+)
 
 # Expansion, output channels, repeats and first stride of the stages (table 2 of arXiv 1801.04381).
-_V2_STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+_V2_STAGES = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
 
-# EfficientNet-Lite: kernel, repeats, output channels, expansion and first stride at width and depth 1.
+# EfficientNet-Lite: kernel, repeats, output channels,
+# expansion and first stride at width and depth 1.
 _LITE_STAGES = (
     (3, 1, 16, 1, 1),
     (3, 2, 24, 6, 2),
@@ -33,14 +61,24 @@ _LITE_STAGES = (
     (3, 1, 320, 6, 1),
 )
 
-# Figure 7 of the paper of MNASNet, without its SE blocks: the channels of the stem, of the first separable convolution
-# and of the six stacks; then kernel, stride, expansion and repeats of each stack.
+# Figure 7 of the paper of MNASNet, without its SE blocks: the channels of the stem, of the first
+# separable convolution and of the six stacks; then kernel, stride, expansion and repeats of each
+# stack.
 _MNASNET_CHANNELS = (32, 16, 24, 40, 80, 96, 192, 320)
-_MNASNET_STACKS = ((3, 2, 3, 3), (5, 2, 3, 3), (5, 2, 6, 3), (3, 1, 6, 2), (5, 2, 6, 4), (3, 1, 6, 1))
+_MNASNET_STACKS = (
+    (3, 2, 3, 3),
+    (5, 2, 3, 3),
+    (5, 2, 6, 3),
+    (3, 1, 6, 2),
+    (5, 2, 6, 4),
+    (3, 1, 6, 1),
+)
 
-# SqueezeNet: channels of the squeeze layer of fire2..fire9; each of the two expand layers has four times as many.
+# SqueezeNet: channels of the squeeze layer of fire2..fire9;
+# each of the two expand layers has four times as many.
 _SQUEEZE = (16, 16, 32, 32, 48, 48, 64, 64)
-# By version: channels and kernel of the first convolution, and the fire modules after which the maps are pooled.
+# By version: channels and kernel of the first convolution,
+# and the fire modules after which the maps are pooled.
 _STEMS = {"1.0": (96, 7, (4, 8)), "1.1": (64, 3, (3, 5))}
 
 # Table 1 of the paper of ResNet: blocks of each of the four stages, by depth.
@@ -48,7 +86,8 @@ _RESNET_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 _RESNET_WIDTHS = (64, 128, 256, 512)
 _RESNET_EXPANSION = 4
 
-# Table 5 of the paper of ShuffleNet V2: channels of stages 2 to 4 and of the last convolution, by width.
+# Table 5 of the paper of ShuffleNet V2:
+# channels of stages 2 to 4 and of the last convolution, by width.
 _SHUFFLENET_CHANNELS = {
     0.5: (48, 96, 192, 1024),
     1.0: (116, 232, 464, 1024),
@@ -62,12 +101,17 @@ TORCH = Convolutions(1e-5, limit=None, pad=".pad", pointwise="same")
 
 
 def mobilenet_v1(input_size: int, classes: int, width: float = 1.0) -> keras.Model:
-    """Build MobileNet V1 (https://arxiv.org/abs/1704.04861) with every channel count multiplied by ``width``."""
+    """Build MobileNet V1 (https://arxiv.org/abs/1704.04861)
+    with every channel count multiplied by ``width``.
+    """
     convolved = Convolutions()
     image = image_input(input_size)
     x = convolved(image, int(32 * width), 3, 2, "conv1", "conv1_bn", "conv1_relu")
     for index, (channels, stride) in enumerate(_V1_BLOCKS, start=1):
-        for name, filters, kernel, step in (("dw", 0, 3, stride), ("pw", int(channels * width), 1, 1)):
+        for name, filters, kernel, step in (
+            ("dw", 0, 3, stride),
+            ("pw", int(channels * width), 1, 1),
+        ):
             name = f"conv_{name}_{index}"
             x = convolved(x, filters, kernel, step, name, f"{name}_bn", f"{name}_relu")
     return close_with_classifier(image, x, classes)
@@ -100,8 +144,14 @@ def mobilenet_v2(
             project = (f"{prefix}project", f"{prefix}project_BN")
             stride = 1 if repeat else first_stride
             filters = round_channels(channels * width)
-            y = convolved.add_inverted_residual(x, filters, 3, stride, expansion, [expand, depthwise, project])
-            x = layers.Add(name=f"{prefix}add")([x, y]) if stride == 1 and x.shape[-1] == filters else y
+            y = convolved.add_inverted_residual(
+                x, filters, 3, stride, expansion, [expand, depthwise, project]
+            )
+            x = (
+                layers.Add(name=f"{prefix}add")([x, y])
+                if stride == 1 and x.shape[-1] == filters
+                else y
+            )
             index += 1
     # A thin network keeps the width of its last layer, as the paper of MobileNet V2 has it.
     last = 1280
@@ -111,39 +161,53 @@ def mobilenet_v2(
     return close_with_classifier(image, x, classes)
 
 
-def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0) -> keras.Model:
-    """Build EfficientNet-Lite: channels times ``width``, repeats times ``depth`` but in the first and last stage.
+def efficientnet_lite(
+    input_size: int, classes: int, width: float = 1.0, depth: float = 1.0
+) -> keras.Model:
+    """Build EfficientNet-Lite: channels times ``width``,
+    repeats times ``depth`` but in the first and last stage.
 
-    EfficientNet without squeeze-and-excitation, ReLU6 for swish, a stem and a head of fixed width (tensorflow/tpu,
-    models/official/efficientnet/lite).
+    EfficientNet without squeeze-and-excitation, ReLU6 for swish, a stem and a head of fixed width
+    (tensorflow/tpu, models/official/efficientnet/lite).
     """
     convolved = Convolutions()
     image = image_input(input_size)
     x = convolved(image, 32, 3, 2, "conv_stem", "bn0", "relu0")
     index = 0
     for stage, (kernel, repeats, channels, expansion, first_stride) in enumerate(_LITE_STAGES):
-        # The published networks grow in the stages between, so that small devices do not pay for a deeper stem and end.
+        # The published networks grow in the stages between,
+        # so that small devices do not pay for a deeper stem and end.
         fixed = stage in (0, len(_LITE_STAGES) - 1)
         blocks = repeats if fixed else ceil(depth * repeats)
         for repeat in range(blocks):
             prefix = f"blocks_{index}_"
-            parts = (("expand_conv", "bn0", "relu0"), ("depthwise_conv", "bn1", "relu1"), ("project_conv", "bn2"))
+            parts = (
+                ("expand_conv", "bn0", "relu0"),
+                ("depthwise_conv", "bn1", "relu1"),
+                ("project_conv", "bn2"),
+            )
             named = []
             for part in parts:
                 named.append(tuple(prefix + name for name in part))
             stride = 1 if repeat else first_stride
             filters = round_channels(channels * width)
             y = convolved.add_inverted_residual(x, filters, kernel, stride, expansion, named)
-            x = layers.Add(name=f"{prefix}add")([y, x]) if stride == 1 and x.shape[-1] == filters else y
+            x = (
+                layers.Add(name=f"{prefix}add")([y, x])
+                if stride == 1 and x.shape[-1] == filters
+                else y
+            )
             index += 1
     x = convolved(x, 1280, 1, 1, "conv_head", "bn1", "relu1")
     return close_with_classifier(image, x, classes)
 
 
 def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
-    """Build MNASNet-B1 (https://arxiv.org/abs/1807.11626); ``width`` scales every depth but the last convolution's.
+    """Build MNASNet-B1 (https://arxiv.org/abs/1807.11626);
+    ``width`` scales every depth but the last convolution's.
 
-    The B1 network has no squeeze-and-excite; TensorFlow's hosted MnasNet files are of the same shape.
+    The B1 network has no squeeze-and-excite;
+    TensorFlow's hosted MnasNet files are of the same shape.
     """
     if width <= 0:
         raise ValueError(f"a width is positive, not {width}")
@@ -152,12 +216,20 @@ def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
     x = TORCH(image, stem, 3, 2, *_torch_names("layers", 0, 1))
     x = TORCH(x, 0, 3, 1, *_torch_names("layers", 3, 4))
     x = TORCH(x, first, 1, 1, "layers.6", "layers.7")
-    for index, (depth, (kernel, stride, expansion, repeats)) in enumerate(zip(depths, _MNASNET_STACKS, strict=True)):
+    for index, (depth, (kernel, stride, expansion, repeats)) in enumerate(
+        zip(depths, _MNASNET_STACKS, strict=True)
+    ):
         for repeat in range(repeats):
             name = f"layers.{index + 8}.{repeat}"
             inner = f"{name}.layers"
-            parts = (_torch_names(inner, 0, 1), _torch_names(inner, 3, 4), (f"{inner}.6", f"{inner}.7"))
-            y = TORCH.add_inverted_residual(x, depth, kernel, 1 if repeat else stride, expansion, parts)
+            parts = (
+                _torch_names(inner, 0, 1),
+                _torch_names(inner, 3, 4),
+                (f"{inner}.6", f"{inner}.7"),
+            )
+            y = TORCH.add_inverted_residual(
+                x, depth, kernel, 1 if repeat else stride, expansion, parts
+            )
             x = layers.Add(name=f"{name}.add")([y, x]) if repeat else y
     x = TORCH(x, 1280, 1, 1, *_torch_names("layers", 14, 15))
     return close_with_classifier(image, x, classes, "classifier.1")
@@ -168,7 +240,9 @@ def _torch_names(module: str, convolution: int | str, norm: int | str) -> tuple[
 
 
 def squeezenet(input_size: int, classes: int, version: str = "1.1") -> keras.Model:
-    """Build SqueezeNet. ``features`` is the pooled output of fire9: the classifier is a convolution, then the mean."""
+    """Build SqueezeNet. ``features`` is the pooled output of fire9:
+    the classifier is a convolution, then the mean.
+    """
     if version not in _STEMS:
         raise ValueError(f"SqueezeNet has no version '{version}' (there are {', '.join(_STEMS)})")
     channels, kernel, pooled_after = _STEMS[version]
@@ -179,7 +253,9 @@ def squeezenet(input_size: int, classes: int, version: str = "1.1") -> keras.Mod
         fire = f"fire{index}"
         x = layers.Conv2D(squeeze, 1, activation="relu", name=f"{fire}_squeeze1x1")(x)
         expand1x1 = layers.Conv2D(4 * squeeze, 1, activation="relu", name=f"{fire}_expand1x1")(x)
-        expand3x3 = layers.Conv2D(4 * squeeze, 3, padding="same", activation="relu", name=f"{fire}_expand3x3")(x)
+        expand3x3 = layers.Conv2D(
+            4 * squeeze, 3, padding="same", activation="relu", name=f"{fire}_expand3x3"
+        )(x)
         x = layers.Concatenate(name=f"{fire}_concat")([expand1x1, expand3x3])
         x = max_pool(x, f"pool{index}") if index in pooled_after else x
     features = layers.GlobalAveragePooling2D(name="features")(x)
@@ -191,30 +267,38 @@ def squeezenet(input_size: int, classes: int, version: str = "1.1") -> keras.Mod
 def max_pool(x: Tensor, name: str) -> Tensor:
     """Pool 3x3 at stride 2 as Caffe does, which rounds the pooled size up.
 
-    A window may hang over the right and lower edge by one. 'same' padding is exactly that where the windows do not fit
-    evenly; where they do, nothing is padded.
+    A window may hang over the right and lower edge by one. 'same' padding is exactly that where
+    the windows do not fit evenly; where they do, nothing is padded.
     """
     fits = (x.shape[1] - 3) % 2 == 0
     return layers.MaxPooling2D(3, strides=2, padding="valid" if fits else "same", name=name)(x)
 
 
 def pool_padded(x: Tensor) -> Tensor:
-    """Pool 3x3 at stride 2 with one row of padding; ``x`` comes from a ReLU, so that zeros are neutral."""
-    return layers.MaxPooling2D(3, 2, name="maxpool")(layers.ZeroPadding2D(1, name="maxpool.pad")(x))
+    """Pool 3x3 at stride 2 with one row of padding;
+    ``x`` comes from a ReLU, so that zeros are neutral.
+    """
+    return layers.MaxPooling2D(3, 2, name="maxpool")(
+        layers.ZeroPadding2D(1, name="maxpool.pad")(x)
+    )
 
 
 def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
     """Build a ResNet (https://arxiv.org/abs/1512.03385) of 18, 34 or 50 layers.
 
-    ResNet-50 halves the image in the 3x3 convolution of a block (often called v1.5), where the paper and Keras'
-    applications do it in the first 1x1; Keras' also keeps biases and was trained on BGR, so it is another network.
+    ResNet-50 halves the image in the 3x3 convolution of a block (often called v1.5), where the
+    paper and Keras' applications do it in the first 1x1; Keras' also keeps biases and was trained
+    on BGR, so it is another network.
     """
     if depth not in _RESNET_BLOCKS:
         raise ValueError(f"ResNet has {', '.join(map(str, _RESNET_BLOCKS))} layers, not {depth}")
     image = image_input(input_size)
     x = pool_padded(TORCH(image, _RESNET_WIDTHS[0], 7, 2, "conv1", "bn1", "bn1.relu"))
-    for stage, (width, blocks) in enumerate(zip(_RESNET_WIDTHS, _RESNET_BLOCKS[depth], strict=True)):
-        # Channels, kernel and stride of the convolutions of a block; all but the first block of a stage have stride 1.
+    for stage, (width, blocks) in enumerate(
+        zip(_RESNET_WIDTHS, _RESNET_BLOCKS[depth], strict=True)
+    ):
+        # Channels, kernel and stride of the convolutions of a block;
+        # all but the first block of a stage have stride 1.
         basic = ((width, 3), (width, 3))
         bottleneck = ((width, 1), (width, 3), (width * _RESNET_EXPANSION, 1))
         convolutions = bottleneck if depth >= 50 else basic
@@ -225,14 +309,20 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
     return close_with_classifier(image, x, classes, "fc")
 
 
-def _residual(x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, name: str) -> Tensor:
-    """Return convolutions beside a shortcut; the first 3x3 has the stride, and no activation is after the last."""
+def _residual(
+    x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, name: str
+) -> Tensor:
+    """Return convolutions beside a shortcut;
+    the first 3x3 has the stride, and no activation is after the last.
+    """
     y = x
     stride_left = stride
     for place, (filters, kernel) in enumerate(convolutions, start=1):
         names = _torch_names(name, f"conv{place}", f"bn{place}")
         is_last = place == len(convolutions)
-        y = TORCH(y, filters, kernel, stride_left if kernel == 3 else 1, *names[: 2 if is_last else 3])
+        y = TORCH(
+            y, filters, kernel, stride_left if kernel == 3 else 1, *names[: 2 if is_last else 3]
+        )
         if kernel == 3:
             stride_left = 1
     if stride != 1 or x.shape[-1] != filters:
@@ -243,19 +333,25 @@ def _residual(x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, n
 def shufflenet_v2(input_size: int, classes: int, width: float) -> keras.Model:
     """Build ShuffleNet V2 (https://arxiv.org/abs/1807.11164) at width 0.5, 1.0, 1.5 or 2.0."""
     if width not in _SHUFFLENET_CHANNELS:
-        raise ValueError(f"ShuffleNet V2 has widths {', '.join(map(str, _SHUFFLENET_CHANNELS))}, not {width}")
+        raise ValueError(
+            f"ShuffleNet V2 has widths {', '.join(map(str, _SHUFFLENET_CHANNELS))}, not {width}"
+        )
     *stages, last = _SHUFFLENET_CHANNELS[width]
     image = image_input(input_size)
     x = pool_padded(TORCH(image, 24, 3, 2, *_torch_names("conv1", 0, 1)))
     for index, (channels, repeats) in enumerate(zip(stages, _SHUFFLENET_REPEATS, strict=True)):
         for repeat in range(repeats):
-            x = _shuffle_unit(x, channels // 2, halves=not repeat, name=f"stage{index + 2}.{repeat}")
+            x = _shuffle_unit(
+                x, channels // 2, halves=not repeat, name=f"stage{index + 2}.{repeat}"
+            )
     x = TORCH(x, last, 1, 1, *_torch_names("conv5", 0, 1))
     return close_with_classifier(image, x, classes, "fc")
 
 
 def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
-    """Return two branches of ``half`` the channels; a unit that halves the image has convolutions in both."""
+    """Return two branches of ``half`` the channels;
+    a unit that halves the image has convolutions in both.
+    """
     if halves:
         # Both branches read all channels: each gives half of those that the unit has.
         right = x
@@ -273,8 +369,8 @@ def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
 def shuffle_halves(left: Tensor, right: Tensor, name: str) -> Tensor:
     """Return both halves with their channels interleaved.
 
-    Height and width are one axis while the channels change places: the transpose stays four-dimensional, which more
-    accelerators take than the five dimensions of the usual form.
+    Height and width are one axis while the channels change places: the transpose stays
+    four-dimensional, which more accelerators take than the five dimensions of the usual form.
     """
     x = layers.Concatenate(name=f"{name}.concat")([left, right])
     _, height, width, channels = x.shape

@@ -1,7 +1,8 @@
 """Inception V1 to V4 as TF-Slim built and trained them, without their auxiliary classifiers.
 
-A layer carries the variable scope it stands for, so that a checkpoint's variables find their layer by name: with dots
-for slashes (``Mixed_3b.Branch_0.Conv2d_0a_1x1``), in V3 with underscores. Slim's batch normalization has no gamma here.
+A layer carries the variable scope it stands for, so that a checkpoint's variables find their layer
+by name: with dots for slashes (``Mixed_3b.Branch_0.Conv2d_0a_1x1``), in V3 with underscores.
+Slim's batch normalization has no gamma here.
 """
 
 import keras
@@ -37,7 +38,9 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
     x = _V1.add_convolution(x, 64, 1, "Conv2d_2b_1x1")
     x = _V1.add_convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V1.max_pool(x, "MaxPool_3a_3x3", stride=2)
-    x = _add_modules(_V1, x, ("3b", 64, 96, 128, 16, 32, 32), ("3c", 128, 128, 192, 32, 96, 64), maximum=True)
+    x = _add_modules(
+        _V1, x, ("3b", 64, 96, 128, 16, 32, 32), ("3c", 128, 128, 192, 32, 96, 64), maximum=True
+    )
     x = _V1.max_pool(x, "MaxPool_4a_3x3", stride=2)
     x = _add_modules(
         _V1,
@@ -50,16 +53,28 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
         maximum=True,
     )
     x = _V1.max_pool(x, "MaxPool_5a_2x2", stride=2, size=2)
-    x = _add_modules(_V1, x, ("5b", 256, 160, 320, 32, 128, 128), ("5c", 384, 192, 384, 48, 128, 128), maximum=True)
+    x = _add_modules(
+        _V1,
+        x,
+        ("5b", 256, 160, 320, 32, 128, 128),
+        ("5c", 384, 192, 384, 48, 128, 128),
+        maximum=True,
+    )
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_0c_1x1")
 
 
 def _add_modules(
-    slim: SlimLayers, x: Tensor, *rows: tuple[str, int, int, int, int, int, int], maximum: bool = False
+    slim: SlimLayers,
+    x: Tensor,
+    *rows: tuple[str, int, int, int, int, int, int],
+    maximum: bool = False,
 ) -> Tensor:
-    """Return modules by the rows of table 1 of the paper of V1, or of figure 5 of the paper of V2."""
+    """Return modules by the rows of table 1 of the paper of V1, or of figure 5 of the paper of
+    V2.
+    """
     for place, filters1, reduce3, three, reduce5, five, pooled in rows:
-        # V2 has two 3x3 convolutions where the paper of V1 has one of 5x5, and Slim's V1 one of 3x3.
+        # V2 has two 3x3 convolutions where the paper of V1 has one of 5x5,
+        # and Slim's V1 one of 3x3.
         last = ((five, 3),) * (1 if slim is _V1 else 2)
         branches = ((filters1, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)
         x = slim.add_module(x, f"Mixed_{place}", branches, pooled, maximum)
@@ -79,7 +94,9 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
     x = _V2.add_convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
     x = _add_modules(_V2, x, ("3b", 64, 64, 64, 64, 96, 32), ("3c", 64, 64, 96, 64, 96, 64))
-    x = _V2.add_reduction(x, "Mixed_4a", (((128, 1),), 160), (((64, 1), (96, 3)), 96), padding="same")
+    x = _V2.add_reduction(
+        x, "Mixed_4a", (((128, 1),), 160), (((64, 1), (96, 3)), 96), padding="same"
+    )
     x = _add_modules(
         _V2,
         x,
@@ -88,7 +105,9 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
         ("4d", 160, 128, 160, 128, 160, 96),
         ("4e", 96, 128, 192, 160, 192, 96),
     )
-    x = _V2.add_reduction(x, "Mixed_5a", (((128, 1),), 192), (((192, 1), (256, 3)), 256), padding="same")
+    x = _V2.add_reduction(
+        x, "Mixed_5a", (((128, 1),), 192), (((192, 1), (256, 3)), 256), padding="same"
+    )
     x = _add_modules(_V2, x, ("5b", 352, 192, 320, 160, 224, 128))
     x = _add_modules(_V2, x, ("5c", 352, 192, 320, 192, 224, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
@@ -110,7 +129,13 @@ def inception_v3(input_size: int, classes: int) -> keras.Model:
     x = _V3.add_reduction(x, "Mixed_6a", ((), 384), (((64, 1), (96, 3)), 96))
     for letter, inner in (("b", 128), ("c", 160), ("d", 160), ("e", 192)):
         seven: Branch = ((inner, 1), (inner, (1, 7)), (192, (7, 1)))
-        double: Branch = ((inner, 1), (inner, (7, 1)), (inner, (1, 7)), (inner, (7, 1)), (192, (1, 7)))
+        double: Branch = (
+            (inner, 1),
+            (inner, (7, 1)),
+            (inner, (1, 7)),
+            (inner, (7, 1)),
+            (192, (1, 7)),
+        )
         x = _V3.add_module(x, f"Mixed_6{letter}", (((192, 1),), seven, double), 192)
     seven = ((192, 1), (192, (1, 7)), (192, (7, 1)))
     x = _V3.add_reduction(x, "Mixed_7a", (((192, 1),), 320), (seven, 192))
@@ -121,9 +146,15 @@ def inception_v3(input_size: int, classes: int) -> keras.Model:
 
 def _v3_last_module(x: Tensor, scope: str) -> Tensor:
     first = _V3.add_branch(x, f"{scope}.Branch_0", (320, 1))
-    split = _V3.add_fan(_V3.add_branch(x, f"{scope}.Branch_1", (384, 1)), 384, f"{scope}.Branch_1", "bc")
-    deep = _V3.add_fan(_V3.add_branch(x, f"{scope}.Branch_2", (448, 1), (384, 3)), 384, f"{scope}.Branch_2", "cd")
-    return _V3.join_branches([first, *split, *deep, _V3.pool_and_convolve(x, 192, f"{scope}.Branch_3")], scope)
+    split = _V3.add_fan(
+        _V3.add_branch(x, f"{scope}.Branch_1", (384, 1)), 384, f"{scope}.Branch_1", "bc"
+    )
+    deep = _V3.add_fan(
+        _V3.add_branch(x, f"{scope}.Branch_2", (448, 1), (384, 3)), 384, f"{scope}.Branch_2", "cd"
+    )
+    return _V3.join_branches(
+        [first, *split, *deep, _V3.pool_and_convolve(x, 192, f"{scope}.Branch_3")], scope
+    )
 
 
 def inception_v4(input_size: int, classes: int) -> keras.Model:
@@ -141,7 +172,9 @@ def inception_v4(input_size: int, classes: int) -> keras.Model:
     )
     for letter in "bcdefgh":
         x = _V4.add_module(x, f"Mixed_6{letter}", inception_b, 128)
-    x = _V4.add_reduction(x, "Mixed_7a", (((192, 1),), 192), (((256, 1), (256, (1, 7)), (320, (7, 1))), 320))
+    x = _V4.add_reduction(
+        x, "Mixed_7a", (((192, 1),), 192), (((256, 1), (256, (1, 7)), (320, (7, 1))), 320)
+    )
     for scope in ("Mixed_7b", "Mixed_7c", "Mixed_7d"):
         x = _v4_last_module(x, scope)
     return close_with_classifier(image, x, classes, "Logits.Logits")
@@ -153,25 +186,33 @@ def _v4_stem(x: Tensor) -> Tensor:
     x = _V4.add_convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
     x = _V4.add_convolution(x, 64, 3, "Conv2d_2b_3x3")
     pooled = _V4.halving_pool(x, "Mixed_3a.Branch_0.MaxPool_0a_3x3")
-    x = _V4.join_branches([pooled, _V4.add_halving(x, 96, "Mixed_3a.Branch_1.Conv2d_0a_3x3")], "Mixed_3a")
+    x = _V4.join_branches(
+        [pooled, _V4.add_halving(x, 96, "Mixed_3a.Branch_1.Conv2d_0a_3x3")], "Mixed_3a"
+    )
     first = _V4.add_branch(x, "Mixed_4a.Branch_0", (64, 1))
     first = _V4.add_convolution(first, 96, 3, "Mixed_4a.Branch_0.Conv2d_1a_3x3", padding="valid")
     second = _V4.add_branch(x, "Mixed_4a.Branch_1", (64, 1), (64, (1, 7)), (64, (7, 1)))
     second = _V4.add_convolution(second, 96, 3, "Mixed_4a.Branch_1.Conv2d_1a_3x3", padding="valid")
     x = _V4.join_branches([first, second], "Mixed_4a")
     halved = _V4.add_halving(x, 192, "Mixed_5a.Branch_0.Conv2d_1a_3x3")
-    return _V4.join_branches([halved, _V4.halving_pool(x, "Mixed_5a.Branch_1.MaxPool_1a_3x3")], "Mixed_5a")
+    return _V4.join_branches(
+        [halved, _V4.halving_pool(x, "Mixed_5a.Branch_1.MaxPool_1a_3x3")], "Mixed_5a"
+    )
 
 
 def _v4_last_module(x: Tensor, scope: str) -> Tensor:
     first = _V4.add_branch(x, f"{scope}.Branch_0", (256, 1))
-    second = _V4.add_fan(_V4.add_branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc")
+    second = _V4.add_fan(
+        _V4.add_branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc"
+    )
     third = _V4.add_branch(x, f"{scope}.Branch_2", (384, 1), (448, (3, 1)), (512, (1, 3)))
     third = _V4.add_fan(third, 256, f"{scope}.Branch_2", "de")
     fans = []
     for index, branches in ((1, second), (2, third)):
         fans.append(_V4.join_branches(branches, f"{scope}.Branch_{index}"))
-    return _V4.join_branches([first, *fans, _V4.pool_and_convolve(x, 256, f"{scope}.Branch_3")], scope)
+    return _V4.join_branches(
+        [first, *fans, _V4.pool_and_convolve(x, 256, f"{scope}.Branch_3")], scope
+    )
 
 
 def _convolutional_classifier(image: Tensor, x: Tensor, classes: int, scope: str) -> keras.Model:

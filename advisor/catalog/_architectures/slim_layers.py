@@ -19,8 +19,9 @@ _BATCH_NORM_EPSILON = 1e-3  # inception_utils.inception_arg_scope
 class SlimLayers:
     """Slim's layers, named as the checkpoint of one network names them.
 
-    ``separator`` stands for the dots of a scope, ``relu`` is the name of the activation in the scope of its
-    convolution, and ``renamed`` has the scopes that do not follow the pattern of :meth:`add_branch`.
+    ``separator`` stands for the dots of a scope, ``relu`` is the name of the activation in the
+    scope of its convolution, and ``renamed`` has the scopes that do not follow the pattern of
+    :meth:`add_branch`.
     """
 
     separator: str = "."
@@ -28,38 +29,68 @@ class SlimLayers:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def add_convolution(
-        self, x: Tensor, filters: int, kernel: Kernel, scope: str, stride: int = 1, padding: str = "same"
+        self,
+        x: Tensor,
+        filters: int,
+        kernel: Kernel,
+        scope: str,
+        stride: int = 1,
+        padding: str = "same",
     ) -> Tensor:
         """Return a bias-free convolution, normalized, then ReLU."""
         scope = self.renamed.get(scope, scope)
-        x = layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=self._name(scope))(x)
+        x = layers.Conv2D(
+            filters, kernel, stride, padding=padding, use_bias=False, name=self._name(scope)
+        )(x)
         name = self._name(f"{scope}.BatchNorm")
         x = layers.BatchNormalization(scale=False, epsilon=_BATCH_NORM_EPSILON, name=name)(x)
         return layers.ReLU(name=self._name(f"{scope}.{self.relu}"))(x)
 
     def add_branch(self, x: Tensor, scope: str, *steps: tuple[int, Kernel]) -> Tensor:
-        """Return convolutions one after the other, called ``Conv2d_0a_1x1``, ``Conv2d_0b_3x3`` and so on."""
+        """Return convolutions one after the other, called ``Conv2d_0a_1x1``,
+        ``Conv2d_0b_3x3`` and so on.
+        """
         for letter, (filters, kernel) in zip("abcde", steps, strict=False):
             height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
-            x = self.add_convolution(x, filters, kernel, f"{scope}.Conv2d_0{letter}_{height}x{width}")
+            x = self.add_convolution(
+                x, filters, kernel, f"{scope}.Conv2d_0{letter}_{height}x{width}"
+            )
         return x
 
     def add_module(
-        self, x: Tensor, scope: str, branches: tuple[Branch, ...], pooled: int, maximum: bool = False
+        self,
+        x: Tensor,
+        scope: str,
+        branches: tuple[Branch, ...],
+        pooled: int,
+        maximum: bool = False,
     ) -> Tensor:
-        """Return three ``branches`` beside a branch that pools first and has ``pooled`` channels."""
-        outputs = [self.add_branch(x, f"{scope}.Branch_{index}", *steps) for index, steps in enumerate(branches)]
-        return self.join_branches([*outputs, self.pool_and_convolve(x, pooled, f"{scope}.Branch_3", maximum)], scope)
+        """Return three ``branches`` beside a branch that pools first and has ``pooled``
+        channels.
+        """
+        outputs = [
+            self.add_branch(x, f"{scope}.Branch_{index}", *steps)
+            for index, steps in enumerate(branches)
+        ]
+        return self.join_branches(
+            [*outputs, self.pool_and_convolve(x, pooled, f"{scope}.Branch_3", maximum)], scope
+        )
 
-    def pool_and_convolve(self, x: Tensor, filters: int, scope: str, maximum: bool = False) -> Tensor:
+    def pool_and_convolve(
+        self, x: Tensor, filters: int, scope: str, maximum: bool = False
+    ) -> Tensor:
         """Return 3x3 windows pooled at stride 1, then a 1x1 convolution."""
         if maximum:
             x = self.max_pool(x, f"{scope}.MaxPool_0a_3x3")
         else:
-            x = layers.AveragePooling2D(3, 1, padding="same", name=self._name(f"{scope}.AvgPool_0a_3x3"))(x)
+            x = layers.AveragePooling2D(
+                3, 1, padding="same", name=self._name(f"{scope}.AvgPool_0a_3x3")
+            )(x)
         return self.add_convolution(x, filters, 1, f"{scope}.Conv2d_0b_1x1")
 
-    def max_pool(self, x: Tensor, scope: str, stride: int = 1, size: int = 3, padding: str = "same") -> Tensor:
+    def max_pool(
+        self, x: Tensor, scope: str, stride: int = 1, size: int = 3, padding: str = "same"
+    ) -> Tensor:
         """Return the maximum of each window."""
         return layers.MaxPooling2D(size, stride, padding=padding, name=self._name(scope))(x)
 
@@ -71,14 +102,20 @@ class SlimLayers:
         """Return the maximum of 3x3 windows at stride 2, without padding."""
         return self.max_pool(x, scope, stride=2, padding="valid")
 
-    def add_reduction(self, x: Tensor, scope: str, *branches: tuple[Branch, int], padding: str = "valid") -> Tensor:
-        """Return branches that each end in a 3x3 convolution at stride 2, of so many channels, beside a maximum."""
+    def add_reduction(
+        self, x: Tensor, scope: str, *branches: tuple[Branch, int], padding: str = "valid"
+    ) -> Tensor:
+        """Return branches that each end in a 3x3 convolution at stride 2, of so many channels,
+        beside a maximum.
+        """
         outputs = []
         for index, (steps, filters) in enumerate(branches):
             inner = f"{scope}.Branch_{index}"
             convolved = self.add_branch(x, inner, *steps)
             outputs.append(self.add_halving(convolved, filters, f"{inner}.Conv2d_1a_3x3", padding))
-        pool = self.max_pool(x, f"{scope}.Branch_{len(branches)}.MaxPool_1a_3x3", stride=2, padding=padding)
+        pool = self.max_pool(
+            x, f"{scope}.Branch_{len(branches)}.MaxPool_1a_3x3", stride=2, padding=padding
+        )
         return self.join_branches([*outputs, pool], scope)
 
     def add_fan(self, x: Tensor, filters: int, scope: str, letters: str) -> list[Tensor]:
@@ -86,7 +123,9 @@ class SlimLayers:
         kernels = zip(letters, ((1, 3), (3, 1)), strict=True)
         convolutions = []
         for letter, (h, w) in kernels:
-            convolutions.append(self.add_convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}"))
+            convolutions.append(
+                self.add_convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}")
+            )
         return convolutions
 
     def join_branches(self, branches: list[Tensor], scope: str) -> Tensor:

@@ -1,7 +1,7 @@
 """Edit any float ``.tflite`` image classifier into the form that the other rooms need.
 
-One signature, one input ``image`` float32 (1, S, S, 3), the output ``probabilities`` (1, C), and, where the file ends
-in a linear classifier, ``features`` (1, F): what that classifier sees.
+One signature, one input ``image`` float32 (1, S, S, 3), the output ``probabilities`` (1, C), and,
+where the file ends in a linear classifier, ``features`` (1, F): what that classifier sees.
 """
 
 from collections.abc import Mapping
@@ -40,12 +40,14 @@ MAX_INPUT_SIZE = 2048
 _STORED = frozenset({"int8", "uint8", "int16", "int4", "uint4", "int2"})
 _PIXELS = ("float32", "int8", "uint8", "int16")
 _GIVE_FLOAT = (
-    "give the float32 (or float16) file that it was made from: rounded weights cannot be retrained or compressed again "
-    "without losing more, so every form is made from float ones"
+    "give the float32 (or float16) file that it was made from: rounded weights cannot be retrained"
+    " or compressed again without losing more, so every form is made from float ones"
 )
 SCORES = "give an image classifier that ends in a softmax"
 _CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
-_PLAIN = "give one graph of builtin operators for one image; a detector may end in its post-processing"
+_PLAIN = (
+    "give one graph of builtin operators for one image; a detector may end in its post-processing"
+)
 # Operators between the classifier and the output that change no order of the scores.
 _BEHIND = ("SOFTMAX", "RESHAPE", "SQUEEZE")
 _BIASES = ("ADD", "SUB")
@@ -53,26 +55,30 @@ _BEHIND_SIGMOIDS = ("RESHAPE", "SQUEEZE", "QUANTIZE", "DEQUANTIZE", "CONCATENATI
 
 
 def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
-    """Check that the file is a float classifier of one image; return the side of its input in pixels, and its classes.
+    """Check that the file is a float classifier of one image;
+    return the side of its input in pixels, and its classes.
 
     A ``finished`` file may be quantized, too.
 
     Raises:
-        UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
+        UsageError: damaged, quantized, with custom operators, of another input or output; the
+            reason is given.
     """
     model = read(data, name)
     size = side_of(data, name, finished)
     if ends_in_sigmoids(model):
         raise UsageError(
-            f"{name}: it ends in a sigmoid a class: a model of several labels an image, and one label is what is "
-            "compared here",
+            f"{name}: it ends in a sigmoid a class: a model of several labels an image, and one"
+            " label is what is compared here",
             SCORES,
         )
     return size, count_scores(model, name)
 
 
 def ends_in_sigmoids(model: Model) -> bool:
-    """Return whether the first output is sigmoids, joined, reshaped or converted to another type at most."""
+    """Return whether the first output is sigmoids, joined,
+    reshaped or converted to another type at most.
+    """
     outputs = model.subgraphs[0].outputs
     waiting = list(outputs[:1])
     # At most as many steps as operators: a damaged graph may have a cycle.
@@ -90,7 +96,8 @@ def ends_in_sigmoids(model: Model) -> bool:
 
 
 def side_of(data: bytes, name: str, finished: bool = False) -> int:
-    """Return the side of a file's input in pixels, after checking that it is a float model of one image.
+    """Return the side of a file's input in pixels,
+    after checking that it is a float model of one image.
 
     A ``finished`` file may be quantized, too.
     """
@@ -100,19 +107,25 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     inputs = len(model.inputs)
     if graphs != 1 or signatures > 1:
         raise UsageError(
-            f"{name}: it has {graphs} graphs and {signatures} signatures, one of each can be taken", _PLAIN
+            f"{name}: it has {graphs} graphs and {signatures} signatures, one of each can be"
+            " taken",
+            _PLAIN,
         )
     if inputs != 1:
         raise UsageError(f"{name}: it has {inputs} inputs, an image model has one", _PLAIN)
     custom = custom_operators(model, LITERT_CUSTOM)
     if custom:
-        raise UsageError(f"{name}: it has operators that a plain runtime lacks: {', '.join(custom[:3])}", _PLAIN)
+        raise UsageError(
+            f"{name}: it has operators that a plain runtime lacks: {', '.join(custom[:3])}", _PLAIN
+        )
     odd = []
     for tensor in (*model.inputs, *model.outputs):
         if tensor.dtype not in _PIXELS:
             odd.append(tensor.dtype)
     if finished and odd:
-        raise UsageError(f"{name}: it takes or gives {odd[0]}", f"an image classifier has {', '.join(_PIXELS)}")
+        raise UsageError(
+            f"{name}: it takes or gives {odd[0]}", f"an image classifier has {', '.join(_PIXELS)}"
+        )
     numbers = "" if finished else _describe_numbers(model)
     if numbers:
         raise UsageError(f"{name}: {numbers}", _GIVE_FLOAT)
@@ -120,7 +133,9 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
 
 
 def list_quantized(model: Model) -> list[Tensor]:
-    """Return the rounded weights and activations of a file, which keeps its form if it has some."""
+    """Return the rounded weights and activations of a file, which keeps its form if it has
+    some.
+    """
     stored = []
     for tensor in model.tensors:
         if tensor.quantization and tensor.dtype in _STORED:
@@ -129,9 +144,11 @@ def list_quantized(model: Model) -> list[Tensor]:
 
 
 def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBABILITIES) -> bytes:
-    """Return a file of one row of scores with its batch fixed at one and one output, called ``output_name``.
+    """Return a file of one row of scores with its batch fixed at one and one output,
+    called ``output_name``.
 
-    ``end`` is the operator that is put behind the output, SOFTMAX or LOGISTIC, if that holds logits.
+    ``end`` is the operator that is put behind the output, SOFTMAX or LOGISTIC,
+    if that holds logits.
     """
     value = read(data, name)
     model = unpack(data, name)
@@ -151,15 +168,19 @@ def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBAB
         options = None
         if end == "SOFTMAX":
             options = schema.SoftmaxOptionsT(beta=1.0)
-        output = append_operator(model, graph, code, [output], f"own/output_{len(graph.tensors)}", shape, options)
+        output = append_operator(
+            model, graph, code, [output], f"own/output_{len(graph.tensors)}", shape, options
+        )
     replace_signature(model, graph, INPUT, {output_name: output})
     return pack(model)
 
 
 def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
-    """Return the file of :func:`name_output` with the second output ``features``, and whether it has one.
+    """Return the file of :func:`name_output` with the second output ``features``,
+    and whether it has one.
 
-    The features are the input of the last linear layer: a fully connected one, or a 1x1 convolution of one position.
+    The features are the input of the last linear layer:
+    a fully connected one, or a 1x1 convolution of one position.
     """
     model = unpack(data, name)
     graph = model.subgraphs[0]
@@ -174,7 +195,9 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
 
 
 def with_bias(data: bytes, name: str) -> bytes:
-    """Return a float file whose fully connected layers have a bias each: of zeros where a converter left it out."""
+    """Return a float file whose fully connected layers have a bias each:
+    of zeros where a converter left it out.
+    """
     model = read(data, name)
     edited = unpack(data, name)
     graph = edited.subgraphs[0]
@@ -184,16 +207,20 @@ def with_bias(data: bytes, name: str) -> bytes:
             continue
         rows = model.tensors[operator.inputs[1]].shape[0]
         content = bytes(4 * rows)
-        bias = add_tensor(edited, graph, f"own/bias_{place}", (rows,), schema.TensorType.FLOAT32, content)
+        bias = add_tensor(
+            edited, graph, f"own/bias_{place}", (rows,), schema.TensorType.FLOAT32, content
+        )
         graph.operators[place].inputs = [*operator.inputs[:2], bias]
     return pack(edited)
 
 
 def with_two_classes(data: bytes, name: str) -> bytes:
-    """Return a float file that ends in one sigmoid as one that ends in a softmax over two classes, else the file.
+    """Return a float file that ends in one sigmoid as one that ends in a softmax over two classes,
+    else the file.
 
-    A sigmoid of a logit z is the second probability of the softmax of (0, z). So the last linear layer gets a row of
-    zeros before its only row, and still is the linear layer that is trained on images.
+    A sigmoid of a logit z is the second probability of the softmax of (0, z). So the last linear
+    layer gets a row of zeros before its only row, and still is the linear layer that is trained on
+    images.
     """
     model = read(data, name)
     output = model.subgraphs[0].outputs[0] if len(model.outputs) == 1 else -1
@@ -201,7 +228,11 @@ def with_two_classes(data: bytes, name: str) -> bytes:
     if sigmoid is None or sigmoid.name != "LOGISTIC" or model.tensors[output].elements != 1:
         return data
     linear = _find_producer(model, sigmoid.inputs[0])
-    if linear is None or linear.name != "FULLY_CONNECTED" or not model.tensors[linear.inputs[1]].is_constant:
+    if (
+        linear is None
+        or linear.name != "FULLY_CONNECTED"
+        or not model.tensors[linear.inputs[1]].is_constant
+    ):
         return data
     edited = unpack(data, name)
     graph = edited.subgraphs[0]
@@ -214,12 +245,16 @@ def with_two_classes(data: bytes, name: str) -> bytes:
         graph.tensors[scores].shapeSignature = None
     place = model.operators.index(sigmoid)
     softmax = schema.SoftmaxOptionsT(beta=1.0)
-    graph.operators[place] = new_operator(edited, schema.BuiltinOperator.SOFTMAX, [sigmoid.inputs[0]], output, softmax)
+    graph.operators[place] = new_operator(
+        edited, schema.BuiltinOperator.SOFTMAX, [sigmoid.inputs[0]], output, softmax
+    )
     return pack(edited)
 
 
 def _put_zeros_first(model: schema.ModelT, tensor: schema.TensorT) -> None:
-    """Put a row of zeros before the only row of a float32 constant, or a zero before its only value."""
+    """Put a row of zeros before the only row of a float32 constant,
+    or a zero before its only value.
+    """
     content = np.asarray(content_of(model, tensor), np.uint8).tobytes()
     tensor.buffer = add_buffer(model, bytes(len(content)) + content)
     shape = list(map(int, tensor.shape))
@@ -261,7 +296,12 @@ def _input_size(data: bytes, model: Model, name: str) -> int:
     stated = shape
     if not isinstance(signature, int):
         stated = tuple(map(int, signature))
-    square = len(shape) == 4 and shape[3] == 3 and shape[1] == shape[2] and 16 <= shape[1] <= MAX_INPUT_SIZE
+    square = (
+        len(shape) == 4
+        and shape[3] == 3
+        and shape[1] == shape[2]
+        and 16 <= shape[1] <= MAX_INPUT_SIZE
+    )
     if not square or any(side < 1 for side in stated[1:]):
         raise UsageError(
             f"{name}: its input {stated} is not one square RGB image of a fixed size",
@@ -271,12 +311,15 @@ def _input_size(data: bytes, model: Model, name: str) -> int:
 
 
 def count_scores(model: Model, name: str, least: int = 2) -> int:
-    """Return the number of scores; UsageError if the output is no row of at least ``least`` scores."""
+    """Return the number of scores; UsageError if the output is no row
+    of at least ``least`` scores.
+    """
     output = model.tensors[scores_tensor(model, name)]
     classes = output.shape[-1] if output.shape else 0
     if classes < least or prod(map(abs, output.shape)) != classes:
         raise UsageError(
-            f"{name}: its output {output.shape} is not one row of scores", "an image classifier has one score a class"
+            f"{name}: its output {output.shape} is not one row of scores",
+            "an image classifier has one score a class",
         )
     return classes
 
@@ -296,12 +339,17 @@ def _find_classifier_input(model: Model, output: int) -> int | None:
     if operator is None or operator.name not in ("FULLY_CONNECTED", "CONV_2D"):
         return None
     source, kernel = (model.tensors[index] for index in operator.inputs[:2])
-    # A convolution over one position is linear too: its kernel has as many values an output as it reads.
-    linear = kernel.is_constant and bool(kernel.shape) and source.elements == prod(kernel.shape[1:])
+    # A convolution over one position is linear too:
+    # its kernel has as many values an output as it reads.
+    linear = (
+        kernel.is_constant and bool(kernel.shape) and source.elements == prod(kernel.shape[1:])
+    )
     return int(operator.inputs[0]) if linear else None
 
 
-def _shape_tensor(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]) -> int:
+def _shape_tensor(
+    model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]
+) -> int:
     """Return the tensor itself where it has ``shape``, else a view of it."""
     entry = graph.tensors[tensor]
     if tuple(map(int, entry.shape)) == shape:
@@ -314,8 +362,12 @@ def _shape_tensor(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, sh
     return append_operator(model, graph, code, [tensor, wanted], name, shape, options)
 
 
-def load_photograph(preprocessing: Preprocessing, size: int, name: str = "chelsea") -> NDArray[np.float32]:
-    """Return a photograph of ``skimage.data``, by default of a cat, as the input of a model: float32 (1, S, S, 3)."""
+def load_photograph(
+    preprocessing: Preprocessing, size: int, name: str = "chelsea"
+) -> NDArray[np.float32]:
+    """Return a photograph of ``skimage.data``, by default of a cat, as the input of a model:
+    float32 (1, S, S, 3).
+    """
     from skimage import data, transform
 
     image = transform.resize(getattr(data, name)(), (size, size), order=1, preserve_range=True)
@@ -325,7 +377,9 @@ def load_photograph(preprocessing: Preprocessing, size: int, name: str = "chelse
 
 
 def run(data: bytes, image: NDArray[np.float32]) -> Mapping[str, NDArray[np.float32]]:
-    """Run a file of one signature over one image in LiteRT, in the type of its input; return its outputs by name."""
+    """Run a file of one signature over one image in LiteRT, in the type of its input;
+    return its outputs by name.
+    """
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_content=data).get_signature_runner()
@@ -356,7 +410,9 @@ def scores_of(data: bytes, image: NDArray[np.float32], name: str) -> NDArray[np.
         runner.set_tensor(detail["index"], quantize(image, detail))
         runner.invoke()
     except (ValueError, RuntimeError) as error:
-        raise UsageError(f"{name}: LiteRT cannot run it: {message_of(error)}", _CONVERTED_ANEW) from error
+        raise UsageError(
+            f"{name}: LiteRT cannot run it: {message_of(error)}", _CONVERTED_ANEW
+        ) from error
     tensor = scores_tensor(read(data, name), name)
     scores = next(output for output in runner.get_output_details() if output["index"] == tensor)
     row = dequantize(runner.get_tensor(tensor), scores).reshape(-1)

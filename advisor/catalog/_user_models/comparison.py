@@ -17,14 +17,19 @@ MAX_DIFFERENCE = 1e-3
 """Largest difference of a score, relative to the largest score of the image."""
 
 _PHOTOGRAPHS = ("chelsea", "coffee", "rocket", "astronaut")
-_REPORT = "export the model with other operators there, or convert it to .tflite yourself and add that file"
+_REPORT = (
+    "export the model with other operators there, or convert it to .tflite yourself and add that"
+    " file"
+)
 
 
 @dataclass(frozen=True)
 class OriginalLayer:
-    """A layer of the original model, and what it computes of one image, in the original's order of dimensions.
+    """A layer of the original model, and what it computes of one image,
+    in the original's order of dimensions.
 
-    ``operator`` is that of the original's format, such as ``Conv``; ``inputs`` are the names of the layers it reads.
+    ``operator`` is that of the original's format, such as ``Conv``;
+    ``inputs`` are the names of the layers it reads.
     """
 
     name: str
@@ -45,14 +50,17 @@ class Original(Protocol):
         """The runtime and its version, such as ``onnxruntime 1.31.1``."""
 
     def scores(self, images: Array) -> Array:
-        """Return the scores (N, C) of images (N, S, S, 3) that are normalised as the model expects."""
+        """Return the scores (N, C) of images (N, S, S, 3)
+        that are normalised as the model expects.
+        """
 
     def layers(self, image: Array) -> Sequence[OriginalLayer]:
         """Return every layer for one image (1, S, S, 3), each after those that it reads."""
 
 
 def compare_conversion(original: Original, data: bytes, name: str) -> Conversion:
-    """Return how a float ``.tflite``, one image in NHWC to one row of scores, compares with the model it was made of.
+    """Return how a float ``.tflite``, one image in NHWC to one row of scores,
+    compares with the model it was made of.
 
     Both run on crops of photographs. ``name`` is what to call the model in an error.
     """
@@ -65,11 +73,15 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
     converted = np.stack([_run(runner, image[None]).reshape(-1) for image in images])
     if expected.shape != converted.shape:
         raise UsageError(
-            f"{name}: it gives {expected.shape[1]} scores an image, and {converted.shape[1]} after the conversion",
+            f"{name}: it gives {expected.shape[1]} scores an image, and {converted.shape[1]} after"
+            " the conversion",
             _REPORT,
         )
     if not np.isfinite(expected).all():
-        raise UsageError(f"{name}: its scores of a photograph are not finite numbers in {original.runtime}", _REPORT)
+        raise UsageError(
+            f"{name}: its scores of a photograph are not finite numbers in {original.runtime}",
+            _REPORT,
+        )
     largest = np.abs(expected).max(axis=1, keepdims=True)
     difference = float((np.abs(expected - converted) / np.maximum(largest, 1e-12)).max())
     if not difference <= MAX_DIFFERENCE:
@@ -78,8 +90,8 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
         if begins:
             where = f": it begins at the layer '{begins.name}' ({begins.operator})"
         raise UsageError(
-            f"{name}: after the conversion, a score differs from {original.runtime} by {difference:.2g} of the "
-            f"largest, more than {MAX_DIFFERENCE:g}{where}",
+            f"{name}: after the conversion, a score differs from {original.runtime} by"
+            f" {difference:.2g} of the largest, more than {MAX_DIFFERENCE:g}{where}",
             _REPORT,
         )
     agreement = float((expected.argmax(axis=1) == converted.argmax(axis=1)).mean())
@@ -95,7 +107,9 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
 
 
 def draw_crops(side: int) -> Array:
-    """Return :data:`IMAGES` crops (N, S, S, 3) of photographs, with mean 0 and deviation 1 each; always the same."""
+    """Return :data:`IMAGES` crops (N, S, S, 3) of photographs, with mean 0 and deviation 1 each;
+    always the same.
+    """
     from PIL import Image
     from skimage import data
 
@@ -109,27 +123,34 @@ def draw_crops(side: int) -> Array:
         top = int(rng.integers(0, height - edge + 1))
         left = int(rng.integers(0, width - edge + 1))
         image = Image.fromarray(photograph[top : top + edge, left : left + edge])
-        # Scaled to deviation 1, whatever the model expects: both sides see the same numbers, and only they are
-        # compared.
+        # Scaled to deviation 1, whatever the model expects:
+        # both sides see the same numbers, and only they are compared.
         crop = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR), np.float32)
         images.append((crop - crop.mean()) / max(float(crop.std()), 1e-3))
     return np.stack(images).astype(np.float32)
 
 
-def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -> OriginalLayer | None:
-    """Return the first layer whose output no activation has, and the output of no layer that depends on it.
+def first_wrong(
+    layers: Sequence[OriginalLayer], activations: Sequence[Array]
+) -> OriginalLayer | None:
+    """Return the first layer whose output no activation has,
+    and the output of no layer that depends on it.
 
-    A layer inside an operator that does the work of several is not wrong if one behind it is right. ``layers`` are
-    those of the original, each after those that it reads, ``activations`` those of the converted model, in NHWC.
+    A layer inside an operator that does the work of several is not wrong if one behind it is
+    right. ``layers`` are those of the original, each after those that it reads, ``activations``
+    those of the converted model, in NHWC.
     """
     by_size: dict[int, list[Array]] = {}
     for activation in activations:
         by_size.setdefault(activation.size, []).append(activation)
     right: set[str] = set()
-    # From the end: what a right layer reads is right too, though the converter may have fused it away.
+    # From the end: what a right layer reads is right too,
+    # though the converter may have fused it away.
     for layer in reversed(layers):
         candidates = by_size.get(layer.values.size, [])
-        if layer.name in right or any(_is_equal(layer.values, activation) for activation in candidates):
+        if layer.name in right or any(
+            _is_equal(layer.values, activation) for activation in candidates
+        ):
             right |= {layer.name, *layer.inputs}
     return next((layer for layer in layers if layer.name not in right), None)
 
@@ -166,7 +187,9 @@ def _runner(data: bytes, keep_all: bool = False) -> Any:
 
     kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if keep_all else OpResolverType.AUTO
     runner = Interpreter(
-        model_content=data, experimental_op_resolver_type=kind, experimental_preserve_all_tensors=keep_all
+        model_content=data,
+        experimental_op_resolver_type=kind,
+        experimental_preserve_all_tensors=keep_all,
     )
     runner.allocate_tensors()
     return runner

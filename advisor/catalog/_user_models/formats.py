@@ -1,4 +1,6 @@
-"""The formats of users' models: how each is checked and becomes a float ``.tflite``, and what it came from."""
+"""The formats of users' models: how each is checked and becomes a float ``.tflite``,
+and what it came from.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,17 @@ _CONVERTED = "convert it to .tflite yourself, and add that file"
 PACKAGES = Packages(
     "onnx2tf",
     (
-        f"onnx2tf=={ONNX2TF_VERSION} --hash=sha256:98515924d59b22d530eb2e958fe660c5b2beef1863ef20b073ba385e78667be4",
-        "sng4onnx==2.0.1 --hash=sha256:3bcbdaf79c8c4f107a340802f9562620ac5b3c83b3b8e8d08a553276d754168f",
+        (
+            f"onnx2tf=={ONNX2TF_VERSION}"
+            " --hash=sha256:98515924d59b22d530eb2e958fe660c5b2beef1863ef20b073ba385e78667be4"
+        ),
+        (
+            "sng4onnx==2.0.1"
+            " --hash=sha256:3bcbdaf79c8c4f107a340802f9562620ac5b3c83b3b8e8d08a553276d754168f"
+        ),
     ),
-    # It pins other versions of packages that we have, and Python 3.12, which the part that is used here does not need.
+    # It pins other versions of packages that we have, and Python 3.12,
+    # which the part that is used here does not need.
     ("--no-deps", "--ignore-requires-python"),
 )
 
@@ -46,11 +55,20 @@ _FROM_KERAS = "save it with model.save('name.keras')"
 OTHER_FORMATS = {
     ".h5": ("Keras' older format", f"load it in Keras, and {_FROM_KERAS}"),
     ".hdf5": ("Keras' older format", f"load it in Keras, and {_FROM_KERAS}"),
-    ".pb": ("the graph of a SavedModel, or of TensorFlow 1", "give the folder of the SavedModel, which has this file"),
-    ".safetensors": ("a file of weights without a network", f"build the network, load the weights, and {pt2.EXPORT}"),
+    ".pb": (
+        "the graph of a SavedModel, or of TensorFlow 1",
+        "give the folder of the SavedModel, which has this file",
+    ),
+    ".safetensors": (
+        "a file of weights without a network",
+        f"build the network, load the weights, and {pt2.EXPORT}",
+    ),
     ".mlmodel": ("a Core ML file", "give the model that it was converted from"),
     ".mlpackage": ("a Core ML package", "give the model that it was converted from"),
-    ".engine": ("a TensorRT engine, which runs on one kind of GPU", "give the ONNX file that it was made from"),
+    ".engine": (
+        "a TensorRT engine, which runs on one kind of GPU",
+        "give the ONNX file that it was made from",
+    ),
     ".caffemodel": ("a Caffe file", "convert it to ONNX"),
     ".torchscript": ("a TorchScript file", pt2.EXPORT),
 }
@@ -69,13 +87,14 @@ class Format:
     what: str  #: the file in a few words, such as ``a .keras file``
     library: str  #: the library that reads it, for errors
     suffix: str  #: of its files; empty for a folder
-    #: refuses a file that is damaged, would run code of its own, or reads other files, with a ``UsageError``; needs no
-    #: package beside.
+    #: refuses a file that is damaged, would run code of its own, or reads other files, with a
+    #: ``UsageError``; needs no package beside.
     check: Callable[[Path, int | None], object]
     convert: Callable[[Path, int | None], bytes]  #: returns a checked file as a ``.tflite``
     #: returns the model in its own runtime, None where the library that reads it also converts it.
     original: Callable[[Path, int | None], Original] | None = None
-    #: packages that the converter needs and that do not fit those of this environment; its child has them.
+    #: packages that the converter needs and that do not fit those of this environment;
+    #: its child has them.
     packages: Packages | None = None
     tensorflow: bool = False  #: whether its functions need TensorFlow
 
@@ -105,7 +124,9 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
                 input_onnx_file_path=str(fixed),
                 output_folder_path=folder,
                 not_use_onnxsim=True,
-                keep_nwc_or_nhwc_or_ndhwc_input_names=None if image.channels_first else [image.name],
+                keep_nwc_or_nhwc_or_ndhwc_input_names=(
+                    None if image.channels_first else [image.name]
+                ),
                 non_verbose=True,
             )
         finally:
@@ -115,9 +136,11 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
 
 
 def _with_transposes(data: bytes, model: ModelProto) -> bytes:
-    """Return a file of onnx2tf with the transposes to (N, C, H, W) that it left out: of tensors that nothing makes.
+    """Return a file of onnx2tf with the transposes to (N, C, H, W) that it left out:
+    of tensors that nothing makes.
 
-    Their values in (N, H, W, C) are in ``NAME_nhwc_bridge``, or in ``NODE_input_nhwc`` of another node that reads them.
+    Their values in (N, H, W, C) are in ``NAME_nhwc_bridge``,
+    or in ``NODE_input_nhwc`` of another node that reads them.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -139,10 +162,21 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
             continue
         readers = [node.name for node in model.graph.node if name in node.input]
         names_in_nhwc = [f"{name}_nhwc_bridge", *(f"{reader}_input_nhwc" for reader in readers)]
-        sources = [tensors[name_in_nhwc] for name_in_nhwc in names_in_nhwc if tensors.get(name_in_nhwc) in maker_places]
+        sources = [
+            tensors[name_in_nhwc]
+            for name_in_nhwc in names_in_nhwc
+            if tensors.get(name_in_nhwc) in maker_places
+        ]
         if sources:
             source = sources[0]
-            order = add_tensor(tables, graph, f"{name}/order", _NCHW.shape, schema.TensorType.INT32, _NCHW.tobytes())
+            order = add_tensor(
+                tables,
+                graph,
+                f"{name}/order",
+                _NCHW.shape,
+                schema.TensorType.INT32,
+                _NCHW.tobytes(),
+            )
             code = operator_code(tables, schema.BuiltinOperator.TRANSPOSE, 2)
             bridge = schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[index])
             bridges.append((maker_places[source], bridge))
@@ -185,7 +219,9 @@ class OnnxOriginal:
     def scores(self, images: Array) -> Array:
         """Return the scores (N, C) of normalised images (N, S, S, 3)."""
         session = _session(self._model)
-        return np.stack([session.run(None, self._feed_image(image[None]))[0].reshape(-1) for image in images])
+        return np.stack(
+            [session.run(None, self._feed_image(image[None]))[0].reshape(-1) for image in images]
+        )
 
     def layers(self, image: Array) -> Sequence[OriginalLayer]:
         """Return every node with a float output for one image (1, S, S, 3)."""
@@ -210,12 +246,18 @@ class OnnxOriginal:
             value = values.get(node.output[0])
             # Shapes and indices are of whole numbers: no layer of the converted file has them.
             if isinstance(value, np.ndarray) and value.dtype == np.float32:
-                sources = tuple(layer_of_output[name] for name in node.input if name in layer_of_output)
-                layers.append(OriginalLayer(layer_of_output[node.output[0]], node.op_type, sources, value))
+                sources = tuple(
+                    layer_of_output[name] for name in node.input if name in layer_of_output
+                )
+                layers.append(
+                    OriginalLayer(layer_of_output[node.output[0]], node.op_type, sources, value)
+                )
         return layers
 
     def _feed_image(self, image: Array) -> dict[str, Array]:
-        return {self._image.name: image.transpose(0, 3, 1, 2) if self._image.channels_first else image}
+        return {
+            self._image.name: image.transpose(0, 3, 1, 2) if self._image.channels_first else image
+        }
 
 
 def _session(model: ModelProto) -> Any:
@@ -225,12 +267,16 @@ def _session(model: ModelProto) -> Any:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 @cache
 def list_formats() -> tuple[Format, ...]:
-    """Return the formats of files that users bring, in the order in which a file is compared with them."""
+    """Return the formats of files that users bring,
+    in the order in which a file is compared with them.
+    """
     return (
         Format(
             "a .keras file",
@@ -248,7 +294,13 @@ def list_formats() -> tuple[Format, ...]:
             keras_models.convert_saved_model,
             tensorflow=True,
         ),
-        Format("a .tflite file", "LiteRT", ".tflite", lambda file, _: read(file), lambda file, _: file.read_bytes()),
+        Format(
+            "a .tflite file",
+            "LiteRT",
+            ".tflite",
+            lambda file, _: read(file),
+            lambda file, _: file.read_bytes(),
+        ),
         Format(
             "an .onnx file",
             "onnx2tf",
@@ -259,13 +311,21 @@ def list_formats() -> tuple[Format, ...]:
             PACKAGES,
         ),
         Format(
-            "a .pt2 file", "PyTorch", ".pt2", _check_pt2, _convert_pt2, lambda file, _: pt2.TorchProgram(file), PACKAGES
+            "a .pt2 file",
+            "PyTorch",
+            ".pt2",
+            _check_pt2,
+            _convert_pt2,
+            lambda file, _: pt2.TorchProgram(file),
+            PACKAGES,
         ),
     )
 
 
 def format_of(file: Path) -> Format:
-    """Return the format of a file or folder (``UsageError``: it is missing, or of none of the formats)."""
+    """Return the format of a file or folder (``UsageError``: it is missing, or of none of the
+    formats).
+    """
     taken = ", ".join(known_format.what for known_format in list_formats())
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", f"give one of: {taken}")
@@ -274,15 +334,20 @@ def format_of(file: Path) -> Format:
             return known_format
     suffixes = [suffix.lower() for suffix in file.suffixes]
     if PICKLES.intersection(suffixes):
-        raise UsageError(f"'{file}' is a pickle, which runs code when it is read: it is not read", pt2.EXPORT)
+        raise UsageError(
+            f"'{file}' is a pickle, which runs code when it is read: it is not read", pt2.EXPORT
+        )
     if file.suffix.lower() in OTHER_FORMATS:
         what, hint = OTHER_FORMATS[file.suffix.lower()]
         raise UsageError(f"'{file}' is {what}, and none of: {taken}", hint)
-    raise UsageError(f"'{file}' is none of: {taken}", f"from Keras: {_FROM_KERAS}; from PyTorch: {pt2.EXPORT}")
+    raise UsageError(
+        f"'{file}' is none of: {taken}", f"from Keras: {_FROM_KERAS}; from PyTorch: {pt2.EXPORT}"
+    )
 
 
 def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
-    """Return a file of any format as a ``.tflite``, and how it compares with its original if it has one.
+    """Return a file of any format as a ``.tflite``,
+    and how it compares with its original if it has one.
 
     ``size`` is the side of its input where the file leaves it open.
     """
@@ -292,7 +357,8 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
         with contextlib.redirect_stdout(io.StringIO()):
             data = form.convert(file, size)
             original = form.original(file, size) if form.original else None
-            # Keras and TensorFlow convert their models themselves, and a .tflite is taken as it is.
+            # Keras and TensorFlow convert their models themselves,
+            # and a .tflite is taken as it is.
             if original is None:
                 return data, None
             data = simplify_file(without_transposes(data, str(file)))

@@ -1,4 +1,6 @@
-"""Bring a user's model here: a path, a handle of TensorFlow Hub, or a name of ``timm`` or ``torchvision``."""
+"""Bring a user's model here: a path, a handle of TensorFlow Hub,
+or a name of ``timm`` or ``torchvision``.
+"""
 
 import hashlib
 import importlib.util
@@ -23,7 +25,14 @@ from advisor.core import (
     show_bytes,
     without_password,
 )
-from advisor.downloads import MAX_DOWNLOAD_BYTES, MOST_S, PATIENCE_S, Unavailable, client_for, home_transport
+from advisor.downloads import (
+    MAX_DOWNLOAD_BYTES,
+    MOST_S,
+    PATIENCE_S,
+    Unavailable,
+    client_for,
+    home_transport,
+)
 from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store import files_below, sha256_file
 from advisor.tflite import Metadata
@@ -44,8 +53,9 @@ _LISTS = {"timm": "timm.list_models()", "torchvision": "torchvision.models.list_
 class LocalModel:
     """A model on this machine.
 
-    ``origin`` is where it came from, for the card's note, empty for a path. Its package states ``metadata`` (labels,
-    normalisation of RGB 0..255 and licence, None without a package) and ``top1`` (ImageNet accuracy in percent).
+    ``origin`` is where it came from, for the card's note, empty for a path. Its package states
+    ``metadata`` (labels, normalisation of RGB 0..255 and licence, None without a package) and
+    ``top1`` (ImageNet accuracy in percent).
     """
 
     path: Path
@@ -56,11 +66,13 @@ class LocalModel:
 
 @contextmanager
 def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalModel]:
-    """Yield a model for the block: a path as it is, or what a handle or a package's name stands for.
+    """Yield a model for the block: a path as it is,
+    or what a handle or a package's name stands for.
 
-    A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is refused if they have
-    another hash (:func:`folder_sha256`). A package's name is ``timm:NAME`` or ``torchvision:NAME``; ``size`` is the
-    side of the input in pixels of its model, by default the package's own.
+    A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is
+    refused if they have another hash (:func:`folder_sha256`). A package's name is ``timm:NAME`` or
+    ``torchvision:NAME``; ``size`` is the side of the input in pixels of its model, by default the
+    package's own.
     """
     if is_source(str(file)):
         with export_package(str(file), size) as model:
@@ -76,23 +88,33 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
             sha256 = folder_sha256(saved_model)
             if wanted and wanted.lower() != sha256:
                 raise UsageError(
-                    f"{shown}: its files have sha256 {sha256}, expected {wanted}", "check the handle and its version"
+                    f"{shown}: its files have sha256 {sha256}, expected {wanted}",
+                    "check the handle and its version",
                 )
             parts = []
             for part in urlsplit(handle).path.split("/"):
                 if part:
                     parts.append(part)
             # The name of the folder becomes that of the card.
-            name = re.sub(r"[^A-Za-z0-9_+-]+", "_", "_".join(parts[-_PARTS:])).strip("_+-")[:100] or "model"
-            yield LocalModel(saved_model.rename(saved_model.with_name(name)), f"{shown}{HASH}{sha256}")
+            name = (
+                re.sub(r"[^A-Za-z0-9_+-]+", "_", "_".join(parts[-_PARTS:])).strip("_+-")[:100]
+                or "model"
+            )
+            yield LocalModel(
+                saved_model.rename(saved_model.with_name(name)), f"{shown}{HASH}{sha256}"
+            )
     except Unavailable as error:
         raise UsageError(
-            f"{error}", "download the SavedModel yourself, unpack it, and add its folder: advisor catalog add FOLDER"
+            f"{error}",
+            "download the SavedModel yourself, unpack it, and add its folder: advisor catalog add"
+            " FOLDER",
         ) from error
 
 
 def folder_sha256(folder: Path) -> str:
-    """Return the hash of a folder's files: that of the lines ``<sha256>  <relative path>``, sorted by path."""
+    """Return the hash of a folder's files: that of the lines ``<sha256>  <relative path>``,
+    sorted by path.
+    """
     paths = sorted(path.relative_to(folder).as_posix() for path in files_below(folder))
     lines = (f"{sha256_file(folder / path)}  {path}\n" for path in paths)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -102,7 +124,9 @@ def folder_sha256(folder: Path) -> str:
 def resolve_handle(handle: str) -> Iterator[Path]:
     """Yield the folder of a handle's SavedModel for the block, and remove it afterwards."""
     if importlib.util.find_spec(PACKAGE) is None:
-        raise Unavailable(f"{without_password(handle)}: TensorFlow Hub needs {install_extra('hub')}")
+        raise Unavailable(
+            f"{without_password(handle)}: TensorFlow Hub needs {install_extra('hub')}"
+        )
     # A server that is not there costs one short wait, and no child.
     with client_for(handle):
         pass
@@ -122,18 +146,25 @@ def child_settings(folder: Path) -> dict[str, str | None]:
     It has the network, by the proxy and the certificates that the user's pip is configured for.
     """
     transport = home_transport()
-    proxy = {"http_proxy": transport.proxy, "https_proxy": transport.proxy} if transport.proxy else {}
+    proxy = (
+        {"http_proxy": transport.proxy, "https_proxy": transport.proxy} if transport.proxy else {}
+    )
     certificates = {"SSL_CERT_FILE": transport.ca_file} if transport.ca_file else {}
-    files = {WRITES_BELOW: str(folder), "TFHUB_CACHE_DIR": str(folder), "TFHUB_MODEL_LOAD_FORMAT": "COMPRESSED"}
+    files = {
+        WRITES_BELOW: str(folder),
+        "TFHUB_CACHE_DIR": str(folder),
+        "TFHUB_MODEL_LOAD_FORMAT": "COMPRESSED",
+    }
     return {NETWORK: "1", **files, **proxy, **certificates}
 
 
 def download(handle: str, most_bytes: int = MAX_DOWNLOAD_BYTES) -> str:
-    """Resolve a handle into a folder below ``TFHUB_CACHE_DIR`` and return that folder; for child processes.
+    """Resolve a handle into a folder below ``TFHUB_CACHE_DIR`` and return that folder;
+    for child processes.
 
     Raises:
-        StageError: the server refuses or is silent, or what it sends is not a SavedModel's archive, has paths out of
-            the archive, links, or more than ``most_bytes``.
+        StageError: the server refuses or is silent, or what it sends is not a SavedModel's
+            archive, has paths out of the archive, links, or more than ``most_bytes``.
     """
     import tarfile
     import urllib.error
@@ -168,10 +199,11 @@ def is_source(name: str) -> bool:
 
 @contextmanager
 def export_package(source: str, size: int | None = None) -> Iterator[LocalModel]:
-    """Export a package's model as a ``.pt2`` in a child process; yield it for the block and remove it afterwards.
+    """Export a package's model as a ``.pt2`` in a child process;
+    yield it for the block and remove it afterwards.
 
-    The name in ``timm:NAME`` or ``torchvision:NAME`` may end in the tag of its weights, after a full stop. The package
-    finds the weights: in its cache, or, if it can, from its own server.
+    The name in ``timm:NAME`` or ``torchvision:NAME`` may end in the tag of its weights, after a
+    full stop. The package finds the weights: in its cache, or, if it can, from its own server.
     """
     package = source.partition(":")[0]
     missing = []
@@ -186,18 +218,26 @@ def export_package(source: str, size: int | None = None) -> Iterator[LocalModel]
     with Scratch() as folder:
         try:
             with ChildPool(folder / "log.txt", {NETWORK: "1"}) as pool:
-                exported_model: LocalModel = pool.call(f"{__name__}:export", source, size, folder, limits=LIMITS)
+                exported_model: LocalModel = pool.call(
+                    f"{__name__}:export", source, size, folder, limits=LIMITS
+                )
         except StageError as error:
-            raise UsageError(f"{source} cannot be exported: {error.message}", error.hint) from error
+            raise UsageError(
+                f"{source} cannot be exported: {error.message}", error.hint
+            ) from error
         yield exported_model
 
 
 _Loaded = tuple[Any, int, str, Metadata, float | None]
-"""A model, the side of its input, how it was evaluated, and what its package says of it; see :class:`LocalModel`."""
+"""A model, the side of its input, how it was evaluated, and what its package says of it;
+see :class:`LocalModel`.
+"""
 
 
 def export(source: str, size: int | None, folder: Path) -> LocalModel:
-    """Load a model and write it as ``.pt2`` below ``folder``; for child processes. Errors as :func:`export_package`."""
+    """Load a model and write it as ``.pt2`` below ``folder``; for child processes.
+    Errors as :func:`export_package`.
+    """
     import torch
 
     package, _, name = source.partition(":")
@@ -209,7 +249,8 @@ def export(source: str, size: int | None, folder: Path) -> LocalModel:
     except Exception as error:
         raise UsageError(
             f"{package} cannot load the weights of '{name}': {message_of(error)}",
-            "connect once and let the package fetch them into its cache, or give a file: advisor catalog add NAME.pt2",
+            "connect once and let the package fetch them into its cache, or give a file: advisor"
+            " catalog add NAME.pt2",
         ) from error
     side = size or default_side
     file = folder / f"{name.replace('.', '_')}.pt2"
@@ -241,8 +282,13 @@ def _load_timm(name: str) -> _Loaded:
     if not labels and subset:
         info = ImageNetInfo(subset)
         labels = tuple(map(info.index_to_description, range(info.num_classes())))
-    evaluated = f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g}, {facts['interpolation']}"
-    described = _describe_package(name, labels, facts["mean"], facts["std"], str(facts.get("license") or ""))
+    evaluated = (
+        f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g},"
+        f" {facts['interpolation']}"
+    )
+    described = _describe_package(
+        name, labels, facts["mean"], facts["std"], str(facts.get("license") or "")
+    )
     # Branches that only training needs become one convolution, which computes the same faster.
     return reparameterize_model(model), int(facts["input_size"][-1]), evaluated, described, None
 
@@ -255,24 +301,35 @@ def _load_torchvision(name: str) -> _Loaded:
     choices = {weights.name: weights for weights in models.get_model_weights(network)}
     if tag and tag not in choices:
         raise UsageError(
-            f"torchvision has no weights '{tag}' of {network}{nearest(tag, choices)}", f"It has: {', '.join(choices)}."
+            f"torchvision has no weights '{tag}' of {network}{nearest(tag, choices)}",
+            f"It has: {', '.join(choices)}.",
         )
     weights = choices[tag] if tag else models.get_model_weights(network).DEFAULT
     model = models.get_model(network, weights=weights)
     crop = weights.transforms()
     package = metadata.metadata("torchvision")
     accuracy = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
-    evaluated = f"a center crop of {crop.crop_size[0]} of {crop.resize_size[0]}, {crop.interpolation.value}"
+    evaluated = (
+        f"a center crop of {crop.crop_size[0]} of {crop.resize_size[0]},"
+        f" {crop.interpolation.value}"
+    )
     licence = next(iter(package.get_all("License") or ()), "")
     labels = weights.meta.get("categories", ())
     described = _describe_package(name, labels, crop.mean, crop.std, licence)
-    return model, int(crop.crop_size[0]), evaluated, described, None if accuracy is None else float(accuracy)
+    return (
+        model,
+        int(crop.crop_size[0]),
+        evaluated,
+        described,
+        None if accuracy is None else float(accuracy),
+    )
 
 
 def _require(package: str, name: str, known: set[str]) -> None:
     if name not in known:
         raise UsageError(
-            f"{package} has no model '{name}'{nearest(name, sorted(known))}", f"list them in Python: {_LISTS[package]}"
+            f"{package} has no model '{name}'{nearest(name, sorted(known))}",
+            f"list them in Python: {_LISTS[package]}",
         )
 
 

@@ -1,4 +1,6 @@
-"""Turn a user's model into a card: :func:`inspect` reads it, :func:`add` names, runs and stores it."""
+"""Turn a user's model into a card:
+:func:`inspect` reads it, :func:`add` names, runs and stores it.
+"""
 
 import math
 import re
@@ -10,10 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog._cards import Card, Conversion, Preprocessing
-from advisor.catalog._catalogue import BACKGROUND, imagenet_labels, load_catalogue, user_catalogue_file, with_card
+from advisor.catalog._catalogue import (
+    BACKGROUND,
+    imagenet_labels,
+    load_catalogue,
+    user_catalogue_file,
+    with_card,
+)
 from advisor.catalog._user_models.formats import format_of
 from advisor.catalog._user_models.master import ModelFacts
-from advisor.core import TASKS, StageError, UsageError, require_training, show_bytes, show_seconds, units
+from advisor.core import (
+    TASKS,
+    StageError,
+    UsageError,
+    require_training,
+    show_bytes,
+    show_seconds,
+    units,
+)
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scratch
 from advisor.store import cache_root, files_below, read_labels, sha256_file, write_atomically
 from advisor.tflite import Metadata
@@ -33,7 +49,9 @@ BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
 
 LEAST_DIVISOR = 16
-"""A division by as much or more is for pixels of 0..255: after one, a second one leaves values below 1."""
+"""A division by as much or more is for pixels of 0..255:
+after one, a second one leaves values below 1.
+"""
 
 VERSION = 1
 """Raised when the same shipped file would become another card."""
@@ -49,8 +67,8 @@ _FLAGS = (
 class ModelDescription:
     """The user's description of a model; for empty fields and None, the file's metadata is used.
 
-    ``labels`` is a file with one label a line, or ``imagenet``; ``mean`` and ``std`` are of RGB 0..255, one number or
-    three; ``top1`` is in percent.
+    ``labels`` is a file with one label a line, or ``imagenet``; ``mean`` and ``std`` are of RGB
+    0..255, one number or three; ``top1`` is in percent.
     """
 
     name: str = ""
@@ -64,10 +82,11 @@ class ModelDescription:
 
 @dataclass(frozen=True)
 class Inspected:
-    """A model that can become a card: the float ``.tflite`` made from it, and what is known about it.
+    """A model that can become a card:
+    the float ``.tflite`` made from it, and what is known about it.
 
-    ``children`` work on it. ``origin`` is where the file came from, for the card's note; by default its name. ``top1``
-    is the ImageNet accuracy in percent that the origin publishes.
+    ``children`` work on it. ``origin`` is where the file came from, for the card's note; by
+    default its name. ``top1`` is the ImageNet accuracy in percent that the origin publishes.
     """
 
     file: Path
@@ -83,9 +102,13 @@ class Inspected:
         facts = replace(self.facts, metadata=source.metadata or self.facts.metadata)
         return replace(self, origin=source.origin, top1=source.top1, facts=facts)
 
-    def ask_for_missing(self, given: ModelDescription, ask: Callable[[str], str] | None) -> ModelDescription:
+    def ask_for_missing(
+        self, given: ModelDescription, ask: Callable[[str], str] | None
+    ) -> ModelDescription:
         """Ask for the values that neither the file nor the description gives."""
-        answers: dict[str, Any] = {name: ask(name) for name in list_missing(self, given)} if ask else {}
+        answers: dict[str, Any] = (
+            {name: ask(name) for name in list_missing(self, given)} if ask else {}
+        )
         for name in answers.keys() & {"mean", "std"}:
             answers[name] = units.channel_values(answers[name], f"--{name}")
         return replace(given, **answers)
@@ -93,7 +116,8 @@ class Inspected:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """The new card, its catalogue file, its model file, its answers to photographs, and its metadata's threshold.
+    """The new card, its catalogue file, its model file, its answers to photographs,
+    and its metadata's threshold.
 
     ``warning`` says what is probably wrong with the description; empty if nothing is.
     """
@@ -118,16 +142,23 @@ def list_missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ..
 
 
 def _describe_model(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
-    """Return the description for the card and its file: the user's values, else those in the file."""
+    """Return the description for the card and its file: the user's values, else those in the
+    file.
+    """
     lacking = list_missing(inspected, given)
     written = inspected.facts.metadata
     classes = inspected.facts.classes
     if lacking:
         flags = " and ".join(f"--{flag}" for flag in lacking)
-        raise UsageError(f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS)
+        raise UsageError(
+            f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS
+        )
     task = TASKS[inspected.facts.task]
     if given.top1 is not None and not task.published:
-        raise UsageError(f"--top1: {given.top1:g} is no figure of {task.name}, which has {task.metric}", "leave it out")
+        raise UsageError(
+            f"--top1: {given.top1:g} is no figure of {task.name}, which has {task.metric}",
+            "leave it out",
+        )
     labels = _labels(given.labels, classes) if given.labels else written.labels
     licence = given.licence or written.licence or NOT_STATED
     mean = given.mean or written.mean
@@ -139,7 +170,10 @@ def _describe_model(inspected: Inspected, given: ModelDescription, name: str) ->
         )
     for flag, values in (("--mean", mean), ("--std", std)):
         if len(values) not in (1, 3) or not all(map(math.isfinite, values)):
-            raise UsageError(f"{flag}: {values} is not one number or three", "write for example 127.5, or 124,116,104")
+            raise UsageError(
+                f"{flag}: {values} is not one number or three",
+                "write for example 127.5, or 124,116,104",
+            )
     if min(std) <= 0:
         raise UsageError(f"--std: {std} is not above zero", "--std 1 divides by nothing")
     return replace(written, name=name, labels=labels, mean=mean, std=std, licence=licence)
@@ -154,21 +188,28 @@ def _labels(given: str, classes: int) -> tuple[str, ...]:
     try:
         return read_labels(Path(given), MAX_LABELS_BYTES)
     except UsageError as error:
-        raise UsageError(f"--labels: {error.message}", "name a file with one label a line, in UTF-8") from None
+        raise UsageError(
+            f"--labels: {error.message}", "name a file with one label a line, in UTF-8"
+        ) from None
 
 
 @contextmanager
-def inspect(file: Path, size: int | None = None, finished: bool = False, task: str = "") -> Iterator[Inspected]:
-    """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
+def inspect(
+    file: Path, size: int | None = None, finished: bool = False, task: str = ""
+) -> Iterator[Inspected]:
+    """Convert ``file`` to a float ``.tflite`` in a child process;
+    yield it for the block and remove it afterwards.
 
-    One child does all work on it: a second one would import the same again, and could trust the first no less.
+    One child does all work on it:
+    a second one would import the same again, and could trust the first no less.
 
-    ``size`` is the side of the input in pixels where the model leaves it open. A ``finished`` float file is taken as
-    it is, as a quantized one always is. ``task`` is what the user says that the model does, if the file does not.
+    ``size`` is the side of the input in pixels where the model leaves it open. A ``finished``
+    float file is taken as it is, as a quantized one always is. ``task`` is what the user says that
+    the model does, if the file does not.
 
     Raises:
-        UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
-            float detector.
+        UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an
+            image classifier or float detector.
     """
     form = format_of(file)
     if form.tensorflow:
@@ -199,8 +240,9 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     The card goes ``into`` a catalogue file, created if it is missing; by default the user's own.
 
     Raises:
-        UsageError: a value is missing, the name is taken, labels or normalisation do not fit the model, the answers
-            are not those of the task, or the catalogue file cannot take a card. Nothing is stored then.
+        UsageError: a value is missing, the name is taken, labels or normalisation do not fit the
+            model, the answers are not those of the task, or the catalogue file cannot take a card.
+            Nothing is stored then.
     """
     catalogue = user_catalogue_file() if into is None else into
     name = name_card(inspected.file, given, into)
@@ -209,18 +251,36 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     given_bytes = inspected.prepared.stat().st_size
     facts = inspected.facts
     answers = _call_child(
-        inspected.children, RUN_LIMITS, given_bytes, "describe", inspected.prepared, described, preprocessing, facts
+        inspected.children,
+        RUN_LIMITS,
+        given_bytes,
+        "describe",
+        inspected.prepared,
+        described,
+        preprocessing,
+        facts,
     )
     model = catalogue.parent / MODELS / f"{name}.tflite"
-    _keep(inspected.prepared, model, catalogue, with_card(catalogue, _make_entry(inspected, given, described)))
+    _keep(
+        inspected.prepared,
+        model,
+        catalogue,
+        with_card(catalogue, _make_entry(inspected, given, described)),
+    )
     card = load_catalogue([catalogue]).card(name)
-    seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
+    seen = tuple(
+        (photograph, described.labels[label], probability)
+        for photograph, label, probability in answers
+    )
     warning = warn_of_scale(facts.scale, described.std)
-    return ImportedModel(card, catalogue, model, facts.features, seen, facts.metadata.threshold, warning)
+    return ImportedModel(
+        card, catalogue, model, facts.features, seen, facts.metadata.threshold, warning
+    )
 
 
 def warn_of_scale(scale: float, std: Sequence[float]) -> str:
-    """Return a warning if the graph and ``--std`` both make small values of 0..255; else an empty text.
+    """Return a warning if the graph and ``--std`` both make small values of 0..255;
+    else an empty text.
 
     ``scale`` is what the graph multiplies its input by.
     """
@@ -228,24 +288,34 @@ def warn_of_scale(scale: float, std: Sequence[float]) -> str:
         return ""
     written = ",".join(f"{value:g}" for value in dict.fromkeys(std))
     return (
-        f"the graph scales its input by itself (times {scale:.3g}), and --std {written} scales it before: "
-        "the network sees almost one grey. If it was trained on pixels of 0..255, add it again with --mean 0 --std 1"
+        f"the graph scales its input by itself (times {scale:.3g}), and --std {written} scales it"
+        " before: the network sees almost one grey. If it was trained on pixels of 0..255, add it"
+        " again with --mean 0 --std 1"
     )
 
 
-def _call_child(children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any) -> Any:
+def _call_child(
+    children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any
+) -> Any:
     longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:
         return children.call(f"{_WORK}:{work}", *arguments, limits=longer)
     except StageError as error:
-        most = f"this step may take at most {show_seconds(longer.seconds)} and {show_bytes(longer.memory_bytes)}"
-        raise UsageError(f"the model cannot be used: {error.message}", error.hint or most) from error
+        most = (
+            f"this step may take at most {show_seconds(longer.seconds)} and"
+            f" {show_bytes(longer.memory_bytes)}"
+        )
+        raise UsageError(
+            f"the model cannot be used: {error.message}", error.hint or most
+        ) from error
 
 
 def name_card(file: Path, given: ModelDescription, into: Path | None) -> str:
-    """Return the name of the card that a file gets; to know that it can have it takes no conversion.
+    """Return the name of the card that a file gets;
+    to know that it can have it takes no conversion.
 
-    Raises UsageError: the name is none, or is taken, or the catalogue file ``into`` cannot be written.
+    Raises UsageError: the name is none, or is taken,
+    or the catalogue file ``into`` cannot be written.
     """
     catalogue = user_catalogue_file() if into is None else into
     for place in catalogue.absolute().parents:
@@ -254,7 +324,10 @@ def name_card(file: Path, given: ModelDescription, into: Path | None) -> str:
             raise UsageError(why, "name another file")
     name = given.name or _stem(file)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}", name):
-        raise UsageError(f"--name: '{name}' is not a name", "letters, digits, '_', '.', '+' and '-', 120 at most")
+        raise UsageError(
+            f"--name: '{name}' is not a name",
+            "letters, digits, '_', '.', '+' and '-', 120 at most",
+        )
     taken = load_catalogue([catalogue] if catalogue.is_file() else [])
     if name in taken or (catalogue.parent / MODELS / f"{name}.tflite").exists():
         raise UsageError(f"the name '{name}' is already taken", "choose another with --name")
@@ -265,7 +338,9 @@ def _stem(file: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]+", "_", file.resolve().stem).strip("_.+-")
 
 
-def _make_entry(inspected: Inspected, given: ModelDescription, metadata: Metadata) -> dict[str, Any]:
+def _make_entry(
+    inspected: Inspected, given: ModelDescription, metadata: Metadata
+) -> dict[str, Any]:
     facts = inspected.facts
     prepared = inspected.prepared
     own_cards = TASKS[facts.task].own_cards
@@ -278,12 +353,18 @@ def _make_entry(inspected: Inspected, given: ModelDescription, metadata: Metadat
         "architecture": own_cards.finished if facts.form else own_cards.architecture,
         **({"arguments": {"form": facts.form}} if facts.form else {}),
         "input_size": facts.input_size,
-        "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},
+        "preprocessing": {
+            "mean": list(_triple(metadata.mean)),
+            "std": list(_triple(metadata.std)),
+        },
         "params": facts.params,
         "macs": facts.macs,
         "classes": facts.classes,
-        "note": f"{'taken as it is' if facts.form else 'made'} from {inspected.origin or inspected.file.name}"
-        + ("" if facts.features else "; it cannot be retrained on images"),
+        "note": (
+            f"{'taken as it is' if facts.form else 'made'} from"
+            f" {inspected.origin or inspected.file.name}"
+            + ("" if facts.features else "; it cannot be retrained on images")
+        ),
     }
     top1 = given.top1
     source = "stated when it was added"
@@ -302,7 +383,9 @@ def _make_entry(inspected: Inspected, given: ModelDescription, metadata: Metadat
 
 
 def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
-    """Store the model and the catalogue; if the new catalogue cannot be read, restore the old state."""
+    """Store the model and the catalogue;
+    if the new catalogue cannot be read, restore the old state.
+    """
     before = catalogue.read_bytes() if catalogue.is_file() else None
     model.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(prepared, model)
@@ -312,7 +395,11 @@ def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
         load_catalogue([catalogue])
     except BaseException:
         model.unlink()
-        write_atomically(catalogue, before) if before is not None else catalogue.unlink(missing_ok=True)
+        (
+            write_atomically(catalogue, before)
+            if before is not None
+            else catalogue.unlink(missing_ok=True)
+        )
         raise
 
 
@@ -321,20 +408,26 @@ def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
     return first, second, third
 
 
-def make_shipped_card(file: Path, catalogs: Sequence[Path] = (), task: str = "") -> tuple[Card, Path]:
-    """Return a card of a finished file for a ``.tflite`` model, and the catalogue file that has it.
+def make_shipped_card(
+    file: Path, catalogs: Sequence[Path] = (), task: str = ""
+) -> tuple[Card, Path]:
+    """Return a card of a finished file for a ``.tflite`` model,
+    and the catalogue file that has it.
 
     ``task`` is that of the search, which tells what the model does where its file does not.
 
-    A copy of the file and the catalogue are kept in the cache, by the hash of the file. The card has the name of the
-    file, with a suffix where a card of the user's other catalogues, ``catalogs``, has it.
+    A copy of the file and the catalogue are kept in the cache, by the hash of the file. The card
+    has the name of the file, with a suffix where a card of the user's other catalogues,
+    ``catalogs``, has it.
 
     Raises:
-        UsageError: the file is missing, is no image classifier, or does not state its labels and normalisation.
+        UsageError: the file is missing, is no image classifier, or does not state its labels and
+            normalisation.
     """
     if not file.is_file():
         raise UsageError(
-            f"--candidates: there is no file '{file}'", "give the path of a .tflite file, or a card's name"
+            f"--candidates: there is no file '{file}'",
+            "give the path of a .tflite file, or a card's name",
         )
     stem = _stem(file)[:100] or FAMILY
     name = stem
@@ -353,8 +446,8 @@ def make_shipped_card(file: Path, catalogs: Sequence[Path] = (), task: str = "")
                 if lacking:
                     raise UsageError(
                         f"{file} does not say its {', '.join(lacking)}",
-                        f"add it once, and name the card: advisor catalog add {file} --as-it-is --labels labels.txt "
-                        "--mean 127.5 --std 127.5",
+                        f"add it once, and name the card: advisor catalog add {file} --as-it-is"
+                        " --labels labels.txt --mean 127.5 --std 127.5",
                     )
                 add(inspected, given, catalogue)
         except UsageError as error:

@@ -1,4 +1,6 @@
-"""Check untrusted ``.keras`` archives and SavedModels before Keras or TensorFlow opens them, then convert them."""
+"""Check untrusted ``.keras`` archives and SavedModels before Keras or TensorFlow opens them,
+then convert them.
+"""
 
 import json
 import zipfile
@@ -17,11 +19,16 @@ MAX_GRAPH_BYTES = 2**30
 
 _HOLDS = frozenset({CONFIG, "metadata.json", "model.weights.h5"})
 # Layers that carry code, or load another file whose code they run.
-_CODE = frozenset({"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__"})
+_CODE = frozenset(
+    {"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__"}
+)
 _DAMAGED = "save the model again: model.save('NAME.keras')"
-_SAVE_AGAIN = "build the model of plain Keras layers, load its weights into that, and save it again"
+_SAVE_AGAIN = (
+    "build the model of plain Keras layers, load its weights into that, and save it again"
+)
 _PLAIN = "it is not run: export the model without this operator"
-# Operators that run Python, or read and write files as they please, though TensorFlow calls some of them stateless.
+# Operators that run Python, or read and write files as they please,
+# though TensorFlow calls some of them stateless.
 _REFUSED = frozenset(
     {
         "PyFunc",
@@ -54,7 +61,8 @@ _REFUSED = frozenset(
         "InitializeTableFromTextFileV2",
     }
 )
-# Stateful operators that a trained graph needs: variables, calls, random numbers, and its own checkpoint.
+# Stateful operators that a trained graph needs:
+# variables, calls, random numbers, and its own checkpoint.
 _STATE = frozenset(
     {
         "Assert",
@@ -106,16 +114,26 @@ _STATE = frozenset(
 
 
 def fix_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tuple[int, int, int]:
-    """Return the (S, S, 3) of an input (batch, height, width, channels), ``size`` where it is open."""
+    """Return the (S, S, 3) of an input (batch, height, width, channels),
+    ``size`` where it is open.
+    """
     if len(shape) != 4 or shape[3] not in (3, None):
-        raise UsageError(f"{name}: its input {shape} is not one RGB image", "its shape is (batch, height, width, 3)")
+        raise UsageError(
+            f"{name}: its input {shape} is not one RGB image",
+            "its shape is (batch, height, width, 3)",
+        )
     sides = {side for side in (*shape[1:3], size) if side is not None}
     if not sides:
-        raise UsageError(f"{name}: its input {shape} leaves the size open", "give it with --input-size, such as 224")
+        raise UsageError(
+            f"{name}: its input {shape} leaves the size open",
+            "give it with --input-size, such as 224",
+        )
     if shape[1] and shape[2] and shape[1] != shape[2]:
         raise UsageError(
-            f"{name}: its input of {shape[2]} x {shape[1]} pixels is no square, and images are given as squares",
-            f"export the model for {max(sides)} x {max(sides)} pixels, or put a layer before it that resizes a square",
+            f"{name}: its input of {shape[2]} x {shape[1]} pixels is no square, and images are"
+            " given as squares",
+            f"export the model for {max(sides)} x {max(sides)} pixels, or put a layer before it"
+            " that resizes a square",
         )
     if len(sides) > 1:
         raise UsageError(
@@ -127,7 +145,9 @@ def fix_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tupl
 
 
 def objects_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every JSON object, however deep: the stack is ours, so that nesting cannot exhaust Python's."""
+    """Yield every JSON object, however deep:
+    the stack is ours, so that nesting cannot exhaust Python's.
+    """
     waiting = [value]
     while waiting:
         entry = waiting.pop()
@@ -139,16 +159,24 @@ def objects_in(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def convert_keras(file: Path, size: int | None) -> bytes:
-    """Return a checked model as a ``.tflite``, its input fixed at one image; Keras loads it in ``safe_mode``."""
+    """Return a checked model as a ``.tflite``, its input fixed at one image;
+    Keras loads it in ``safe_mode``.
+    """
     import keras
     import tensorflow as tf
 
     model = keras.saving.load_model(file, compile=False, safe_mode=True)
     inputs = getattr(model, "inputs", None) or []
     if len(inputs) != 1:
-        raise UsageError(f"{file}: it has {len(inputs)} inputs", "an image classifier has one input")
-    image = keras.Input(fix_side(tuple(inputs[0].shape), size, str(file)), batch_size=1, name="image")
-    data: bytes = tf.lite.TFLiteConverter.from_keras_model(keras.Model(image, model(image))).convert()
+        raise UsageError(
+            f"{file}: it has {len(inputs)} inputs", "an image classifier has one input"
+        )
+    image = keras.Input(
+        fix_side(tuple(inputs[0].shape), size, str(file)), batch_size=1, name="image"
+    )
+    data: bytes = tf.lite.TFLiteConverter.from_keras_model(
+        keras.Model(image, model(image))
+    ).convert()
     return data
 
 
@@ -159,17 +187,30 @@ def check_keras(file: Path) -> None:
             members = archive.infolist()
             for name in (member.filename for member in members):
                 if name.rstrip("/") not in _HOLDS and not name.startswith("assets/"):
-                    raise UsageError(f"{file}: the archive holds '{name}', which no .keras file does", _DAMAGED)
+                    raise UsageError(
+                        f"{file}: the archive holds '{name}', which no .keras file does", _DAMAGED
+                    )
                 if ".." in Path(name).parts:
-                    raise UsageError(f"{file}: the member path '{name}' leaves the archive", _DAMAGED)
+                    raise UsageError(
+                        f"{file}: the member path '{name}' leaves the archive", _DAMAGED
+                    )
             if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
-                raise UsageError(f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes", _DAMAGED)
-            if any(member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES for member in members):
-                raise UsageError(f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes", _DAMAGED)
+                raise UsageError(
+                    f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes", _DAMAGED
+                )
+            if any(
+                member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES
+                for member in members
+            ):
+                raise UsageError(
+                    f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes", _DAMAGED
+                )
             config = json.loads(archive.read(CONFIG))
     # KeyError: no such member. ValueError: a configuration that is no JSON.
     except (*UNREADABLE_ZIP, KeyError, ValueError) as error:
-        raise UsageError(f"{file} is not a usable .keras file: {message_of(error)}", _DAMAGED) from error
+        raise UsageError(
+            f"{file} is not a usable .keras file: {message_of(error)}", _DAMAGED
+        ) from error
     for entry in objects_in(config):
         if "class_name" in entry:
             _check_object(file, entry)
@@ -182,19 +223,24 @@ def _check_object(file: Path, entry: dict[str, Any]) -> None:
     if name in _CODE:
         layer = str(config.get("name", "")) if isinstance(config, dict) else ""
         raise UsageError(
-            f"{file}: the layer '{layer}' is a {name}, which carries code of its own: it is not run (Keras' safe_mode)",
+            f"{file}: the layer '{layer}' is a {name}, which carries code of its own: it is not"
+            " run (Keras' safe_mode)",
             _SAVE_AGAIN,
         )
     registered = entry.get("registered_name")
     is_of_keras = module is not None and str(module).partition(".")[0] in ("keras", "builtins")
     if not is_of_keras and (registered or module is not None):
         raise UsageError(
-            f"{file}: '{name}' comes from {module or registered}, not from Keras: its code is not run", _SAVE_AGAIN
+            f"{file}: '{name}' comes from {module or registered}, not from Keras: its code is"
+            " not run",
+            _SAVE_AGAIN,
         )
 
 
 def convert_saved_model(folder: Path, size: int | None) -> bytes:
-    """Return a checked SavedModel's only signature as a ``.tflite``, its input fixed at one image."""
+    """Return a checked SavedModel's only signature as a ``.tflite``, its input fixed at one
+    image.
+    """
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(folder))
@@ -202,12 +248,16 @@ def convert_saved_model(folder: Path, size: int | None) -> bytes:
     if SIGNATURE not in signatures and len(signatures) != 1:
         names = ", ".join(sorted(signatures)) or "none"
         raise UsageError(
-            f"{folder}: no signature is called '{SIGNATURE}' (there are: {names})", f"save it as '{SIGNATURE}'"
+            f"{folder}: no signature is called '{SIGNATURE}' (there are: {names})",
+            f"save it as '{SIGNATURE}'",
         )
     signature = signatures[SIGNATURE if SIGNATURE in signatures else next(iter(signatures))]
     _, inputs = signature.structured_input_signature
     if len(inputs) != 1:
-        raise UsageError(f"{folder}: its signature has {len(inputs)} inputs", "an image classifier has one input")
+        raise UsageError(
+            f"{folder}: its signature has {len(inputs)} inputs",
+            "an image classifier has one input",
+        )
     ((name, spec),) = inputs.items()
     shape = tuple(spec.shape.as_list()) if spec.shape.rank is not None else ()
     fixed = tf.TensorSpec((1, *fix_side(shape, size, str(folder))), tf.float32, name="image")
@@ -224,23 +274,36 @@ def check_saved_model(folder: Path) -> None:
     """Check the graph without running it."""
     graph = folder / GRAPH
     if not graph.is_file():
-        raise UsageError(f"'{folder}' is not a SavedModel: it has no {GRAPH}", "give the folder that holds that file")
+        raise UsageError(
+            f"'{folder}' is not a SavedModel: it has no {GRAPH}",
+            "give the folder that holds that file",
+        )
     if graph.stat().st_size > MAX_GRAPH_BYTES:
-        raise UsageError(f"{graph}: more than {MAX_GRAPH_BYTES} bytes", "keep the weights in variables/")
+        raise UsageError(
+            f"{graph}: more than {MAX_GRAPH_BYTES} bytes", "keep the weights in variables/"
+        )
     for path in folder.rglob("*"):
         if not path.resolve().is_relative_to(folder.resolve()):
-            raise UsageError(f"{path}: a link out of the folder", "copy the file itself into the folder")
+            raise UsageError(
+                f"{path}: a link out of the folder", "copy the file itself into the folder"
+            )
     from tensorflow.python.framework import op_def_registry
 
     for operator in sorted(_list_operators(graph)):
         # TensorFlow calls operators of files and sockets stateful.
         known = op_def_registry.get(operator)
-        if operator in _REFUSED or (operator not in _STATE and (known is None or known.is_stateful)):
-            raise UsageError(f"{folder}: the graph has a {operator}, which runs code or touches files", _PLAIN)
+        if operator in _REFUSED or (
+            operator not in _STATE and (known is None or known.is_stateful)
+        ):
+            raise UsageError(
+                f"{folder}: the graph has a {operator}, which runs code or touches files", _PLAIN
+            )
 
 
 def _list_operators(graph: Path) -> set[str]:
-    """Return the operators of the graph and of its functions; a call of a function is no operator."""
+    """Return the operators of the graph and of its functions; a call of a function is no
+    operator.
+    """
     from tensorflow.core.protobuf import saved_model_pb2
     from tensorflow.python.framework import op_def_registry
 
@@ -256,7 +319,8 @@ def _list_operators(graph: Path) -> set[str]:
         operators.update(node.op for node in meta.graph_def.node)
         for function in functions:
             operators.update(node.op for node in function.node_def)
-        # A function of a graph is called by its name, as an operator is. One with the name of an operator hides none.
+        # A function of a graph is called by its name, as an operator is.
+        # One with the name of an operator hides none.
         names = [function.signature.name for function in functions]
         operators.difference_update(name for name in names if op_def_registry.get(name) is None)
     return operators

@@ -43,11 +43,12 @@ MAX_DIFFERENCE = 1e-5
 class ModelFacts:
     """Facts of a user's model as a float ``.tflite``.
 
-    ``input_size`` is the side of the square input in pixels, ``macs`` the multiply-accumulates of one image.
-    ``features`` is the length of the vector under its classifier; None if it does not end in a linear layer, so that
-    it cannot be retrained, as no detector can. ``metadata`` is empty where the file has none. ``form`` is its form if
-    it keeps it, such as ``int8``; empty if every form can be made of it. ``scale`` is what the graph itself multiplies
-    its input by before anything else, the largest of the channels; 1 where it does not scale.
+    ``input_size`` is the side of the square input in pixels, ``macs`` the multiply-accumulates of
+    one image. ``features`` is the length of the vector under its classifier; None if it does not
+    end in a linear layer, so that it cannot be retrained, as no detector can. ``metadata`` is
+    empty where the file has none. ``form`` is its form if it keeps it, such as ``int8``; empty if
+    every form can be made of it. ``scale`` is what the graph itself multiplies its input by before
+    anything else, the largest of the channels; 1 where it does not scale.
     """
 
     input_size: int
@@ -81,10 +82,15 @@ class OwnFiles(Protocol):
         """Write a file that keeps its form; as :meth:`prepare` otherwise."""
 
     def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
-        """Return the outputs of a prepared file for an image, by name; ``finished`` for one that keeps its form."""
+        """Return the outputs of a prepared file for an image, by name;
+        ``finished`` for one that keeps its form.
+        """
 
-    def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
-        """Return the index of the surest label and its probability, if there is one; ``title`` is the photograph's.
+    def surest(
+        self, outputs: Mapping[str, Array], facts: ModelFacts, title: str
+    ) -> list[tuple[int, float]]:
+        """Return the index of the surest label and its probability, if there is one;
+        ``title`` is the photograph's.
 
         Raises:
             UsageError: the outputs are not those of the task.
@@ -102,7 +108,8 @@ class TakesFiles(Protocol):
 
 
 def own_files_of(task: str) -> OwnFiles:
-    """Return what a task, which takes them, does with users' own files; KeyError for a name that is no task.
+    """Return what a task, which takes them, does with users' own files;
+    KeyError for a name that is no task.
 
     The registry knows only the facts of a task: tasks are above this room.
     """
@@ -110,17 +117,21 @@ def own_files_of(task: str) -> OwnFiles:
 
 
 def task_of(model: Model, asked: str = "") -> str:
-    """Return the name of the task that a file is for: the last one that takes it, as the first takes every file.
+    """Return the name of the task that a file is for:
+    the last one that takes it, as the first takes every file.
 
     ``asked`` is the task that the user names, if any.
     """
-    # The first task takes every file, so a more special one that takes it too comes later and is meant.
+    # The first task takes every file,
+    # so a more special one that takes it too comes later and is meant.
     taking = (name for name, task in TASKS.items() if task.own_cards is not None)
     return [name for name in taking if own_files_of(name).takes(model, name == asked)][-1]
 
 
 def check_file(file: Path, size: int | None) -> None:
-    """Check ``file``, of any of the formats, before packages are fetched for its conversion; see :class:`.Format`."""
+    """Check ``file``, of any of the formats, before packages are fetched for its conversion;
+    see :class:`.Format`.
+    """
     format_of(file).check(file, size)
 
 
@@ -129,8 +140,8 @@ def prepare(
 ) -> tuple[ModelFacts, Conversion | None]:
     """Write ``file``, of any of the formats, as a float model of its task; see :func:`as_tflite`.
 
-    Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form, a
-    ``finished`` float file, too. ``task`` is the one that the user names, if any.
+    Constants stored as float16 become float32, which changes no answer. A quantized file keeps its
+    form, a ``finished`` float file, too. ``task`` is the one that the user names, if any.
     """
     data, conversion = as_tflite(file, size)
     name = str(file)
@@ -151,14 +162,18 @@ def prepare(
 
 
 def with_shapes(data: bytes, name: str) -> bytes:
-    """Return a file whose outputs have shapes: those that the runtime gives them, where the converter stated none."""
+    """Return a file whose outputs have shapes:
+    those that the runtime gives them, where the converter stated none.
+    """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     if all(output.shape for output in read(data, name).outputs):
         return data
     try:
         plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=plain)
+        interpreter = Interpreter(
+            model_content=data, num_threads=1, experimental_op_resolver_type=plain
+        )
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError):
         # The checks that follow say what is wrong with the file.
@@ -177,10 +192,14 @@ def with_shapes(data: bytes, name: str) -> bytes:
 
 
 Seen = tuple[tuple[str, int, float], ...]
-"""Answers to photographs: the subject of the photograph, the index of the label, and its probability."""
+"""Answers to photographs: the subject of the photograph, the index of the label,
+and its probability.
+"""
 
 
-def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, facts: ModelFacts) -> Seen:
+def describe(
+    target: Path, metadata: Metadata, preprocessing: Preprocessing, facts: ModelFacts
+) -> Seen:
     """Write labels and normalization into the prepared file, unless it states them, and run it.
 
     Return its surest answer to each of three photographs, if there is one.
@@ -189,11 +208,17 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
     answers = []
     own_files = own_files_of(facts.task)
     stated = read_metadata(data)
-    if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
+    if not stated or any(
+        getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")
+    ):
         # A file that states the same keeps its bytes, and so its hash.
         data = write_metadata(data, metadata)
         target.write_bytes(data)
-    for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
+    for title, name in (
+        ("a cat", "chelsea"),
+        ("a cup of coffee", "coffee"),
+        ("a rocket", "rocket"),
+    ):
         image = load_photograph(preprocessing, facts.input_size, name)
         outputs = own_files.run(data, image, finished=bool(facts.form))
         answers += [(title, *answer) for answer in own_files.surest(outputs, facts, title)]
@@ -201,31 +226,39 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
 
 
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Write the master of a card of a user's file, and check that it computes what the file does."""
+    """Write the master of a card of a user's file, and check that it computes what the file
+    does.
+    """
     data = content_of_own(card, weights)
     softmax = not classifier.sums_to_one(data, card.input_size, card.name)
     master, has_features = master_of(card, data, softmax)
-    # Behind a new softmax the numbers are others than those of the file, so there is nothing to compare.
+    # Behind a new softmax the numbers are others than those of the file,
+    # so there is nothing to compare.
     difference = 0.0
     if not softmax:
         image = load_photograph(card.preprocessing, card.input_size)
         edited = np.asarray(run(master, image)[classifier.PROBABILITIES]).reshape(-1)
         difference = float(np.abs(edited - classifier.scores_of(data, image, "the file")).max())
     if not difference <= MAX_DIFFERENCE:
-        raise StageError(f"the edited {card.name} differs from its file by {difference:.2g} in a probability")
+        raise StageError(
+            f"the edited {card.name} differs from its file by {difference:.2g} in a probability"
+        )
     path.write_bytes(master)
     return {"difference": difference, "features": has_features}
 
 
 def content_of_own(card: Card, weights: WeightsFile | None) -> bytes:
-    """Return the file of a card of a user's own; StageError if it is not there or is another one than the card says."""
+    """Return the file of a card of a user's own;
+    StageError if it is not there or is another one than the card says.
+    """
     if weights is None:
         raise StageError(f"{card.name} is a file of your own, and the file is not available")
     data = weights.path.read_bytes()
     input_size, classes = classifier.shape_of(data, str(weights.path))
     if (input_size, classes) != (card.input_size, card.classes):
         raise StageError(
-            f"{card.name} says input {card.input_size} and {card.classes} classes, its file {input_size} and {classes}"
+            f"{card.name} says input {card.input_size} and {card.classes} classes, its file"
+            f" {input_size} and {classes}"
         )
     return data
 

@@ -22,22 +22,34 @@ ONNX2TF_VERSION = "2.6.9"
 """Version of onnx2tf."""
 
 MAX_BYTES = 2**31 - 1
-"""Largest message of protobuf. A model with as much in files beside it does not fit a ``.tflite`` either."""
+"""Largest message of protobuf. A model with as much
+in files beside it does not fit a ``.tflite`` either.
+"""
 
 OLDEST_OPSET = 7
-"""Oldest operator set that ONNX Runtime runs; what is older than :data:`CONVERTED_FROM` is converted to that."""
+"""Oldest operator set that ONNX Runtime runs;
+what is older than :data:`CONVERTED_FROM` is converted to that.
+"""
 CONVERTED_FROM = 13
 
 _STANDARD = ("", "ai.onnx")
 _AGAIN = "export the model again: torch.onnx.export(model, image, 'NAME.onnx', dynamo=True)"
-_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
+_QUANTIZED = (
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "ConvInteger",
+    "MatMulInteger",
+)
 _GIVE_FLOAT = (
-    "give the float model that it was made from: rounded weights cannot be retrained or compressed again without "
-    "losing more"
+    "give the float model that it was made from: rounded weights cannot be retrained or compressed"
+    " again without losing more"
 )
 _ONE_IMAGE = "an image classifier has one input, such as (1, 3, 224, 224), and one output"
 _HARD_SWISH_SINCE = 14
-"""Operator set of HardSwish. Up to there, the operators of a classifier changed by new types and defaults only."""
+"""Operator set of HardSwish. Up to there,
+the operators of a classifier changed by new types and defaults only.
+"""
 
 _PATCHES = [0, 1, 3, 5, 2, 4]
 """Order of axes by which a graph brings the pixels of each patch of an image together."""
@@ -54,13 +66,16 @@ def read_checked(file: Path) -> ModelProto:
     if size > MAX_BYTES:
         raise UsageError(
             f"{file}: {size} bytes, and an ONNX file has at most {MAX_BYTES}",
-            "no .tflite holds as much either: export a smaller model, without the weights of its training",
+            "no .tflite holds as much either: export a smaller model, without the weights of its"
+            " training",
         )
     try:
         model = onnx.load_model_from_string(file.read_bytes())
     # protobuf has a class of errors for each of its implementations.
     except Exception as error:
-        raise UsageError(f"{file} is not a usable ONNX file: {message_of(error)}", _AGAIN) from error
+        raise UsageError(
+            f"{file} is not a usable ONNX file: {message_of(error)}", _AGAIN
+        ) from error
     if not model.graph.node or not model.graph.output:
         raise UsageError(f"{file} is not a usable ONNX file: it has no graph", _AGAIN)
     _check_external(file, model)
@@ -79,17 +94,23 @@ def read_checked(file: Path) -> ModelProto:
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
-        raise UsageError(f"{file} is not a usable ONNX file: {message_of(error)}", _AGAIN) from error
+        raise UsageError(
+            f"{file} is not a usable ONNX file: {message_of(error)}", _AGAIN
+        ) from error
     return model
 
 
 def opset_of(model: ModelProto) -> int:
     """Return the version of ONNX's own operators that a model uses."""
-    return int(next((entry.version for entry in model.opset_import if entry.domain in _STANDARD), 0))
+    return int(
+        next((entry.version for entry in model.opset_import if entry.domain in _STANDARD), 0)
+    )
 
 
 def _check_external(file: Path, model: ModelProto) -> None:
-    """Refuse weights in files outside the model's folder, or in parts of a file that are not there."""
+    """Refuse weights in files outside the model's folder,
+    or in parts of a file that are not there.
+    """
     folder = file.parent.resolve()
     total = 0
     for tensor in _walk_tensors(model):
@@ -100,23 +121,35 @@ def _check_external(file: Path, model: ModelProto) -> None:
         parts = PurePosixPath(location.replace("\\", "/"))
         path = folder / location
         # Resolved too: a link in the folder may lead out of it.
-        if not location or parts.is_absolute() or ".." in parts.parts or not path.resolve().is_relative_to(folder):
+        if (
+            not location
+            or parts.is_absolute()
+            or ".." in parts.parts
+            or not path.resolve().is_relative_to(folder)
+        ):
             raise UsageError(
-                f"{file}: the weights '{tensor.name}' are in '{location}', outside the folder of the model",
-                "put the file with the weights into the model's folder, and export the model again from there",
+                f"{file}: the weights '{tensor.name}' are in '{location}', outside the folder of"
+                " the model",
+                "put the file with the weights into the model's folder, and export the model again"
+                " from there",
             )
         if not path.is_file():
             raise UsageError(
-                f"{file}: the weights '{tensor.name}' are in '{location}', which is missing", f"copy it to {folder}"
+                f"{file}: the weights '{tensor.name}' are in '{location}', which is missing",
+                f"copy it to {folder}",
             )
         start = int(entries.get("offset") or 0)
         length = int(entries.get("length") or 0)
         size = path.stat().st_size
         total += length or size
         if start < 0 or length < 0 or start + length > size:
-            raise UsageError(f"{file}: the weights '{tensor.name}' end beyond '{location}'", _AGAIN)
+            raise UsageError(
+                f"{file}: the weights '{tensor.name}' end beyond '{location}'", _AGAIN
+            )
         if total > MAX_BYTES:
-            raise UsageError(f"{file}: more than {MAX_BYTES} bytes of weights, which no .tflite holds", _AGAIN)
+            raise UsageError(
+                f"{file}: more than {MAX_BYTES} bytes of weights, which no .tflite holds", _AGAIN
+            )
 
 
 def _check_node(file: Path, node: NodeProto) -> None:
@@ -126,10 +159,13 @@ def _check_node(file: Path, node: NodeProto) -> None:
     output = node.output[0] if node.output else ""
     where = f"'{node.name}'" if node.name else f"that makes '{output}'"
     if node.op_type in _QUANTIZED or node.op_type.startswith("QLinear"):
-        raise UsageError(f"{file}: it is quantized (the layer {where} is a {node.op_type})", _GIVE_FLOAT)
+        raise UsageError(
+            f"{file}: it is quantized (the layer {where} is a {node.op_type})", _GIVE_FLOAT
+        )
     if node.domain not in _STANDARD:
         raise UsageError(
-            f"{file}: the layer {where} is a {node.op_type} of the domain '{node.domain}', not one of ONNX's operators",
+            f"{file}: the layer {where} is a {node.op_type} of the domain '{node.domain}', not one"
+            " of ONNX's operators",
             "export the model without this operator",
         )
     if not onnx.defs.has(node.op_type):
@@ -145,7 +181,9 @@ def _check_node(file: Path, node: NodeProto) -> None:
 
 
 def _walk_parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
-    """Yield every graph and node, however deep: the queue is ours, so that nesting cannot exhaust Python's stack."""
+    """Yield every graph and node, however deep:
+    the queue is ours, so that nesting cannot exhaust Python's stack.
+    """
     waiting: deque[GraphProto | NodeProto] = deque([model.graph])
     for function in model.functions:
         waiting.extend(function.node)
@@ -161,7 +199,9 @@ def _walk_parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
 
 
 def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield every tensor that a file holds: weights, constants in nodes, and the parts of sparse ones."""
+    """Yield every tensor that a file holds:
+    weights, constants in nodes, and the parts of sparse ones.
+    """
     for part in _walk_parts(model):
         yield from getattr(part, "initializer", ())
         sparse = list(getattr(part, "sparse_initializer", ()))
@@ -174,7 +214,9 @@ def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 @dataclass(frozen=True)
 class ImageInput:
-    """The input of a graph: (1, 3, S, S) with ``channels_first``, else (1, S, S, 3); ``side`` is S."""
+    """The input of a graph: (1, 3, S, S) with ``channels_first``, else (1, S, S, 3);
+    ``side`` is S.
+    """
 
     name: str
     channels_first: bool
@@ -184,8 +226,8 @@ class ImageInput:
 def fix_input(model: ModelProto, size: int | None, file: Path) -> ImageInput:
     """Change a graph to one image, with float32 in place of float16, and return its input.
 
-    ``size`` is the side of the input where the graph leaves it open. The output called ``probabilities`` is kept, or
-    the only one.
+    ``size`` is the side of the input where the graph leaves it open. The output called
+    ``probabilities`` is kept, or the only one.
     """
     _widen(model)
     image = _fix_input_shape(_find_input(model, file), size, file)
@@ -204,7 +246,9 @@ def fix_input(model: ModelProto, size: int | None, file: Path) -> ImageInput:
 
 
 def prepare_graph(model: ModelProto, file: Path) -> ModelProto:
-    """Return a fixed graph with folded constants, batch normalisation in the convolutions, and hard-swish in one."""
+    """Return a fixed graph with folded constants, batch normalisation in the convolutions,
+    and hard-swish in one.
+    """
     import onnx
 
     if opset_of(model) < CONVERTED_FROM:
@@ -213,8 +257,8 @@ def prepare_graph(model: ModelProto, file: Path) -> ModelProto:
         # The converter raises errors of any class.
         except Exception as error:
             raise UsageError(
-                f"{file}: its operator set {opset_of(model)} cannot be converted to {CONVERTED_FROM}: "
-                f"{message_of(error)}",
+                f"{file}: its operator set {opset_of(model)} cannot be converted to"
+                f" {CONVERTED_FROM}: {message_of(error)}",
                 f"export the model again with an operator set of {CONVERTED_FROM} or later",
             ) from error
     model = _simplify(model)
@@ -235,7 +279,9 @@ def _find_input(model: ModelProto, file: Path) -> ValueInfoProto:
     (entry,) = inputs
     kind = entry.type.tensor_type.elem_type
     if kind != TensorProto.FLOAT:
-        raise UsageError(f"{file}: it takes {TensorProto.DataType.Name(kind).lower()}, not float32", _ONE_IMAGE)
+        raise UsageError(
+            f"{file}: it takes {TensorProto.DataType.Name(kind).lower()}, not float32", _ONE_IMAGE
+        )
     return entry
 
 
@@ -255,7 +301,10 @@ def _fix_input_shape(entry: ValueInfoProto, size: int | None, file: Path) -> Ima
         in_nhwc = (shape[0], *shape[2:], *shape[1:2])
     side, _, _ = fix_side(in_nhwc, size, str(file))
     if shape[0] not in (None, 1):
-        raise UsageError(f"{file}: its batch is fixed at {shape[0]}", "export it with a batch of one, or an open one")
+        raise UsageError(
+            f"{file}: its batch is fixed at {shape[0]}",
+            "export it with a batch of one, or an open one",
+        )
     fixed_shape = (1, 3, side, side) if channels_first else (1, side, side, 3)
     for dim, length in zip(dims, fixed_shape, strict=True):
         dim.dim_value = length
@@ -279,12 +328,18 @@ def _widen(model: ModelProto) -> None:
     for node in model.graph.node:
         for attribute in node.attribute:
             widen_tensor(attribute.t)
-            if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT16:
+            if (
+                node.op_type == "Cast"
+                and attribute.name == "to"
+                and attribute.i == TensorProto.FLOAT16
+            ):
                 attribute.i = TensorProto.FLOAT
 
 
 def _simplify(model: ModelProto) -> ModelProto:
-    """Return the graph as ONNX Runtime simplifies it with rules that keep to ONNX's own operators."""
+    """Return the graph as ONNX Runtime simplifies it with rules that keep to ONNX's own
+    operators.
+    """
     import onnx
     import onnxruntime
 
@@ -294,14 +349,18 @@ def _simplify(model: ModelProto) -> ModelProto:
     with tempfile.TemporaryDirectory() as folder:
         simplified = Path(folder) / "model.onnx"
         options.optimized_model_filepath = str(simplified)
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
         return onnx.load(simplified)
 
 
 def _restore_hard_swish(model: ModelProto) -> None:
-    """Make HardSwish of ``x * HardSigmoid(x)``, and ReLU6 of any other HardSigmoid: ``ReLU6(6 a x + 6 b) / 6``.
+    """Make HardSwish of ``x * HardSigmoid(x)``, and ReLU6 of any other HardSigmoid:
+    ``ReLU6(6 a x + 6 b) / 6``.
 
-    Runtimes compute both in one piece. LiteRT's own operator for a range of 0 to 1 is unknown to most other tools.
+    Runtimes compute both in one piece.
+    LiteRT's own operator for a range of 0 to 1 is unknown to most other tools.
     """
     from onnx import helper
 
@@ -318,7 +377,11 @@ def _restore_hard_swish(model: ModelProto) -> None:
             factors = [makers[name] for name in node.input if name in makers]
         sigmoid = next(filter(_is_of_hard_swish, factors), None)
         # Another reader of the sigmoid still needs it.
-        if sigmoid is not None and sigmoid.input[0] in node.input and readers[sigmoid.output[0]] == 1:
+        if (
+            sigmoid is not None
+            and sigmoid.input[0] in node.input
+            and readers[sigmoid.output[0]] == 1
+        ):
             nodes.remove(sigmoid)
             nodes.append(helper.make_node("HardSwish", sigmoid.input, node.output, name=node.name))
         else:
@@ -340,7 +403,9 @@ def _is_of_hard_swish(node: NodeProto) -> bool:
 
 
 def _divide_patches(model: ModelProto) -> None:
-    """Reshape patches of an image to (N, C, P, M) in two steps: onnx2tf takes one step for SpaceToDepth and fails."""
+    """Reshape patches of an image to (N, C, P, M) in two steps:
+    onnx2tf takes one step for SpaceToDepth and fails.
+    """
     from onnx import helper, numpy_helper
 
     graph = model.graph
@@ -359,8 +424,12 @@ def _divide_patches(model: ModelProto) -> None:
         # A 0 or -1 in a shape stands for a size that is not written here.
         if known is not None and 0 not in shape and min(shape[:2]) > 0:
             flat = f"{node.output[0]}/flat"
-            graph.initializer.append(numpy_helper.from_array(np.array([*shape[:2], -1], np.int64), f"{flat}/shape"))
-            nodes.append(helper.make_node("Reshape", [node.input[0], f"{flat}/shape"], [flat], name=flat))
+            graph.initializer.append(
+                numpy_helper.from_array(np.array([*shape[:2], -1], np.int64), f"{flat}/shape")
+            )
+            nodes.append(
+                helper.make_node("Reshape", [node.input[0], f"{flat}/shape"], [flat], name=flat)
+            )
             node.input[0] = flat
         nodes.append(node)
     del graph.node[:]
@@ -374,7 +443,9 @@ def _slope(node: NodeProto) -> tuple[float, float]:
 
 
 def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
-    """Return the nodes ``ReLU6(6 a x + 6 b) / 6`` for a HardSigmoid, and add their constants to the graph."""
+    """Return the nodes ``ReLU6(6 a x + 6 b) / 6`` for a HardSigmoid,
+    and add their constants to the graph.
+    """
     from onnx import helper, numpy_helper
 
     relu6_nodes = []
@@ -387,13 +458,17 @@ def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
         for index in range(len(constants)):
             names.append(f"{name}/{place}/{index}")
         for constant, number in zip(names, constants, strict=True):
-            graph.initializer.append(numpy_helper.from_array(np.asarray(number, np.float32), constant))
+            graph.initializer.append(
+                numpy_helper.from_array(np.asarray(number, np.float32), constant)
+            )
         target = name
         if place != len(steps) - 1:
             target = f"{name}/{place}"
         # With a slope of 1/6, as PyTorch has it, the first product changes nothing.
         if operator == "Mul" and abs(constants[0] - 1.0) < 1e-6:
             continue
-        relu6_nodes.append(helper.make_node(operator, [value, *names], [target], name=f"{node.name}/{place}"))
+        relu6_nodes.append(
+            helper.make_node(operator, [value, *names], [target], name=f"{node.name}/{place}")
+        )
         value = target
     return relu6_nodes

@@ -1,9 +1,9 @@
 """Read TensorFlow's checkpoints of both forms, without TensorFlow.
 
-An index is a sorted table of LevelDB (google/leveldb doc/table_format.md): blocks of keys and values, the keys with the
-beginning that they share with the one before left out. In the first form the values are the tensors; in the second one
-(tensorflow/core/util/tensor_bundle) they say where each tensor is in the files of data beside the index. TensorFlow
-compresses no block of either.
+An index is a sorted table of LevelDB (google/leveldb doc/table_format.md): blocks of keys and
+values, the keys with the beginning that they share with the one before left out. In the first form
+the values are the tensors; in the second one (tensorflow/core/util/tensor_bundle) they say where
+each tensor is in the files of data beside the index. TensorFlow compresses no block of either.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ _SHAPE = {"Shape": ("2 dim Dimension*",), "Dimension": ("1 size int64",)}
 # tensor_bundle.proto
 _BUNDLE = {
     "Header": ("1 shards int32", "2 endianness int32"),
-    "Entry": ("1 dtype int32", "2 shape Shape", "3 shard int32", "4 offset int64", "5 size int64", "7 slices Slice*"),
+    "Entry": (
+        "1 dtype int32",
+        "2 shape Shape",
+        "3 shard int32",
+        "4 offset int64",
+        "5 size int64",
+        "7 slices Slice*",
+    ),
     "Slice": (),
     **_SHAPE,
 }
@@ -61,8 +68,9 @@ _REAL = (1, 2)
 def read_checkpoint(path: Path) -> Tensors:
     """Return variables by their names in the model, in its order.
 
-    ``path`` is the ``.index`` file with the data beside it, as in a SavedModel's ``variables`` folder, or a checkpoint
-    of the first form, which is one file. Values that are not real numbers (seeds, counters) are left out.
+    ``path`` is the ``.index`` file with the data beside it, as in a SavedModel's ``variables``
+    folder, or a checkpoint of the first form, which is one file. Values that are not real numbers
+    (seeds, counters) are left out.
     """
     table = dict(_read_entries(path.read_bytes()))
     if path.suffix == ".index":
@@ -108,10 +116,14 @@ def _read_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
 
 
 def _list_variables(stored: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield (name of the variable in its model, key in the file); ``stored`` is one string with its length before."""
+    """Yield (name of the variable in its model, key in the file);
+    ``stored`` is one string with its length before.
+    """
     length, start = _read_varint(stored, 0)
     start += _CHECKSUM
-    for node in message_type("Objects", _OBJECT_GRAPH).FromString(stored[start : start + length]).nodes:
+    for node in (
+        message_type("Objects", _OBJECT_GRAPH).FromString(stored[start : start + length]).nodes
+    ):
         for attribute in node.attributes:
             yield attribute.full_name or attribute.key, attribute.key.encode()
 
@@ -128,7 +140,9 @@ def _read_first_form(table: dict[bytes, bytes]) -> Tensors:
             continue
         if any(extent.length for extent in data.slice.extent):
             raise ValueError(f"'{data.name}' is stored in parts")
-        tensors[data.name] = _shape_values(data.name, np.array(values, np.float32), about[data.name].shape)
+        tensors[data.name] = _shape_values(
+            data.name, np.array(values, np.float32), about[data.name].shape
+        )
     return {name: tensors[name] for name in sorted(tensors)}
 
 
@@ -169,7 +183,8 @@ def _read_block(file: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise ValueError("a block is outside the file")
     if file[end]:
         raise ValueError("a block is compressed")
-    # At the end stand places for a binary search, of four bytes each, and their number: all entries are read here.
+    # At the end stand places for a binary search, of four bytes each, and their number:
+    # all entries are read here.
     restarts = int.from_bytes(file[end - 4 : end], "little")
     end -= 4 * (restarts + 1)
     key = b""
@@ -184,7 +199,9 @@ def _read_block(file: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number of variable length, seven bits to a byte and the lowest first, and the place after it."""
+    """Return a number of variable length, seven bits to a byte and the lowest first,
+    and the place after it.
+    """
     value = shift = 0
     while True:
         byte = data[place]

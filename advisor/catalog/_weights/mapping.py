@@ -1,4 +1,5 @@
-"""Find the weights of layers among a file's tensors, by rules: names of each framework, and kernels in Keras' layout.
+"""Find the weights of layers among a file's tensors, by rules:
+names of each framework, and kernels in Keras' layout.
 
 A layer is described by a value, so no rule needs Keras or TensorFlow.
 """
@@ -23,10 +24,13 @@ NORM_PARTS = ("weight", "bias", "running_mean", "running_var")
 
 _SLIM_NORM = ("gamma", "beta", "moving_mean", "moving_variance")
 # The heads of training, and what a frozen graph computes with: shapes, axes.
-_SLIM_EXTRA = rf"/AuxLogits/|^final_training_ops/|^(?!.*({'|'.join(('weights', 'biases', *_SLIM_NORM))})$)"
+_SLIM_EXTRA = (
+    rf"/AuxLogits/|^final_training_ops/|^(?!.*({'|'.join(('weights', 'biases', *_SLIM_NORM))})$)"
+)
 _HEAD = ("logits", "Logits/Conv2d_1c_1x1")
 
-# The scopes of TF-Slim (``MobilenetV1/Conv2d_1_depthwise/...``): a layer and its BatchNorm are of one scope.
+# The scopes of TF-Slim (``MobilenetV1/Conv2d_1_depthwise/...``):
+# a layer and its BatchNorm are of one scope.
 _MOBILENET_V1: Names = (
     _HEAD,
     ("conv1(_bn)?", "Conv2d_0"),
@@ -48,7 +52,11 @@ _INCEPTION_V3: Names = (
 _DOTTED: Names = (("(.*)/(BatchNorm|depthwise|pointwise)", r"\1"),)
 
 # The modules of PyTorch.
-_EFFICIENTNET_LITE: Names = (("logits", "_fc"), (r"blocks_(\d+)_(.*)", r"_blocks.\1._\2"), ("(.*)", r"_\1"))
+_EFFICIENTNET_LITE: Names = (
+    ("logits", "_fc"),
+    (r"blocks_(\d+)_(.*)", r"_blocks.\1._\2"),
+    ("(.*)", r"_\1"),
+)
 _TIMM_ENDS: Names = (("bn0", "bn1"), ("bn1", "bn2"), ("logits", "classifier"))
 _TORCHVISION_ENDS: Names = (
     ("Conv1", "features.0.0"),
@@ -69,8 +77,8 @@ class LayerSpec:
     Attributes:
         name: unique name in its graph.
         kind: decides the layout of its kernel.
-        shapes: shape of each weight in Keras' order and layout, by its part: ``weight`` and ``bias``, those of
-            :data:`NORM_PARTS`, or ``depthwise`` and ``pointwise``.
+        shapes: shape of each weight in Keras' order and layout, by its part: ``weight`` and
+            ``bias``, those of :data:`NORM_PARTS`, or ``depthwise`` and ``pointwise``.
         epsilon: number that a BatchNorm adds to the variance.
     """
 
@@ -99,7 +107,9 @@ class TrackedTensors:
         self._used: set[str] = set()
 
     def __call__(self, name: str) -> Array:
-        """Return the tensor called ``name`` as float32; the error for a missing one names the nearest."""
+        """Return the tensor called ``name`` as float32;
+        the error for a missing one names the nearest.
+        """
         if name not in self._tensors:
             raise WeightsError(f"the file has no tensor '{name}'{nearest(name, self._tensors)}")
         self._used.add(name)
@@ -118,22 +128,28 @@ class TrackedTensors:
 class Rule:
     """A rule from tensor names to layers.
 
-    ``arrays`` returns the weights of a layer in Keras' order and layout; names like ``ignored`` may stay unused.
+    ``arrays`` returns the weights of a layer in Keras' order and layout;
+    names like ``ignored`` may stay unused.
     """
 
     arrays: Callable[[LayerSpec, TrackedTensors], list[Array]]
     ignored: str = "^$"
 
 
-def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the weights of layers by ``<layer>.<part>``, found among a file's tensors by the rule named ``port``.
+def map_weights(
+    port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return the weights of layers by ``<layer>.<part>``,
+    found among a file's tensors by the rule named ``port``.
 
     Raises:
-        WeightsError: no rule has this name, or a tensor is missing, does not fit, is not finite, or has no place.
+        WeightsError: no rule has this name, or a tensor is missing, does not fit, is not finite,
+            or has no place.
     """
     if port not in map_rules():
         raise WeightsError(
-            f"no rule is called '{port}'{nearest(port, map_rules())}", f"there are: {', '.join(map_rules())}"
+            f"no rule is called '{port}'{nearest(port, map_rules())}",
+            f"there are: {', '.join(map_rules())}",
         )
     rule = map_rules()[port]
     tracked = TrackedTensors(tensors)
@@ -143,22 +159,29 @@ def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Ar
         expected = [*layer.shapes.values()]
         shapes = [array.shape for array in arrays]
         if expected != shapes:
-            raise WeightsError(f"layer '{layer.name}' takes weights of shapes {expected}, the file has {shapes}")
+            raise WeightsError(
+                f"layer '{layer.name}' takes weights of shapes {expected}, the file has {shapes}"
+            )
         if not all(np.isfinite(array).all() for array in arrays):
             raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
         weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
-    # Every layer may be filled though file and graph are different networks: then tensors are left.
+    # Every layer may be filled though file and graph are different networks:
+    # then tensors are left.
     left = []
     for name in tracked.list_unused():
         if not re.search(rule.ignored, name):
             left.append(name)
     if left:
-        raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
+        raise WeightsError(
+            f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'"
+        )
     return weights
 
 
 def from_output_first(kernel: Array, layer: LayerSpec) -> Array:
-    """Convert a kernel of PyTorch or Caffe: (output, input, height, width), dense (output, input)."""
+    """Convert a kernel of PyTorch or Caffe: (output, input, height, width), dense (output,
+    input).
+    """
     if layer.kind == "depthwise":
         return kernel.transpose(2, 3, 0, 1)
     if kernel.ndim == 4:
@@ -167,7 +190,9 @@ def from_output_first(kernel: Array, layer: LayerSpec) -> Array:
 
 
 def from_runtime(kernel: Array, layer: LayerSpec) -> Array:
-    """Convert a kernel of TFLite: (output, height, width, input), depthwise (1, height, width, channel)."""
+    """Convert a kernel of TFLite: (output, height, width, input),
+    depthwise (1, height, width, channel).
+    """
     moved = kernel.transpose(1, 2, 3, 0)
     if layer.kind == "dense":
         return moved.reshape(moved.shape[2:])
@@ -175,7 +200,8 @@ def from_runtime(kernel: Array, layer: LayerSpec) -> Array:
 
 
 def make_folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
-    """Return a BatchNorm layer that only adds ``offset``: what is left of one that was folded into its convolution.
+    """Return a BatchNorm layer that only adds ``offset``:
+    what is left of one that was folded into its convolution.
 
     Its variance is such that the layer divides by exactly one.
     """
@@ -186,7 +212,9 @@ def make_folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
 
 
 Names = tuple[tuple[str, str], ...]
-"""Patterns of layers' names, with what they stand for in a file; a name that none matches stays."""
+"""Patterns of layers' names, with what they stand for in a file; a name that none matches
+stays.
+"""
 
 
 def _rename_layer(names: Names, layer: str) -> str:
@@ -245,7 +273,9 @@ def _map_folded_mobilenet_v1(layer: LayerSpec, tensors: TrackedTensors) -> list[
 
 
 def _map_folded_inception_v3(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
-    """Return the weights of a quantized ``.tflite``, dequantized, BatchNorm folded into kernels and biases."""
+    """Return the weights of a quantized ``.tflite``, dequantized,
+    BatchNorm folded into kernels and biases.
+    """
     root = "InceptionV3" if layer.name == "logits" else "InceptionV3/InceptionV3"
     scope = f"{root}/{_rename_layer(_INCEPTION_V3, layer.name)}"
     if layer.name.endswith("_BatchNorm"):
@@ -263,7 +293,9 @@ def _dense(kernel: Array) -> Array:
     return kernel
 
 
-def _torch(module_of: Callable[[str, TrackedTensors], str], layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+def _torch(
+    module_of: Callable[[str, TrackedTensors], str], layer: LayerSpec, tensors: TrackedTensors
+) -> list[Array]:
     module = module_of(layer.name, tensors)
     if layer.kind == "norm":
         return [tensors(f"{module}.{part}") for part in NORM_PARTS]
@@ -274,7 +306,9 @@ def _torch(module_of: Callable[[str, TrackedTensors], str], layer: LayerSpec, te
 
 
 def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
-    """Return timm's name: ``blocks.<stage>.<repeat>.conv_pwl``; the first block does not expand."""
+    """Return timm's name: ``blocks.<stage>.<repeat>.conv_pwl``; the first block does not
+    expand.
+    """
     match = re.match(r"^blocks_(\d+)_(\w+)$", layer)
     if match is None:
         return _rename_layer(_TIMM_ENDS, layer)
@@ -290,7 +324,8 @@ def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
         raise WeightsError(f"the file has {len(blocks)} blocks, the graph has more")
     stage, repeat = blocks[index]
     place = ("expand_conv", "bn0", "depthwise_conv", "bn1", "project_conv", "bn2").index(part)
-    # timm numbers the norms of a block from its first convolution, and the first block has no expanding one.
+    # timm numbers the norms of a block from its first convolution,
+    # and the first block has no expanding one.
     expanding = "conv_pw bn1 conv_dw bn2 conv_pwl bn3"
     plain = "- - conv_dw bn1 conv_pw bn2"
     return f"blocks.{stage}.{repeat}.{(expanding if index else plain).split()[place]}"
@@ -321,9 +356,12 @@ def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
 
 
 def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
-    """Return ``squeezenet0_conv<n>``: the stem is 0, every fire module has three, the classifier comes last."""
+    """Return ``squeezenet0_conv<n>``:
+    the stem is 0, every fire module has three, the classifier comes last.
+    """
     match = re.match(r"^fire(\d)_(\w+)$", layer.name)
-    # The classifier comes after the stem and the three convolutions of each of the eight fire modules.
+    # The classifier comes after the stem and the three convolutions
+    # of each of the eight fire modules.
     number = 0 if layer.name == "conv1" else 25
     if match is not None:
         number = 1 + len(_PARTS) * (int(match[1]) - 2) + _PARTS.index(match[2])
@@ -332,7 +370,9 @@ def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
 
 
 def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
-    """Return the next layer of a Keras file: its layers are in the order of the graph, under names of their own."""
+    """Return the next layer of a Keras file:
+    its layers are in the order of the graph, under names of their own.
+    """
     unused = tensors.list_unused()
     if not unused:
         count = len({name.partition("/")[0] for name in tensors.names()})
@@ -342,7 +382,8 @@ def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     for name in unused:
         if name.partition("/")[0] == prefix:
             arrays.append(tensors(name))
-    # Keras' MobileNet V1 classifies with a 1x1 convolution: the same numbers as a dense layer's, with two ones more.
+    # Keras' MobileNet V1 classifies with a 1x1 convolution:
+    # the same numbers as a dense layer's, with two ones more.
     shape = next(iter(layer.shapes.values()))
     if arrays[0].shape == (1, 1, *shape):
         arrays[0] = arrays[0].reshape(shape)
@@ -357,11 +398,14 @@ def map_rules() -> Mapping[str, Rule]:
         "slim_mobilenet_v1": Rule(partial(_slim, _MOBILENET_V1), _SLIM_EXTRA),
         "slim_mobilenet_v2": Rule(partial(_slim, _MOBILENET_V2), _SLIM_EXTRA),
         "slim_scopes": Rule(partial(_slim, _DOTTED), _SLIM_EXTRA),
-        "hub_mobilenet_v1": Rule(_map_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"),
+        "hub_mobilenet_v1": Rule(
+            _map_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"
+        ),
         "slim_inception_v3": Rule(partial(_slim, _INCEPTION_V3), _SLIM_EXTRA),
         "slim_inception_v3_folded": Rule(_map_folded_inception_v3, "_shape$"),
         "efficientnet_lite": Rule(
-            partial(_torch, lambda layer, _: _rename_layer(_EFFICIENTNET_LITE, layer)), _TORCH_EXTRA
+            partial(_torch, lambda layer, _: _rename_layer(_EFFICIENTNET_LITE, layer)),
+            _TORCH_EXTRA,
         ),
         "timm_efficientnet_lite": Rule(partial(_torch, _timm_efficientnet_lite), _TORCH_EXTRA),
         # The graph's layers are named by the paths of PyTorch's modules.

@@ -1,7 +1,9 @@
-"""Read files of weights as named tensors, without executing anything in them; no graph is loaded or run.
+"""Read files of weights as named tensors, without executing anything in them;
+no graph is loaded or run.
 
-A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and its name in ``FORMATS``. Protocol buffers
-(Caffe, GraphDef and ONNX) are read without the frameworks that define them.
+A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and its name in
+``FORMATS``. Protocol buffers (Caffe, GraphDef and ONNX) are read without the frameworks that
+define them.
 """
 
 import json
@@ -24,22 +26,50 @@ Tensors = dict[str, Array]
 MAX_VALUES = 2**29
 """No model of this catalogue comes near; a header that claims more is damaged or hostile."""
 
-FORMATS = ("caffemodel", "checkpoint", "graphdef", "keras_h5", "onnx", "safetensors", "tfjs", "tflite", "torch")
+FORMATS = (
+    "caffemodel",
+    "checkpoint",
+    "graphdef",
+    "keras_h5",
+    "onnx",
+    "safetensors",
+    "tfjs",
+    "tflite",
+    "torch",
+)
 
 _TFJS_TYPES = {"float32": "<f4", "int32": "<i4", "float16": "<f2"}
-_SAFETENSORS_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
+_SAFETENSORS_TYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "U8": "u1",
+    "BOOL": "?",
+}
 _MAX_SAFETENSORS_HEADER = 100_000_000  # as in the format's own library
 # The types of the constants that weights are made of.
 _TFLITE_TYPES = ("float32", "float16", "int32", "uint8", "int8")
 # Formats with a module of their own.
-_MODULES = {"torch": "advisor.catalog._weights.torch_files", "checkpoint": "advisor.catalog._weights.checkpoints"}
+_MODULES = {
+    "torch": "advisor.catalog._weights.torch_files",
+    "checkpoint": "advisor.catalog._weights.checkpoints",
+}
 
 # caffe.proto: the current form of a layer, and the old one.
 _CAFFE = {
     "Net": ("2 layers OldLayer*", "100 layer Layer*"),
     "Layer": ("1 name string", "7 blobs Blob*"),
     "OldLayer": ("4 name string", "6 blobs Blob*"),
-    "Blob": ("1 num int32", "2 channels int32", "3 height int32", "4 width int32", "5 data float*", "7 shape Shape"),
+    "Blob": (
+        "1 num int32",
+        "2 channels int32",
+        "3 height int32",
+        "4 width int32",
+        "5 data float*",
+        "7 shape Shape",
+    ),
     "Shape": ("1 dim int64*",),
 }
 # graph.proto
@@ -72,10 +102,12 @@ _ONNX_TYPES = {1: "<f4", 10: "<f2", 11: "<f8"}
 
 
 def read_tensors(format_name: str, path: Path) -> Tensors:
-    """Read the tensors of ``path``, by the names they have in the file, in the layout of their framework.
+    """Read the tensors of ``path``, by the names they have in the file,
+    in the layout of their framework.
 
     Raises:
-        WeightsError: an unknown format, or a file that is damaged or holds anything but plain tensors.
+        WeightsError: an unknown format, or a file that is damaged or holds anything but plain
+            tensors.
     """
     if format_name not in FORMATS:
         raise WeightsError(f"no reader is called '{format_name}' (there are {', '.join(FORMATS)})")
@@ -93,7 +125,9 @@ def read_tensors(format_name: str, path: Path) -> Tensors:
 
 
 def read_safetensors(path: Path) -> Tensors:
-    """Return the tensors of a safetensors file in PyTorch's layout; 16-bit floats become float32."""
+    """Return the tensors of a safetensors file in PyTorch's layout; 16-bit floats become
+    float32.
+    """
     data = np.memmap(path, np.uint8, "r")
     length = int.from_bytes(data[:8].tobytes(), "little")
     # The shortest header is `{}`.
@@ -129,7 +163,9 @@ def _shape_values(name: str, values: Array, shape: Sequence[int]) -> Array:
 
 
 def read_tfjs(path: Path) -> Tensors:
-    """Return the tensors of a ``model.json`` by name, in TensorFlow's layout; the shards are beside the file."""
+    """Return the tensors of a ``model.json`` by name, in TensorFlow's layout;
+    the shards are beside the file.
+    """
     tensors: Tensors = {}
     for group in json.loads(path.read_text(encoding="utf-8"))["weightsManifest"]:
         for name in group["paths"]:
@@ -150,7 +186,9 @@ def read_tfjs(path: Path) -> Tensors:
 
 
 def read_tflite(path: Path) -> Tensors:
-    """Return the constants of the first graph by name, as float32, in the runtime's layout (kernels output-first)."""
+    """Return the constants of the first graph by name, as float32,
+    in the runtime's layout (kernels output-first).
+    """
     tensors: Tensors = {}
     for tensor in tflite.read(path).tensors:
         values = None
@@ -164,9 +202,9 @@ def read_tflite(path: Path) -> Tensors:
 def read_keras_h5(path: Path) -> Tensors:
     """Return weights by ``<layer>/<weight>`` in the order of the file, in Keras' layout.
 
-    A slash in a layer's own name (``Conv/BatchNorm`` in the files of MobileNet V3) becomes a dot, so that what stands
-    before the first slash tells the layers apart. A layer that keeps integers (the count of ``Normalization``) is
-    preprocessing and left out: here the card's own does that.
+    A slash in a layer's own name (``Conv/BatchNorm`` in the files of MobileNet V3) becomes a dot,
+    so that what stands before the first slash tells the layers apart. A layer that keeps integers
+    (the count of ``Normalization``) is preprocessing and left out: here the card's own does that.
     """
     import h5py
 
@@ -192,7 +230,9 @@ def _decode_text(name: Any) -> str:
 
 
 def _find_inside(group: Any, name: str) -> Any:
-    """Return what is at ``name`` (steps joined by slashes) under ``group``, without opening what a link leads to."""
+    """Return what is at ``name`` (steps joined by slashes) under ``group``,
+    without opening what a link leads to.
+    """
     import h5py
 
     for step in name.split("/"):
@@ -203,7 +243,9 @@ def _find_inside(group: Any, name: str) -> Any:
 
 
 def _find_dataset(group: Any, name: str) -> Any:
-    """Return the dataset ``name`` (steps joined by slashes) under ``group``; refuse links and data out of the file."""
+    """Return the dataset ``name`` (steps joined by slashes) under ``group``;
+    refuse links and data out of the file.
+    """
     import h5py
 
     dataset = _find_inside(group, name)
@@ -215,12 +257,19 @@ def _find_dataset(group: Any, name: str) -> Any:
 
 
 def read_caffemodel(path: Path) -> Tensors:
-    """Return blobs by ``<layer>/<index>``: 0 the kernel (output, input, height, width), 1 the bias."""
+    """Return blobs by ``<layer>/<index>``:
+    0 the kernel (output, input, height, width), 1 the bias.
+    """
     net = _parse_file(path, "Net", _CAFFE)
     tensors: Tensors = {}
     for layer in (*net.layers, *net.layer):
         for index, blob in enumerate(layer.blobs):
-            shape = list(blob.shape.dim) or [blob.num or 1, blob.channels or 1, blob.height or 1, blob.width or 1]
+            shape = list(blob.shape.dim) or [
+                blob.num or 1,
+                blob.channels or 1,
+                blob.height or 1,
+                blob.width or 1,
+            ]
             name = f"{layer.name}/{index}"
             tensors[name] = _shape_values(name, np.array(blob.data, "<f4"), shape)
     return tensors
@@ -233,7 +282,9 @@ def read_graphdef(path: Path) -> Tensors:
     """
     tensors: Tensors = {}
     for node in _parse_file(path, "Graph", _GRAPHDEF).node:
-        value = next((attribute.value for attribute in node.attr if attribute.key == "value"), None)
+        value = next(
+            (attribute.value for attribute in node.attr if attribute.key == "value"), None
+        )
         if node.op != "Const" or value is None:
             continue
         tensor = value.tensor

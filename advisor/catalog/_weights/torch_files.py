@@ -1,7 +1,8 @@
-"""Read PyTorch checkpoints (``.pth``, ``.pt``), in the zip format and the older one, without PyTorch.
+"""Read PyTorch checkpoints (``.pth``, ``.pt``), in the zip format and the older one,
+without PyTorch.
 
-Both are pickles, and a pickle is a program. This reader lets it build nothing but dictionaries, lists, numbers,
-strings and tensors: every other name in it is refused before anything is called.
+Both are pickles, and a pickle is a program. This reader lets it build nothing but dictionaries,
+lists, numbers, strings and tensors: every other name in it is refused before anything is called.
 """
 
 import io
@@ -73,7 +74,9 @@ class _Tensor:
 def read_torch(path: Path) -> Tensors:
     """Return tensors by name (nested dictionaries joined by dots), in PyTorch's layout."""
     tensors, contents = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
-    return {name: _make_array(tensor, contents[tensor.storage.key]) for name, tensor in tensors.items()}
+    return {
+        name: _make_array(tensor, contents[tensor.storage.key]) for name, tensor in tensors.items()
+    }
 
 
 def _read_zip(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
@@ -103,7 +106,9 @@ def _read_legacy(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
             _load(file)
         tensors = dict(_walk_tensors(_load(file), ""))
         storages = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
-        return tensors, {str(key): _read_storage(file, storages.get(str(key))) for key in _load(file)}
+        return tensors, {
+            str(key): _read_storage(file, storages.get(str(key))) for key in _load(file)
+        }
 
 
 def _read_storage(file: IO[bytes], storage: _Storage | None) -> bytes:
@@ -138,7 +143,9 @@ class _Restricted(pickle.Unpickler):
         known_class = _KNOWN.get(f"{module}.{name}")
         if known_class is not None:
             return known_class
-        raise ValueError(f"the file asks for '{module}.{name}': only tensors are read, nothing is run")
+        raise ValueError(
+            f"the file asks for '{module}.{name}': only tensors are read, nothing is run"
+        )
 
     def persistent_load(self, reference: Any) -> _Storage:
         marker, dtype, key, _, count = reference[:5]
@@ -163,13 +170,20 @@ def _make_array(tensor: _Tensor, data: bytes) -> Array:
     # bfloat16 is the upper half of a float32.
     if tensor.storage.dtype == _BFLOAT16:
         flat = (flat.view("<u2").astype(np.uint32) << 16).view(np.float32)
-    if len(tensor.size) != len(tensor.stride) or min((*tensor.size, *tensor.stride, tensor.offset, 0)) < 0:
+    if (
+        len(tensor.size) != len(tensor.stride)
+        or min((*tensor.size, *tensor.stride, tensor.offset, 0)) < 0
+    ):
         raise ValueError("a tensor with an impossible shape")
-    last = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.size, tensor.stride, strict=True))
+    last = tensor.offset + sum(
+        (size - 1) * step for size, step in zip(tensor.size, tensor.stride, strict=True)
+    )
     count = prod(tensor.size)
     if count > MAX_VALUES or (count and last >= flat.size):
         raise ValueError("a tensor that reaches past its storage")
     strides = [step * flat.itemsize for step in tensor.stride]
     # Checked above: strides of a foreign file could otherwise read any memory of the process.
-    view = np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.size, strides, writeable=False)
+    view = np.lib.stride_tricks.as_strided(
+        flat[tensor.offset :], tensor.size, strides, writeable=False
+    )
     return view.copy()

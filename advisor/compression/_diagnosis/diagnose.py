@@ -1,4 +1,6 @@
-"""Compare a quantized file with its float file, in a child process, as a file may crash the runtime."""
+"""Compare a quantized file with its float file, in a child process,
+as a file may crash the runtime.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._calibration import CalibrationImages, draw_paths, find_images, spec_of_file
+from advisor.compression._calibration import (
+    CalibrationImages,
+    draw_paths,
+    find_images,
+    spec_of_file,
+)
 from advisor.compression._diagnosis.pairs import (
     OperatorPair,
     bias_of,
@@ -24,7 +31,13 @@ from advisor.compression._diagnosis.pairs import (
     widest_kernel,
     working_operators,
 )
-from advisor.compression._diagnosis.result import DiagnosedLayer, Diagnosis, explain_loss, sum_up, to_decibel
+from advisor.compression._diagnosis.result import (
+    DiagnosedLayer,
+    Diagnosis,
+    explain_loss,
+    sum_up,
+    to_decibel,
+)
 from advisor.compression._diagnosis.running import Alone, InspectableModel, Sums, isolate_operators
 from advisor.core import StageError, UsageError
 from advisor.datasets import InputSpec
@@ -58,10 +71,12 @@ def diagnose(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Diagnosis:
-    """Compare a quantized file with its float file on images of a folder, or on the bundled photographs.
+    """Compare a quantized file with its float file on images of a folder,
+    or on the bundled photographs.
 
-    ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the files' metadata. It
-    raises the errors of :func:`compare_layers` and of what reads the images as UsageErrors.
+    ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the
+    files' metadata. It raises the errors of :func:`compare_layers` and of what reads the images as
+    UsageErrors.
     """
     graph = read(against)
     # A damaged file is an error before images are looked for.
@@ -83,23 +98,41 @@ def _find_normalization(*paths: Path) -> Metadata | None:
 
 
 def run_in_child(
-    model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float = SECONDS
+    model: Path,
+    against: Path,
+    images: Sequence[Path],
+    spec: InputSpec,
+    source: str,
+    seconds: float = SECONDS,
 ) -> Diagnosis:
-    """Run the diagnosis in a child process, so that a native crash ends only that process; see :func:`diagnose`."""
+    """Run the diagnosis in a child process, so that a native crash ends only that process;
+    see :func:`diagnose`.
+    """
     limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_images"
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
-            diagnosis: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
+            diagnosis: Diagnosis = pool.call(
+                job, model, against, tuple(images), spec, source, seconds, limits=limits
+            )
         except StageError as error:
             # Some errors name the file already.
-            message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
+            message = (
+                error.message
+                if ".tflite" in error.message
+                else f"{model.name} against {against.name}: {error}"
+            )
             raise UsageError(message, error.hint) from error
     return diagnosis
 
 
 def diagnose_images(
-    model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float
+    model: Path,
+    against: Path,
+    images: Sequence[Path],
+    spec: InputSpec,
+    source: str,
+    seconds: float,
 ) -> Diagnosis:
     """Read the images, or crops of the bundled photographs, and compare the files."""
     arrays = CalibrationImages(tuple(images), spec).read()
@@ -113,9 +146,10 @@ def compare_layers(
 ) -> Diagnosis:
     """Compare a quantized ``.tflite`` with the float file that it was made from, layer by layer.
 
-    Detectors are compared without their post-processing. ``images`` are normalised model inputs, float32 (n, S, S, 3),
-    and ``source`` says which. After ``seconds``, no further image is started, but at least one is run. A damaged or
-    unfit file is a UsageError, one that the runtime cannot run a StageError.
+    Detectors are compared without their post-processing. ``images`` are normalised model inputs,
+    float32 (n, S, S, 3), and ``source`` says which. After ``seconds``, no further image is
+    started, but at least one is run. A damaged or unfit file is a UsageError, one that the runtime
+    cannot run a StageError.
     """
     read(model)
     read(against)
@@ -143,7 +177,9 @@ def compare_layers(
     refused = {row.index: row.reason for row in delegation.refused}
     layers = []
     for pair in operator_pairs:
-        layers.append(_diagnose_layer(quantized, reference, pair, comparison.sums[pair.quantized], refused))
+        layers.append(
+            _diagnose_layer(quantized, reference, pair, comparison.sums[pair.quantized], refused)
+        )
     result = Diagnosis(
         model=str(model),
         against=str(against),
@@ -157,7 +193,9 @@ def compare_layers(
         float_delegation=float_delegation.sentence,
         verdict=(),
     )
-    channels = tuple(comparison.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN))
+    channels = tuple(
+        comparison.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN)
+    )
     return replace(result, verdict=sum_up(result, delegation, float_delegation), channels=channels)
 
 
@@ -198,13 +236,17 @@ class _Comparison:
                 single, sources = self._alone[pair.quantized]
                 single(*map(self._floats, sources))
                 single_output = single.output
-            self.sums[pair.quantized].add(self._floats(pair.reference_output), ours.read(pair.output), single_output)
+            self.sums[pair.quantized].add(
+                self._floats(pair.reference_output), ours.read(pair.output), single_output
+            )
         self.answer.add(theirs.output, ours.output, None)
         self.same += int(theirs.output.argmax() == ours.output.argmax())
         self.count += 1
 
     def _floats(self, tensor: int) -> NDArray[np.float32]:
-        """Return a tensor of the float file, its channels multiplied as equalization multiplied them."""
+        """Return a tensor of the float file,
+        its channels multiplied as equalization multiplied them.
+        """
         values = self._theirs.read(tensor)
         factor = self._factors.get(tensor)
         if factor is None or factor.shape[0] != values.shape[-1]:
@@ -217,31 +259,48 @@ def _require_same_model(model: Path, quantized: Model, against: Path, reference:
     shapes = [tensor.shape for tensor in quantized.inputs]
     if shapes != [tensor.shape for tensor in reference.inputs]:
         raise UsageError(
-            f"{model.name} takes {_show_inputs(quantized)} and {against.name} takes {_show_inputs(reference)}: "
-            "one was not made from the other",
+            f"{model.name} takes {_show_inputs(quantized)} and {against.name} takes"
+            f" {_show_inputs(reference)}: one was not made from the other",
             "give the float file that the quantized one was made from",
         )
-    if len(shapes) != 1 or len(shapes[0]) != 4 or min(shapes[0], default=0) < 1 or shapes[0][-1] != 3:
-        raise UsageError(f"{model.name} takes {_show_inputs(quantized)}, not one RGB image", "(1, height, width, 3)")
+    if (
+        len(shapes) != 1
+        or len(shapes[0]) != 4
+        or min(shapes[0], default=0) < 1
+        or shapes[0][-1] != 3
+    ):
+        raise UsageError(
+            f"{model.name} takes {_show_inputs(quantized)}, not one RGB image",
+            "(1, height, width, 3)",
+        )
     stored = []
     for tensor in reference.tensors:
         if tensor.quantization and tensor.dtype in _LEVELS:
             stored.append(tensor.name)
     if stored:
         raise UsageError(
-            f"{against.name} is quantized itself ({len(stored)} tensors, the first is '{stored[0]}')",
+            f"{against.name} is quantized itself ({len(stored)} tensors, the first is"
+            f" '{stored[0]}')",
             "give the float file with --against",
         )
 
 
 def _show_inputs(model: Model) -> str:
-    return ", ".join(f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs)
+    return ", ".join(
+        f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs
+    )
 
 
 def _range_of(tensor: Tensor) -> tuple[float, float] | None:
-    """Return the least and greatest value that a tensor can hold; None for floats and for per-channel scales."""
+    """Return the least and greatest value that a tensor can hold;
+    None for floats and for per-channel scales.
+    """
     # A tensor with a scale for each channel has no single range.
-    if tensor.dtype not in _LEVELS or tensor.quantization is None or len(tensor.quantization.scales) != 1:
+    if (
+        tensor.dtype not in _LEVELS
+        or tensor.quantization is None
+        or len(tensor.quantization.scales) != 1
+    ):
         return None
     scale = tensor.quantization.scales[0]
     zero = (*tensor.quantization.zero_points, 0)[0]
@@ -273,7 +332,9 @@ def _diagnose_layer(
         channels=sums.channels,
         kernel=widest_kernel(reference, pair.reference),
         per_channel=has_scale_a_channel(ours),
-        lost=find_lost_biases(bias_of(quantized, pair.quantized), bias_of(reference, pair.reference)),
+        lost=find_lost_biases(
+            bias_of(quantized, pair.quantized), bias_of(reference, pair.reference)
+        ),
         weights=weights,
         zeros=zeros,
         few=few,

@@ -19,7 +19,9 @@ Factors = NDArray[np.float64]
 CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE"})
 """Operators that only change how values are stored."""
 
-_WRAPPER = re.compile(r"^(functional|model|sequential|StatefulPartitionedCall|PartitionedCall)(_\d+)?(:\d+)?$")
+_WRAPPER = re.compile(
+    r"^(functional|model|sequential|StatefulPartitionedCall|PartitionedCall)(_\d+)?(:\d+)?$"
+)
 _WORK = re.compile(
     r"^(add|mul|sub|batchnorm|batch_normalization|BiasAdd|Relu6?|Conv2D|convolution|depthwise|MatMul|Mean|Softmax|"
     r"FusedBatchNormV3|hard_swish)(_\d+)?(:\d+)?$",
@@ -49,12 +51,16 @@ RESIDUE = 0.05
 
 CHANGED = 0.1
 CHANGED_SHARE = 0.2
-"""A tensor counts as equalized if ``CHANGED_SHARE`` of its channels changed by more than ``CHANGED``."""
+"""A tensor counts as equalized if ``CHANGED_SHARE`` of its channels changed
+by more than ``CHANGED``.
+"""
 
 NOTHING = 1e-6
 """Power of a channel's weights over the median channel's; below it only its bias counts."""
 
-_PASSING = frozenset({"ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "RELU", "RELU6", "RESHAPE"})
+_PASSING = frozenset(
+    {"ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "RELU", "RELU6", "RESHAPE"}
+)
 
 
 @dataclass(frozen=True)
@@ -68,22 +74,32 @@ class OperatorPair:
 
 
 def pair_operators(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
-    """Return the operators that both files have, matched by output names, else by kind and order."""
+    """Return the operators that both files have, matched by output names, else by kind and
+    order.
+    """
     ours = working_operators(quantized)
     theirs = working_operators(reference)
     by_output = _index_outputs(reference, theirs)
     partners = dict[int, int]()
     for key, index in _index_outputs(quantized, ours).items():
         other = by_output.get(key)
-        if other is not None and quantized.operators[index].name == reference.operators[other].name:
+        if (
+            other is not None
+            and quantized.operators[index].name == reference.operators[other].name
+        ):
             partners[index] = other
     matched = set(partners.values())
     ours_left = [index for index in ours if index not in partners]
     theirs_left = [index for index in theirs if index not in matched]
-    # What has no unique name is matched by the sequence of kinds and shapes, as a diff matches lines.
-    blocks = SequenceMatcher(None, _kinds_of(quantized, ours_left), _kinds_of(reference, theirs_left), autojunk=False)
+    # What has no unique name is matched by the sequence of kinds and shapes,
+    # as a diff matches lines.
+    blocks = SequenceMatcher(
+        None, _kinds_of(quantized, ours_left), _kinds_of(reference, theirs_left), autojunk=False
+    )
     for first, second, size in blocks.get_matching_blocks():
-        partners.update(zip(ours_left[first : first + size], theirs_left[second : second + size], strict=True))
+        partners.update(
+            zip(ours_left[first : first + size], theirs_left[second : second + size], strict=True)
+        )
     operator_pairs = []
     for index in ours:
         if index in partners:
@@ -104,7 +120,8 @@ def working_operators(model: Model) -> list[int]:
 
 
 def short_name(name: str) -> str:
-    """Return a short name of a layer: ``block_3_depthwise`` of ``functional_1/block_3_depthwise_relu_1/Relu6;...``.
+    """Return a short name of a layer: ``block_3_depthwise`` of
+    ``functional_1/block_3_depthwise_relu_1/Relu6;...``.
 
     The result is empty for a name that only says that it belongs to a model.
     """
@@ -140,7 +157,9 @@ def _kinds_of(model: Model, indices: Sequence[int]) -> list[tuple[str, tuple[int
 
 
 def kernel_of(model: Model, index: int) -> Tensor | None:
-    """Return an operator's kernel as stored in the file, before an operator that expands it; None if it has none."""
+    """Return an operator's kernel as stored in the file, before an operator that expands it;
+    None if it has none.
+    """
     operator = model.operators[index]
     if operator.name not in _AXES or len(operator.inputs) < 2:
         return None
@@ -167,7 +186,9 @@ def values_of(constant: Tensor | None) -> NDArray[np.float64] | None:
 
 
 def widest_kernel(reference: Model, index: int) -> Outlier | None:
-    """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
+    """Return the output channel of a float operator's kernel with the greatest weight,
+    against the median channel.
+    """
     kernel = kernel_of(reference, index)
     if kernel is None or kernel.dtype != "float32":
         return None
@@ -178,7 +199,9 @@ def widest_kernel(reference: Model, index: int) -> Outlier | None:
 
 
 def has_scale_a_channel(ours: Tensor | None) -> bool | None:
-    """Return whether a kernel has one scale for each channel; None if it is not stored in integers."""
+    """Return whether a kernel has one scale for each channel;
+    None if it is not stored in integers.
+    """
     if ours is None or ours.dtype not in _INTEGERS or ours.quantization is None:
         return None
     return len(ours.quantization.scales) > 1
@@ -188,8 +211,9 @@ def describe_storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, f
     """Return how a kernel is stored; zeros and values are counted if it is stored in floats.
 
     Returns:
-        the type, empty if there is no kernel; the share of its weights that are 0 and were not; how many values stand
-        for all weights but the zeros, where each stands for several, else None.
+        the type, empty if there is no kernel; the share of its weights that are 0 and were not;
+        how many values stand for all weights but the zeros, where each stands for several, else
+        None.
     """
     stored = ours.dtype if ours else ""
     values = values_of(ours)
@@ -207,9 +231,11 @@ def describe_storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, f
 
 
 def find_lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
-    """Return the output channels whose float bias is more than 2^31 steps of the quantized file's bias.
+    """Return the output channels whose float bias is more than 2^31 steps
+    of the quantized file's bias.
 
-    The step of a bias is (input step x weight step), which is too small if the channel's weights are near zero.
+    The step of a bias is (input step x weight step),
+    which is too small if the channel's weights are near zero.
     """
     if ours is None or theirs is None or theirs.dtype != "float32" or ours.quantization is None:
         return ()
@@ -221,13 +247,15 @@ def find_lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, .
     return tuple(np.flatnonzero(is_lost).tolist())
 
 
-def find_factors(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> dict[int, Factors]:
+def find_factors(
+    quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]
+) -> dict[int, Factors]:
     """Return the factors of the channels of the float file's equalized tensors, by tensor index.
 
-    Equalization changes tensors but not the answer. An output channel is multiplied by s and its readers are divided by
-    s, so that weak channels use the range. Compared with the float file, such a layer would look like noise. The
-    kernels show the factors: a kernel of the quantized file is that of the float file, times s of its outputs, over s
-    of its inputs.
+    Equalization changes tensors but not the answer. An output channel is multiplied by s and its
+    readers are divided by s, so that weak channels use the range. Compared with the float file,
+    such a layer would look like noise. The kernels show the factors: a kernel of the quantized
+    file is that of the float file, times s of its outputs, over s of its inputs.
     """
     known: dict[int, Factors] = {}
     for pair in operator_pairs:
@@ -263,11 +291,17 @@ def _find_factors_of_output(
 
 
 def fit_factors(
-    floats: Factors, stored: Factors, axis: int, bias: Factors | None = None, float_bias: Factors | None = None
+    floats: Factors,
+    stored: Factors,
+    axis: int,
+    bias: Factors | None = None,
+    float_bias: Factors | None = None,
 ) -> Factors | None:
-    """Return the factor of each output channel (``axis``) of a stored kernel over the float one; None if not equalized.
+    """Return the factor of each output channel (``axis``) of a stored kernel over the float one;
+    None if not equalized.
 
-    For channels with weights near zero the biases give the factor. Channels that are no multiple have the factor 1.
+    For channels with weights near zero the biases give the factor.
+    Channels that are no multiple have the factor 1.
     """
     # A row of weights for each output channel.
     float_rows = np.moveaxis(floats, axis, 0).reshape(floats.shape[axis], -1)
@@ -278,7 +312,11 @@ def fit_factors(
     # Equalization multiplies by positive numbers; anything else is retraining or noise.
     good = (factor > 0) & (residue <= RESIDUE * factor**2 * power)
     factor = np.where(good, factor, 1.0)
-    if bias is not None and float_bias is not None and bias.shape == float_bias.shape == factor.shape:
+    if (
+        bias is not None
+        and float_bias is not None
+        and bias.shape == float_bias.shape == factor.shape
+    ):
         by_bias = (power < NOTHING * np.median(power)) & (float_bias * bias > 0)
         # Other channels are divided by 1, as their bias may be 0.
         factor = np.where(by_bias, bias / np.where(by_bias, float_bias, 1.0), factor)

@@ -80,20 +80,27 @@ class DiagnosedLayer(Written):
         name: the name of its output, shortened.
         shape: of its output.
         data: type of its output in the quantized file.
-        snr_db: signal to noise of its output, everything before it quantized too; None if nothing differs.
-        own_snr_db: the same were everything before it float: what this layer alone adds; None if nothing differs, or if
-            it cannot be run by itself.
-        range: least and greatest value that its output can take in the quantized file; None for float outputs.
+        snr_db: signal to noise of its output, everything before it quantized too; None if nothing
+            differs.
+        own_snr_db: the same were everything before it float: what this layer alone adds; None if
+            nothing differs, or if it cannot be run by itself.
+        range: least and greatest value that its output can take in the quantized file; None for
+            float outputs.
         used: least and greatest value that its output took in the float file.
         clipped: part of the float file's values outside of ``range``.
-        steps: how many of the file's steps one standard deviation of the values spans; None for float outputs.
-        channels: the output channel with the widest range of values; None if there is one channel only.
-        kernel: the kernel's output channel with the widest weights; None for layers without a kernel.
-        lost: output channels whose bias does not fit into its 32 bits, as their weights are next to nothing.
+        steps: how many of the file's steps one standard deviation of the values spans; None for
+            float outputs.
+        channels: the output channel with the widest range of values; None if there is one channel
+            only.
+        kernel: the kernel's output channel with the widest weights; None for layers without a
+            kernel.
+        lost: output channels whose bias does not fit into its 32 bits, as their weights are next
+            to nothing.
         per_channel: the kernel has one scale a channel; None if it is not stored in integers.
         weights: type that its kernel is stored as; empty for layers without one.
         zeros: part of its weights that are 0 and are not in the float file, 0-1.
-        few: how many values stand for all of its weights but the zeros, where each stands for several; else None.
+        few: how many values stand for all of its weights but the zeros, where each stands for
+            several; else None.
         refused: why XNNPACK leaves this operator to the builtin kernels, empty if it takes it.
         cause: why it loses so much; empty if it does not.
     """
@@ -156,7 +163,8 @@ class Diagnosis(Written):
         images: how many images both were run on.
         source: which images these were.
         layers: operators that both files have, in the order of the quantized file.
-        unmatched: operators of the quantized file for which the float file has none (but QUANTIZE and DEQUANTIZE).
+        unmatched: operators of the quantized file for which the float file has none (but QUANTIZE
+            and DEQUANTIZE).
         output_snr_db: signal to noise of the answer; None if both answer alike.
         agreement: part of the images to which both give the same answer, 0-1.
         delegation: what XNNPACK takes of the quantized file, as a sentence.
@@ -199,12 +207,25 @@ def explain_loss(layer: DiagnosedLayer) -> str:
 
 def _describe_change(layer: DiagnosedLayer) -> str:
     if layer.few is not None and layer.few <= _CLUSTERED:
-        return f"only {layer.few} different weights are left: rounded keeps up to 256 for each channel"
+        return (
+            f"only {layer.few} different weights are left: rounded keeps up to 256 for each"
+            " channel"
+        )
     if layer.few is not None:
-        return f"its weights are rounded to {layer.few} values, too few for it: float16 keeps more of them"
+        return (
+            f"its weights are rounded to {layer.few} values, too few for it: float16 keeps more of"
+            " them"
+        )
     if layer.zeros >= _PRUNED:
-        milder = "pruned_50 takes out fewer, rounded none" if layer.zeros > _MOST_PRUNED else "rounded takes out none"
-        return f"{layer.zeros:.0%} of its weights were taken out, more than the others make up for: {milder}"
+        milder = (
+            "pruned_50 takes out fewer, rounded none"
+            if layer.zeros > _MOST_PRUNED
+            else "rounded takes out none"
+        )
+        return (
+            f"{layer.zeros:.0%} of its weights were taken out, more than the others make up for:"
+            f" {milder}"
+        )
     if layer.weights == "float16":
         return "its weights are stored too coarsely: more bits for this layer"
     return "its weights were trained again, to make up for what other layers lost"
@@ -215,71 +236,96 @@ def _explain_losses(layer: DiagnosedLayer) -> Iterator[str]:
     if layer.lost:
         channels = ", ".join(map(str, layer.lost[:5]))
         yield (
-            f"the bias of channel {channels} is lost: its weights are next to nothing, and 32 bits of steps as small "
-            "as theirs do not reach it; int8 of advisor compress keeps it"
+            f"the bias of channel {channels} is lost: its weights are next to nothing, and 32 bits"
+            " of steps as small as theirs do not reach it; int8 of advisor compress keeps it"
         )
     if layer.range is not None and layer.clipped >= _CLIPPED:
         yield (
-            f"{layer.clipped:.1%} of its values fall out of the range {_show(layer.range)} that calibration gave it "
-            f"(they reach {_show(layer.used)}): calibrate on more images like these, or leave it in float (mixed_int8)"
+            f"{layer.clipped:.1%} of its values fall out of the range {_show(layer.range)} that"
+            f" calibration gave it (they reach {_show(layer.used)}): calibrate on more images like"
+            " these, or leave it in float (mixed_int8)"
         )
     if layer.per_channel is False and layer.kernel is not None and layer.kernel.ratio >= _WIDE:
         yield (
-            f"its kernel has one scale for all channels, and channel {layer.kernel.channel}'s weights are "
-            f"{layer.kernel.ratio:.0f}x the median's: one scale for each channel (int8) helps"
+            f"its kernel has one scale for all channels, and channel {layer.kernel.channel}'s"
+            f" weights are {layer.kernel.ratio:.0f}x the median's: one scale for each channel"
+            " (int8) helps"
         )
     if layer.range is not None and layer.channels is not None and layer.channels.ratio >= _WIDE:
         yield (
-            f"channel {layer.channels.channel}'s range is {layer.channels.ratio:.0f}x the median's, and activations "
-            "have one scale for all channels: one for each channel of the weights is not enough, leave it in float "
-            "(mixed_int8)"
+            f"channel {layer.channels.channel}'s range is {layer.channels.ratio:.0f}x the"
+            " median's, and activations have one scale for all channels: one for each channel of"
+            " the weights is not enough, leave it in float (mixed_int8)"
         )
     used = layer.range_used
     if layer.range is not None and used is not None and used < _NARROW:
         yield (
-            f"its values take {used:.0%} of the range {_show(layer.range)} that calibration gave it: an image unlike "
-            "the others stretched it, calibrate without it"
+            f"its values take {used:.0%} of the range {_show(layer.range)} that calibration gave"
+            " it: an image unlike the others stretched it, calibrate without it"
         )
     if layer.steps is not None and layer.steps < _FEW_STEPS:
         yield (
-            f"one standard deviation of its values spans {layer.steps:.1f} steps of {_show(layer.used)}: rare extremes "
-            "stretch the range, leave it in float (mixed_int8) or take int16x8"
+            f"one standard deviation of its values spans {layer.steps:.1f} steps of"
+            f" {_show(layer.used)}: rare extremes stretch the range, leave it in float"
+            " (mixed_int8) or take int16x8"
         )
     if layer.data == "float32":
         yield "its weights are stored too coarsely: more bits for this layer"
     if layer.per_channel is False:
         yield "its kernel has one scale for all channels: one for each channel (int8) helps"
     if layer.kernel is None:
-        yield f"the steps of {layer.data} over {_show(layer.range or layer.used)} are too coarse for it"
-    yield f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
+        yield (
+            f"the steps of {layer.data} over {_show(layer.range or layer.used)} are too coarse"
+            " for it"
+        )
+    yield (
+        f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it"
+        " (qat_int8)"
+    )
 
 
-def sum_up(diagnosis: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
-    """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
+def sum_up(
+    diagnosis: Diagnosis, delegation: Delegation, float_delegation: Delegation
+) -> tuple[str, ...]:
+    """Return the result in sentences:
+    how far the answers differ, which layers cause it and why, what is slow.
+    """
     noise = ""
     if diagnosis.output_snr_db is not None:
         noise = f", SNR {diagnosis.output_snr_db:.0f} dB"
-    head = f"it answers as the float file does on {diagnosis.agreement:.0%} of {diagnosis.images} images{noise}"
+    head = (
+        f"it answers as the float file does on {diagnosis.agreement:.0%} of {diagnosis.images}"
+        f" images{noise}"
+    )
     sentences = [head, *_describe_layers(diagnosis), *_describe_slow(delegation, float_delegation)]
     if len(sentences) == 1:
-        sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
+        sentences.append(
+            "no layer is to blame and none is left to slower kernels: this form is sound"
+        )
     return tuple(sentences)
 
 
 def _describe_layers(diagnosis: Diagnosis) -> Iterator[str]:
     weak = [layer for layer in diagnosis.worst(len(diagnosis.layers)) if layer.cause]
     for layer in weak[:NAMED]:
-        yield f"{layer.name} ({layer.operator}, operator {layer.index}): SNR {layer.own_snr_db:.0f} dB; {layer.cause}"
+        yield (
+            f"{layer.name} ({layer.operator}, operator {layer.index}): SNR {layer.own_snr_db:.0f}"
+            f" dB; {layer.cause}"
+        )
     if len(weak) > NAMED:
         yield f"{len(weak) - NAMED} more layers stand below {WEAK_DB:.0f} dB by themselves"
     integers = any(layer.weights and layer.weights not in _FLOATS for layer in diagnosis.layers)
-    remedy = "; training with it (qat_int8) or int16x8 helps, where answers are lost" if integers else ""
+    remedy = (
+        "; training with it (qat_int8) or int16x8 helps, where answers are lost"
+        if integers
+        else ""
+    )
     noisy = [layer for layer in diagnosis.layers if layer.snr_db is not None]
     lowest = min(noisy, key=_arriving, default=None)
     if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
         yield (
-            f"no layer is to blame alone: the noise of {len(diagnosis.layers)} layers adds up, down to "
-            f"{_arriving(lowest):.0f} dB at {lowest.name}{remedy}"
+            f"no layer is to blame alone: the noise of {len(diagnosis.layers)} layers adds up,"
+            f" down to {_arriving(lowest):.0f} dB at {lowest.name}{remedy}"
         )
 
 
@@ -290,15 +336,19 @@ def _arriving(layer: DiagnosedLayer) -> float:
 def _describe_slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]:
     """Yield what the CPU's fast kernels run less of than of the float file."""
     # The form is only to blame for what the float file does not have as well.
-    if delegation.share >= float_delegation.share - _LEFT and delegation.kept <= float_delegation.kept:
+    if (
+        delegation.share >= float_delegation.share - _LEFT
+        and delegation.kept <= float_delegation.kept
+    ):
         return
     reasons = [f"{reason} ({count}x)" for reason, count in delegation.reasons.items()]
     more = ""
     if len(reasons) > NAMED:
         more = f" and {len(reasons) - NAMED} other reasons"
     yield (
-        f"slower: {delegation.accelerator.title} takes {delegation.share:.0%} of its arithmetic in {delegation.kept} "
-        f"pieces, of float {float_delegation.share:.0%} in {float_delegation.kept}: {'; '.join(reasons[:NAMED])}{more}"
+        f"slower: {delegation.accelerator.title} takes {delegation.share:.0%} of its arithmetic in"
+        f" {delegation.kept} pieces, of float {float_delegation.share:.0%} in"
+        f" {float_delegation.kept}: {'; '.join(reasons[:NAMED])}{more}"
     )
 
 

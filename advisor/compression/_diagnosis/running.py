@@ -1,4 +1,6 @@
-"""Run both files with every tensor kept, and single operators of the quantized one; sum what their outputs show."""
+"""Run both files with every tensor kept, and single operators of the quantized one;
+sum what their outputs show.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,30 @@ Floats = NDArray[np.float32]
 
 
 class InspectableModel:
-    """A file with builtin kernels; all its tensors can be read after a run. If it cannot be loaded: a StageError."""
+    """A file with builtin kernels; all its tensors can be read after a run.
+    If it cannot be loaded: a StageError.
+    """
 
     def __init__(self, data: bytes, name: str) -> None:
         try:
             self._interpreter = _make_interpreter(data)
         except (ValueError, RuntimeError) as error:
-            raise StageError(f"{name}: LiteRT cannot load the model: {agent.one_line(error)}") from error
+            raise StageError(
+                f"{name}: LiteRT cannot load the model: {agent.one_line(error)}"
+            ) from error
         self.inputs = self._interpreter.get_input_details()
-        self._details = {detail["index"]: detail for detail in self._interpreter.get_tensor_details()}
+        self._details = {
+            detail["index"]: detail for detail in self._interpreter.get_tensor_details()
+        }
 
     def __call__(self, *values: Floats) -> None:
         """Run on one float32 value for each input; values of integer inputs are quantized."""
         for detail, value in zip(self.inputs, values, strict=True):
-            stored = quantize(value, detail) if detail["quantization"][0] else value.astype(detail["dtype"])
+            stored = (
+                quantize(value, detail)
+                if detail["quantization"][0]
+                else value.astype(detail["dtype"])
+            )
             self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
         self._interpreter.invoke()
 
@@ -53,7 +65,9 @@ class InspectableModel:
 
 
 Alone = tuple["InspectableModel", tuple[int, ...]]
-"""One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
+"""One operator as a file and, for each of its inputs, the corresponding tensor of the float
+file.
+"""
 
 
 def isolate_operators(
@@ -73,8 +87,12 @@ def isolate_operators(
     return runs
 
 
-def _match_feeds(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> Mapping[int, int]:
-    """Return the corresponding tensor of the float file for each activation of the quantized one."""
+def _match_feeds(
+    quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]
+) -> Mapping[int, int]:
+    """Return the corresponding tensor of the float file for each activation of the quantized
+    one.
+    """
     feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
     feeds.update((pair.output, pair.reference_output) for pair in operator_pairs)
     # A converted tensor holds the same values as the one before it.
@@ -85,7 +103,9 @@ def _match_feeds(quantized: Model, reference: Model, operator_pairs: Sequence[Op
 
 
 def _make_interpreter(data: bytes) -> Interpreter:
-    """Return an interpreter with builtin kernels, as XNNPACK fuses operators and drops the tensors between."""
+    """Return an interpreter with builtin kernels,
+    as XNNPACK fuses operators and drops the tensors between.
+    """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     # The runtime warns that preserving tensors is for debugging, which this is.
@@ -105,9 +125,10 @@ def _make_interpreter(data: bytes) -> Interpreter:
 class Sums:
     """Sums over the values of one tensor of the float file.
 
-    ``low`` and ``high`` are the least and greatest value that its quantized form can hold, and ``outside`` is how many
-    cannot be held. ``noise`` sums the squared differences to the quantized file's, ``own_noise`` those of the operator
-    by itself; None if it cannot be run so. ``least`` and ``most`` are the extremes of each channel.
+    ``low`` and ``high`` are the least and greatest value that its quantized form can hold, and
+    ``outside`` is how many cannot be held. ``noise`` sums the squared differences to the quantized
+    file's, ``own_noise`` those of the operator by itself; None if it cannot be run so. ``least``
+    and ``most`` are the extremes of each channel.
     """
 
     low: float = -math.inf
@@ -122,7 +143,9 @@ class Sums:
     most: Any = -math.inf
 
     def add(self, floats: Floats, quantized: Floats, alone: Floats | None) -> None:
-        """Add one image's values: of the float file, of the quantized one, and of its operator by itself."""
+        """Add one image's values: of the float file, of the quantized one,
+        and of its operator by itself.
+        """
         values = floats.astype(np.float64)
         self.count += values.size
         self.total += float(values.sum())

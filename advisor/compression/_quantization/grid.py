@@ -1,4 +1,6 @@
-"""The values that weights are stored as: a grid of steps for each kind of kernel, or a few clusters."""
+"""The values that weights are stored as:
+a grid of steps for each kind of kernel, or a few clusters.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 RIDGE = 1e-2
-"""Added to the inputs' variances, as a share of their mean, so that rare directions are left unchanged."""
+"""Added to the inputs' variances, as a share of their mean,
+so that rare directions are left unchanged.
+"""
 
 SHRINKS = tuple(1.5**-power for power in range(30))
 """Shares of the step that holds the greatest weight, to be tried where weights may be clipped."""
@@ -25,9 +29,11 @@ class Grid:
 
     Attributes:
         per_channel: one step for each output channel, else one for the tensor.
-        power_of_two: steps are powers of two. Weights that stay float then end in zero bits, which deflate well.
-        in_deviation: number of steps, powers of two, in a channel's root mean square, if the bits hold the largest
-            magnitude. The download size depends on the usual values, not on the largest one.
+        power_of_two: steps are powers of two. Weights that stay float then end in zero bits, which
+            deflate well.
+        in_deviation: number of steps, powers of two, in a channel's root mean square, if the bits
+            hold the largest magnitude. The download size depends on the usual values, not on the
+            largest one.
     """
 
     bits: int
@@ -41,7 +47,9 @@ class Grid:
         return (1 << (self.bits - 1)) - 1
 
     def compute_steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
+        """Return the step of each output channel (``axis`` of the kernel), in the kernel's
+        rank.
+        """
         # Over these axes one step is shared.
         kept_axis = axis if self.per_channel else None
         others = tuple(other for other in range(kernel.ndim) if other != kept_axis)
@@ -65,16 +73,18 @@ class Grid:
     def spread(
         self, kernel: NDArray[np.float64], axis: int, moments: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """Put a kernel on the grid and spread the errors over weights with correlated inputs (:func:`spread_errors`).
+        """Put a kernel on the grid and spread the errors over weights
+        with correlated inputs (:func:`spread_errors`).
 
-        ``axis`` is that of its output channels. The layer's ``moments`` are those of :class:`.observe.Observation`, if
-        any.
+        ``axis`` is that of its output channels. The layer's ``moments`` are those of
+        :class:`.observe.Observation`, if any.
         """
         flat = np.moveaxis(kernel, axis, -1).reshape(-1, kernel.shape[axis])
         if moments is None or moments.shape[-1] != len(flat):
             return self.round(kernel, axis)
         steps = np.broadcast_to(self.compute_steps(kernel, axis).reshape(-1), flat.shape[1:])
-        # A depthwise kernel may have several outputs for one input channel, which all read the same inputs.
+        # A depthwise kernel may have several outputs for one input channel,
+        # which all read the same inputs.
         if moments.ndim == 3:
             moments = np.repeat(moments, flat.shape[1] // len(moments), axis=0)
         spread_rows = spread_errors(flat, steps, moments, None if self.power_of_two else self.last)
@@ -87,7 +97,8 @@ class Grid:
 class Grids:
     """The grid of each kind of kernel; None leaves the kind unchanged.
 
-    Depthwise convolutions have few weights and are harmed most. Dense layers share the grid of other convolutions.
+    Depthwise convolutions have few weights and are harmed most.
+    Dense layers share the grid of other convolutions.
     """
 
     dense: Grid
@@ -98,33 +109,40 @@ class Grids:
         return self.depthwise if depthwise else self.dense
 
 
-def spread_errors(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
-    """Round weights, (inputs, outputs), to multiples of their steps, (outputs,), such that a layer's output changes
-    least.
+def spread_errors(
+    weights: Floats, steps: Floats, moments: Floats, last: int | None = None
+) -> Floats:
+    """Round weights, (inputs, outputs), to multiples of their steps, (outputs,),
+    such that a layer's output changes least.
 
-    Rounding each weight to the nearest step is best only if inputs are uncorrelated. Neighbouring pixels and channels
-    are correlated. So the weights of an output channel are rounded one after another, and each error is spread over the
-    weights that follow, by least squares over the layer's inputs on the calibration images (Frantar et al., "GPTQ:
-    Accurate Post-Training Quantization for Generative Pre-trained Transformers", 2023; the largest inputs go first, as
+    Rounding each weight to the nearest step is best only if inputs are uncorrelated. Neighbouring
+    pixels and channels are correlated. So the weights of an output channel are rounded one after
+    another, and each error is spread over the weights that follow, by least squares over the
+    layer's inputs on the calibration images (Frantar et al., "GPTQ: Accurate Post-Training
+    Quantization for Generative Pre-trained Transformers", 2023; the largest inputs go first, as
     there).
 
-    ``moments`` are the covariance of the inputs, (inputs, inputs), or of each output channel's, (outputs, inputs,
-    inputs). Weights on the largest multiple, ``last``, keep it, as the step is computed from the greatest weight. It is
-    None if the weights stay float.
+    ``moments`` are the covariance of the inputs, (inputs, inputs), or of each output channel's,
+    (outputs, inputs, inputs). Weights on the largest multiple, ``last``, keep it, as the step is
+    computed from the greatest weight. It is None if the weights stay float.
 
-    The caller limits the BLAS to one thread: several add in another order, and the last bits would change the rounding
-    of a weight. To limit it takes milliseconds, which a network with a hundred layers would spend a hundred times.
+    The caller limits the BLAS to one thread: several add in another order, and the last bits would
+    change the rounding of a weight. To limit it takes milliseconds, which a network with a hundred
+    layers would spend a hundred times.
     """
     if moments.ndim == 3:
         return _spread_by_channel(weights, steps, moments, last)
     return _spread_together(weights, steps, moments, last)
 
 
-def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_channel: bool = True) -> Floats:
-    """Put a dense kernel (inputs, outputs) on 8-bit steps such that its outputs on ``inputs`` (N, inputs) change least.
+def round_dense(
+    kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_channel: bool = True
+) -> Floats:
+    """Put a dense kernel (inputs, outputs) on 8-bit steps such that its outputs
+    on ``inputs`` (N, inputs) change least.
 
-    The step of an output channel may clip its greatest weights. A head has such weights on features that hardly ever
-    vary: they would take all steps, and leave 0 of the others.
+    The step of an output channel may clip its greatest weights. A head has such weights on
+    features that hardly ever vary: they would take all steps, and leave 0 of the others.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
@@ -147,7 +165,8 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
 
 def _spread_together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
     """Round weights whose output channels all read the same inputs."""
-    # The largest inputs are rounded first, while most weights that can take up their errors are still free.
+    # The largest inputs are rounded first,
+    # while most weights that can take up their errors are still free.
     order = np.argsort(-np.diag(moments), kind="stable")
     factor = _factorise(moments[np.ix_(order, order)])
     left = weights[order]
@@ -159,7 +178,9 @@ def _spread_together(weights: Floats, steps: Floats, moments: Floats, last: int 
     return rounded
 
 
-def _spread_by_channel(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
+def _spread_by_channel(
+    weights: Floats, steps: Floats, moments: Floats, last: int | None
+) -> Floats:
     """Round weights whose output channels each read other inputs, as in a depthwise kernel."""
     factors = _factorise(moments)
     left = weights.copy()
@@ -176,13 +197,16 @@ def _round_weights(left: Floats, first: Floats, steps: Floats, last: int | None)
     if last is None:
         return np.rint(left / steps) * steps
     clipped = np.clip(np.rint(left / steps), -last, last)
-    # The converter computes a channel's step from its greatest weight: if that moved, the whole grid would move.
+    # The converter computes a channel's step from its greatest weight:
+    # if that moved, the whole grid would move.
     greatest = np.abs(first) >= (last - 1e-6) * steps
     return np.where(greatest, np.sign(first) * last, clipped) * steps
 
 
 def _factorise(moments: Floats) -> Floats:
-    """Return the upper Cholesky factor of the inverse; its rows spread an error over the weights that follow."""
+    """Return the upper Cholesky factor of the inverse;
+    its rows spread an error over the weights that follow.
+    """
     count = moments.shape[-1]
     size = np.trace(moments, axis1=-2, axis2=-1) / count
     ridge = np.maximum(RIDGE * size, 1e-9)[..., None, None] * np.eye(count)
@@ -194,14 +218,18 @@ def _factorise(moments: Floats) -> Floats:
     return upper
 
 
-def cluster_weights(kernel: NDArray[np.float32], count: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return ``count`` values and the index of the value of each weight, by k-means in one dimension (Lloyd, 1982).
+def cluster_weights(
+    kernel: NDArray[np.float32], count: int
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return ``count`` values and the index of the value of each weight,
+    by k-means in one dimension (Lloyd, 1982).
 
-    The start is values spread evenly over the kernel's range, which keeps the few large weights (Han et al., "Deep
-    Compression", 2016).
+    The start is values spread evenly over the kernel's range, which keeps the few large weights
+    (Han et al., "Deep Compression", 2016).
     """
     flat = np.sort(kernel.ravel().astype(np.float64))
-    # Weights of a cluster are neighbours in the sorted list, so its sum is a difference of running sums.
+    # Weights of a cluster are neighbours in the sorted list,
+    # so its sum is a difference of running sums.
     sums = np.concatenate([[0.0], np.cumsum(flat)])
     values = np.linspace(flat[0], flat[-1], count)
     for _ in range(ROUNDS):
@@ -214,5 +242,7 @@ def cluster_weights(kernel: NDArray[np.float32], count: int) -> tuple[NDArray[np
         if np.array_equal(moved, values):
             break
         values = np.sort(moved)
-    places = np.searchsorted((values[1:] + values[:-1]) / 2, kernel.astype(np.float64), side="right")
+    places = np.searchsorted(
+        (values[1:] + values[:-1]) / 2, kernel.astype(np.float64), side="right"
+    )
     return values.astype(np.float32), places.astype(np.int32)

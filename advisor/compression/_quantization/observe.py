@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 Range = tuple[float, float]
 Inputs: TypeAlias = "NDArray[np.float32] | tuple[NDArray[Any], ...]"
-"""Images, float32 (n, S, S, 3), for a model of one input; or an array (n, ...) for each input, in their order."""
+"""Images, float32 (n, S, S, 3), for a model of one input;
+or an array (n, ...) for each input, in their order.
+"""
 
 LEVELS = 255
 """Steps of an 8-bit activation."""
 
 POSITIONS = 16
-"""Positions of each layer and image whose inputs are recorded. From 100 images these are more rows than a kernel of a
-mobile network has inputs."""
+"""Positions of each layer and image whose inputs are recorded. From 100 images these are more rows
+than a kernel of a mobile network has inputs.
+"""
 
 MOST_INPUTS = 2500
 """Largest number of weights of an output channel whose input products are summed (50 MB)."""
@@ -47,8 +50,8 @@ WIDE = 1024
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """One tensor over all images, by channel (its last axis): least, greatest (float32) and mean values (float64), (C,)
-    each.
+    """One tensor over all images, by channel (its last axis):
+    least, greatest (float32) and mean values (float64), (C,) each.
     """
 
     lows: NDArray[np.float32]
@@ -67,8 +70,8 @@ class Observation:
 
     Attributes:
         activations: by tensor index: its input and every operator's float output.
-        moments: by the kernel's index, the covariance of the inputs of an output channel, float64 (K, K); for a
-            depthwise layer (C, K, K), one matrix for each input channel.
+        moments: by the kernel's index, the covariance of the inputs of an output channel, float64
+            (K, K); for a depthwise layer (C, K, K), one matrix for each input channel.
         sources: tensor indices of the model's inputs.
     """
 
@@ -77,39 +80,47 @@ class Observation:
     sources: tuple[int, ...]
 
     def compute_ranges(self, bits: int = 8) -> dict[int, Range]:
-        """Return the range of each tensor that ``bits`` bits must cover: from the least to the greatest value seen.
+        """Return the range of each tensor that ``bits`` bits must cover:
+        from the least to the greatest value seen.
 
-        Clipping outliers to lower the squared error of the rest (Nagel et al., "A White Paper on Neural Network
-        Quantization", 2021, section 3.1) harms, as later layers use the outliers to tell classes apart. On TrashNet
-        int8 MobileNetV2 lost two points with clipping and 1.2 without. EfficientNet-Lite0, SqueezeNet and MobileNetV1
-        0.25 lose the same with both.
+        Clipping outliers to lower the squared error of the rest (Nagel et al., "A White Paper on
+        Neural Network Quantization", 2021, section 3.1) harms, as later layers use the outliers to
+        tell classes apart. On TrashNet int8 MobileNetV2 lost two points with clipping and 1.2
+        without. EfficientNet-Lite0, SqueezeNet and MobileNetV1 0.25 lose the same with both.
         """
         ranges = {index: activation.range for index, activation in self.activations.items()}
         # 16 bits have steps enough for every pixel value.
         if bits <= 8:
-            ranges |= {source: widen_for_pixels(ranges[source]) for source in self.sources if source in ranges}
+            ranges |= {
+                source: widen_for_pixels(ranges[source])
+                for source in self.sources
+                if source in ranges
+            }
         return ranges
 
 
 def widen_for_pixels(whole: Range) -> Range:
     """Return a slightly wider range, which rounds pixels better.
 
-    Pixels normalised to -1..1 lie half way between two of the 255 steps of exactly that range, and rounding to even
-    keeps only seven of their eight bits. Int8 MobileNetV1 0.25 then lost 3.7 points on TrashNet's training part, and
-    2.7 with the wider range.
+    Pixels normalised to -1..1 lie half way between two of the 255 steps of exactly that range, and
+    rounding to even keeps only seven of their eight bits. Int8 MobileNetV1 0.25 then lost 3.7
+    points on TrashNet's training part, and 2.7 with the wider range.
     """
     low, high = whole
     return low, high + (high - low) / LEVELS
 
 
 class Observer:
-    """Keeps the last observation, as the recipes of one model need the same one, and that model corrected for each
-    grid.
+    """Keeps the last observation, as the recipes of one model need the same one,
+    and that model corrected for each grid.
 
-    ``only`` is the observation of the only model that it will be called with; None if it observes models.
+    ``only`` is the observation of the only model that it will be called with;
+    None if it observes models.
     """
 
-    def __init__(self, only: Observation | None = None, corrected: Mapping[Grids, bytes] | None = None) -> None:
+    def __init__(
+        self, only: Observation | None = None, corrected: Mapping[Grids, bytes] | None = None
+    ) -> None:
         self._key: tuple[str, str] | None = None
         self.only = only
         self._kept = only
@@ -134,11 +145,16 @@ class Observer:
 
 
 def observe_activations(
-    data: bytes, images: Inputs, known: Mapping[int, Activation] | None = None, done: Collection[int] = ()
+    data: bytes,
+    images: Inputs,
+    known: Mapping[int, Activation] | None = None,
+    done: Collection[int] = (),
 ) -> Observation:
-    """Run a float ``.tflite`` on samples and record every activation; one that is not finite is a StageError.
+    """Run a float ``.tflite`` on samples and record every activation;
+    one that is not finite is a StageError.
 
-    ``known`` are activations that are known, by tensor index; ``done`` are kernels whose covariances are not needed.
+    ``known`` are activations that are known, by tensor index;
+    ``done`` are kernels whose covariances are not needed.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
@@ -167,10 +183,12 @@ def observe_activations(
 
 
 def _list_padded_with_lowest(model: Model) -> dict[int, int]:
-    """Return the tensors that are padded with the lowest number, each with the tensor that it pads.
+    """Return the tensors that are padded with the lowest number,
+    each with the tensor that it pads.
 
-    Such a margin never wins the maximum that is taken behind it. In the range of the tensor it would leave a step of
-    1e36 to 8 bits: EfficientDet-Lite0 lost half of its mAP@0.5. The lowest of the 256 values never wins either.
+    Such a margin never wins the maximum that is taken behind it. In the range of the tensor it
+    would leave a step of 1e36 to 8 bits: EfficientDet-Lite0 lost half of its mAP@0.5. The lowest
+    of the 256 values never wins either.
     """
     padded = {}
     for operator in model.operators:
@@ -207,8 +225,8 @@ def _run(
                 interpreter.set_tensor(source, value.reshape(shapes[source]))
             interpreter.invoke()
             values = {index: interpreter.get_tensor(index) for index in read_at}
-            # Each thread has tensors of its own and gets the images in their order, so that the number of threads
-            # changes no sum. The next image runs meanwhile.
+            # Each thread has tensors of its own and gets the images in their order, so that the
+            # number of threads changes no sum. The next image runs meanwhile.
             for share in recording:
                 share.result()
             recording = []
@@ -220,7 +238,9 @@ def _run(
 
 
 def _record(
-    values: Mapping[int, NDArray[np.float32]], notes: Sequence[tuple[int, _Notes]], sums: Sequence[_Sums]
+    values: Mapping[int, NDArray[np.float32]],
+    notes: Sequence[tuple[int, _Notes]],
+    sums: Sequence[_Sums],
 ) -> None:
     """Add the values of one image, by tensor index, to some of the notes and sums."""
     for index, note in notes:
@@ -233,7 +253,9 @@ def _record(
 
 
 def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
-    """Return an interpreter with these activations as outputs, which keeps the runtime's own kernels."""
+    """Return an interpreter with these activations as outputs,
+    which keeps the runtime's own kernels.
+    """
     from ai_edge_litert.interpreter import Interpreter
 
     model = make_editable(tables)
@@ -264,12 +286,16 @@ class _Notes:
 
     def make_activation(self) -> Activation:
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
-            raise StageError("the float model gives values that are not finite on the calibration images")
+            raise StageError(
+                "the float model gives values that are not finite on the calibration images"
+            )
         return Activation(self._lows, self._highs, self._sum / self._count)
 
 
 def _widen_rows(value: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return (positions, C) as fewer and longer rows: numpy finds their extremes in a fifth of the time."""
+    """Return (positions, C) as fewer and longer rows:
+    numpy finds their extremes in a fifth of the time.
+    """
     rows, columns = value.shape
     while rows % 2 == 0 and columns < WIDE:
         rows = rows // 2
@@ -296,12 +322,16 @@ class _Sums:
 
     def _flush(self) -> None:
         rows = np.concatenate(self._waiting)
-        by_channel = np.moveaxis(rows, 2, 0) if self.layer.depthwise else rows.reshape(1, len(rows), -1)
+        by_channel = (
+            np.moveaxis(rows, 2, 0) if self.layer.depthwise else rows.reshape(1, len(rows), -1)
+        )
         if self._centre is None:
             self._centre = by_channel.mean(axis=1, keepdims=True)
         # Without the mean, products keep their digits in float32.
         by_channel = by_channel - self._centre
-        self._products = self._products + np.matmul(np.swapaxes(by_channel, 1, 2), by_channel).astype(np.float64)
+        self._products = self._products + np.matmul(
+            np.swapaxes(by_channel, 1, 2), by_channel
+        ).astype(np.float64)
         self._sum = self._sum + by_channel.sum(axis=1, dtype=np.float64)
         self._count += len(rows)
         self._waiting = []
@@ -310,5 +340,7 @@ class _Sums:
         if self._waiting:
             self._flush()
         means = self._sum / self._count
-        covariance: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
+        covariance: NDArray[np.float64] = (
+            self._products / self._count - means[:, :, None] * means[:, None, :]
+        )
         return covariance if self.layer.depthwise else covariance[0]

@@ -1,4 +1,6 @@
-"""Run ai-edge-quantizer by rules for operators, on a model that was observed once for all its forms."""
+"""Run ai-edge-quantizer by rules for operators,
+on a model that was observed once for all its forms.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from numpy.typing import NDArray
 
 from advisor.compression._quantization.grid import Grids
 from advisor.compression._quantization.layers import correct_model, find_layers, read_values
-from advisor.compression._quantization.observe import Activation, Observation, Observer, observe_activations
+from advisor.compression._quantization.observe import (
+    Activation,
+    Observation,
+    Observer,
+    observe_activations,
+)
 from advisor.core import StageError, UnsupportedRecipe, message_of, parse
 from advisor.tflite import IN_FLOAT, Model, pack, read, unpack
 
@@ -27,8 +34,18 @@ if TYPE_CHECKING:
 Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
 
-_REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
-"""Errors that ai-edge-quantizer raises for a graph that it cannot quantize; it has no error class of its own."""
+_REFUSALS = (
+    ValueError,
+    RuntimeError,
+    KeyError,
+    NotImplementedError,
+    TypeError,
+    IndexError,
+    AttributeError,
+)
+"""Errors that ai-edge-quantizer raises for a graph that it cannot quantize;
+it has no error class of its own.
+"""
 
 FACTS = "prepared.json"
 ARRAYS = "activations.npz"
@@ -38,9 +55,9 @@ CORRECTED = "corrected-{}.tflite"
 def quantize_model(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
     """Return a float model quantized by ai-edge-quantizer with its rules by operator.
 
-    ``ranges`` of tensors by their index are for rules that quantize activations. They are known of the main graph
-    alone: other graphs, such as the body of a loop, stay float then. A model that the quantizer refuses is an
-    UnsupportedRecipe.
+    ``ranges`` of tensors by their index are for rules that quantize activations. They are known of
+    the main graph alone: other graphs, such as the body of a loop, stay float then. A model that
+    the quantizer refuses is an UnsupportedRecipe.
     """
     from ai_edge_quantizer import quantizer
 
@@ -55,9 +72,13 @@ def quantize_model(model: bytes, rules: Rules, ranges: Mapping[int, Range] | Non
             statistics = None
             if ranges and tool.need_calibration:
                 statistics = _make_statistics(model, ranges)
-            result = tool.quantize(statistics, enable_progress_bar=False, enable_progress_report=False)
+            result = tool.quantize(
+                statistics, enable_progress_bar=False, enable_progress_report=False
+            )
         except _REFUSALS as error:
-            raise UnsupportedRecipe(f"the quantizer refuses the model: {message_of(error)}") from error
+            raise UnsupportedRecipe(
+                f"the quantizer refuses the model: {message_of(error)}"
+            ) from error
     return bytes(result.quantized_model)
 
 
@@ -79,7 +100,8 @@ def _with_unique_names(data: bytes) -> bytes:
 
 
 def _make_no_rules(data: bytes) -> Rules:
-    """Return rules that leave every graph but the main one as it is, and what follows :data:`IN_FLOAT`.
+    """Return rules that leave every graph but the main one as it is,
+    and what follows :data:`IN_FLOAT`.
 
     Constant matrices that follow it have 8 bits in the file, and are read as floats.
     """
@@ -94,7 +116,9 @@ def _make_no_rules(data: bytes) -> Rules:
             floats |= set(operator.outputs)
             _leave(manager, *names)
             if operator.name == "BATCH_MATMUL":
-                manager.add_weight_only_config(_join_scope(*names), qtyping.TFLOperationName.BATCH_MATMUL, num_bits=8)
+                manager.add_weight_only_config(
+                    _join_scope(*names), qtyping.TFLOperationName.BATCH_MATMUL, num_bits=8
+                )
     for graph in model.subgraphs[1:]:
         # What a graph takes and gives counts as an operator each.
         results = [operator.outputs for operator in graph.operators]
@@ -104,7 +128,9 @@ def _make_no_rules(data: bytes) -> Rules:
 
 
 def _leave(manager: Any, *names: str) -> None:
-    """Add a rule that leaves an operator as it is; the quantizer identifies it by the names of its outputs."""
+    """Add a rule that leaves an operator as it is;
+    the quantizer identifies it by the names of its outputs.
+    """
     from ai_edge_quantizer import algorithm_manager, qtyping
 
     every = qtyping.TFLOperationName.ALL_SUPPORTED
@@ -117,7 +143,9 @@ def _join_scope(*names: str) -> str:
 
 
 def _make_statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
-    """Return ranges in the format of the quantizer's own calibration: by name, arrays of the tensor's rank."""
+    """Return ranges in the format of the quantizer's own calibration:
+    by name, arrays of the tensor's rank.
+    """
     tensors = read(model).tensors
     statistics = {}
     for index, (low, high) in ranges.items():
@@ -132,27 +160,33 @@ def _make_statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dic
 def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
     """Return the calibration images after checking that they fit the model's input.
 
-    They are refused with a StageError, and a model of several inputs, or samples, with an UnsupportedRecipe.
+    They are refused with a StageError, and a model of several inputs, or samples,
+    with an UnsupportedRecipe.
     """
     inputs = read(model).inputs
     if len(inputs) != 1 or isinstance(images, tuple):
         raise UnsupportedRecipe(
-            f"the model has {len(inputs)} inputs, and images fill one", "give samples of every input with --samples"
+            f"the model has {len(inputs)} inputs, and images fill one",
+            "give samples of every input with --samples",
         )
     shape = inputs[0].shape
     if images is None or not len(images):
         raise StageError("calibration images are needed and none were given")
     if (1, *images.shape[1:]) != shape or images.dtype != np.float32:
-        raise StageError(f"calibration images are {images.dtype} {images.shape[1:]}, the model takes {shape}")
+        raise StageError(
+            f"calibration images are {images.dtype} {images.shape[1:]}, the model takes {shape}"
+        )
     if not np.isfinite(images).all():
         raise StageError("calibration images hold values that are not finite")
     return images
 
 
 def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ...]:
-    """Return an array for each input of the model, its first axis the samples, after checking that they fit.
+    """Return an array for each input of the model, its first axis the samples,
+    after checking that they fit.
 
-    ``given`` are images for a model of one input, or a tuple of arrays in the order of its inputs; else a StageError.
+    ``given`` are images for a model of one input, or a tuple of arrays in the order of its inputs;
+    else a StageError.
     """
     if not isinstance(given, tuple):
         return (fitting_images(model, given),)
@@ -178,19 +212,25 @@ def read_shipped_rules(name: str) -> Rules:
 
 
 def dynamic_rules() -> Rules:
-    """Return rules for dynamic kernels; depthwise ones stay float, as no runtime runs them fast (4x slower on x86)."""
+    """Return rules for dynamic kernels;
+    depthwise ones stay float, as no runtime runs them fast (4x slower on x86).
+    """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
     manager = recipe_manager.RecipeManager()
     manager.add_dynamic_config(".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=8)
     manager.add_quantization_config(
-        ".*", qtyping.TFLOperationName.DEPTHWISE_CONV_2D, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+        ".*",
+        qtyping.TFLOperationName.DEPTHWISE_CONV_2D,
+        algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE,
     )
     return list(manager.get_quantization_recipe())
 
 
 def four_bit_rules() -> Rules:
-    """Return rules for 4-bit kernels; depthwise ones take 8 bits, as 4 bits harm them and they are small."""
+    """Return rules for 4-bit kernels;
+    depthwise ones take 8 bits, as 4 bits harm them and they are small.
+    """
     from ai_edge_quantizer import qtyping, recipe_manager
 
     manager = recipe_manager.RecipeManager()
@@ -200,18 +240,24 @@ def four_bit_rules() -> Rules:
 
 
 def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rules:
-    """Return rules for 8-bit weights and activations, one step for each output channel of a kernel or one for the
-    kernel.
+    """Return rules for 8-bit weights and activations,
+    one step for each output channel of a kernel or one for the kernel.
 
-    Operators stay float whose output tensors have the names ``but``, and divisions: a kernel of integers ends at a
-    divisor that rounds to zero.
+    Operators stay float whose output tensors have the names ``but``, and divisions: a kernel of
+    integers ends at a divisor that rounds to zero.
     """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
     every = qtyping.TFLOperationName.ALL_SUPPORTED
-    steps = qtyping.QuantGranularity.CHANNELWISE if per_channel else qtyping.QuantGranularity.TENSORWISE
+    steps = (
+        qtyping.QuantGranularity.CHANNELWISE
+        if per_channel
+        else qtyping.QuantGranularity.TENSORWISE
+    )
     manager = recipe_manager.RecipeManager()
-    manager.add_static_config(".*", every, activation_num_bits=8, weight_num_bits=8, weight_granularity=steps)
+    manager.add_static_config(
+        ".*", every, activation_num_bits=8, weight_num_bits=8, weight_granularity=steps
+    )
     keep = algorithm_manager.AlgorithmName.NO_QUANTIZE
     manager.add_quantization_config(".*", qtyping.TFLOperationName.DIV, algorithm_key=keep)
     for name in but:
@@ -219,10 +265,12 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
     return list(manager.get_quantization_recipe())
 
 
-# Observe and correct a float model once for all its forms, and reuse what a similar model has in common with it.
+# Observe and correct a float model once for all its forms,
+# and reuse what a similar model has in common with it.
 #
-# Two models with the same layers up to some tensor have the same activations up to there: the compared model and the
-# one that ships share all layers but the head, or all layers below those that fine-tuning trains.
+# Two models with the same layers up to some tensor have the same activations up to there: the
+# compared model and the one that ships share all layers but the head, or all layers below those
+# that fine-tuning trains.
 
 Corrected = Mapping[int, "NDArray[np.float64]"]
 """Kernel and bias of a corrected layer, by tensor index."""
@@ -232,8 +280,8 @@ Corrected = Mapping[int, "NDArray[np.float64]"]
 class PreparedModel:
     """The calibration of a float model, shared by its recipes.
 
-    Its activations, the tensor index of its input, the model corrected for each grid, and, by the index of each tensor,
-    the hash of all that it depends on.
+    Its activations, the tensor index of its input, the model corrected for each grid, and, by the
+    index of each tensor, the hash of all that it depends on.
     """
 
     activations: Mapping[int, Activation]
@@ -268,7 +316,9 @@ class PreparedModel:
             for key in arrays.files:
                 index, name = key.split("-")
                 by_index.setdefault(int(index), {})[name] = arrays[key]
-        activations = {index: Activation(**arrays_of_tensor) for index, arrays_of_tensor in by_index.items()}
+        activations = {
+            index: Activation(**arrays_of_tensor) for index, arrays_of_tensor in by_index.items()
+        }
         corrected = dict[Grids, bytes]()
         for number, grids in enumerate(facts["grids"]):
             corrected[parse(Grids, grids)] = (folder / CORRECTED.format(number)).read_bytes()
@@ -278,12 +328,16 @@ class PreparedModel:
 
 
 def prepare_all(
-    data: bytes, images: NDArray[np.float32], grids: Sequence[Grids], earlier: PreparedModel | None = None
+    data: bytes,
+    images: NDArray[np.float32],
+    grids: Sequence[Grids],
+    earlier: PreparedModel | None = None,
 ) -> PreparedModel:
-    """Observe a float model on normalised images, float32 (n, S, S, 3), and correct it for each grid.
+    """Observe a float model on normalised images, float32 (n, S, S, 3),
+    and correct it for each grid.
 
-    What the ``earlier`` similar model, on the same images, has in common with it is not computed again. Raises as
-    :func:`observe`.
+    What the ``earlier`` similar model, on the same images,
+    has in common with it is not computed again. Raises as :func:`observe`.
     """
     model = read(data)
     tensors = tensor_hashes(model)
@@ -299,7 +353,10 @@ def prepare_all(
         same_tensors[index] = earlier_index
         if earlier_index in before.activations:
             known_activations[index] = before.activations[earlier_index]
-    rounded = {grids_of_file: _reuse_rounded(model, same_tensors, before, grids_of_file) for grids_of_file in grids}
+    rounded = {
+        grids_of_file: _reuse_rounded(model, same_tensors, before, grids_of_file)
+        for grids_of_file in grids
+    }
     # The covariance of a layer is only spared if no grid needs it any more.
     everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
     observation = observe_activations(data, images, known_activations, everywhere)
@@ -310,14 +367,20 @@ def prepare_all(
     return PreparedModel(observation.activations, observation.sources[0], corrected, tensors)
 
 
-def _find_shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dict[int, Corrected]:
-    """Return the layers that other grids of the same model put on the same grid, by the index of their kernels."""
+def _find_shared(
+    model: Model, corrected: Mapping[Grids, bytes], grids: Grids
+) -> dict[int, Corrected]:
+    """Return the layers that other grids of the same model put on the same grid,
+    by the index of their kernels.
+    """
     shared = dict[int, Corrected]()
     for other_grids, data in corrected.items():
         tensors = read(data).tensors
         for layer in find_layers(model):
             if other_grids.of(layer.depthwise) == grids.of(layer.depthwise):
-                shared[layer.kernel] = {index: read_values(tensors[index]) for index in (layer.kernel, layer.bias)}
+                shared[layer.kernel] = {
+                    index: read_values(tensors[index]) for index in (layer.kernel, layer.bias)
+                }
     return shared
 
 
@@ -332,7 +395,9 @@ def _reuse_rounded(
         return {}
     earlier_model = read(earlier.corrected[grids])
     rounded = dict[int, Corrected]()
-    inputs_by_output = {operator.outputs[0]: operator.inputs for operator in earlier_model.operators}
+    inputs_by_output = {
+        operator.outputs[0]: operator.inputs for operator in earlier_model.operators
+    }
     outputs_by_kernel = {}
     for operator in model.operators:
         if len(operator.inputs) > 2:
@@ -348,7 +413,9 @@ def _reuse_rounded(
 
 
 def tensor_hashes(model: Model) -> dict[int, str]:
-    """Return a hash of all that each tensor of the main graph depends on: content, or operator, options and inputs."""
+    """Return a hash of all that each tensor of the main graph depends on:
+    content, or operator, options and inputs.
+    """
     hashes: dict[int, str] = {}
     for index, tensor in enumerate(model.tensors):
         digest = sha256(repr((tensor.shape, tensor.dtype, tensor.is_constant)).encode())

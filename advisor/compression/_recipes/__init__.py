@@ -1,4 +1,6 @@
-"""Compression recipes, each of which turns one float ``.tflite`` into a compressed one; the one way to apply them."""
+"""Compression recipes, each of which turns one float ``.tflite`` into a compressed one;
+the one way to apply them.
+"""
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +23,12 @@ from advisor.compression._quantization.quantizer import (
 from advisor.compression._recipes.base import Edit, Needs, Recipe, RecipeInputs, require_float
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import Mixed
-from advisor.compression._recipes.retrained import Clustered, PostTraining, Pruned, QuantizationAware
+from advisor.compression._recipes.retrained import (
+    Clustered,
+    PostTraining,
+    Pruned,
+    QuantizationAware,
+)
 from advisor.core import UsageError, nearest
 from advisor.tflite import (
     Metadata,
@@ -59,15 +66,39 @@ RECIPES: tuple[Recipe, ...] = (
     Edit("float32", bytes, "32-bit float weights and arithmetic, as trained"),
     Edit("float16", to_float16, "weights stored in 16-bit float: half the size, float arithmetic"),
     PostTraining(
-        "dynamic_int8", Grids(Grid(8), None), dynamic_rules, "8-bit weights, activations in 8 bits at run time"
+        "dynamic_int8",
+        Grids(Grid(8), None),
+        dynamic_rules,
+        "8-bit weights, activations in 8 bits at run time",
     ),
     PostTraining("weight_int8", BYTES, _WEIGHTS, "8-bit weights, float arithmetic"),
-    PostTraining("int8", BYTES, eight_bit_rules, "8-bit weights and activations, calibrated on images", bits=8),
-    PostTraining("weight_int4", Grids(Grid(4), Grid(8)), four_bit_rules, "4-bit weights, float arithmetic"),
-    PostTraining("int8_per_tensor", _PER_TENSOR, _ONE_SCALE, "int8 with one scale a tensor", bits=8),
-    PostTraining("int16x8", BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on images", bits=16),
     PostTraining(
-        "int8_float_io", BYTES, eight_bit_rules, "int8 with float32 input and output", bits=8, finish=to_float_io
+        "int8",
+        BYTES,
+        eight_bit_rules,
+        "8-bit weights and activations, calibrated on images",
+        bits=8,
+    ),
+    PostTraining(
+        "weight_int4", Grids(Grid(4), Grid(8)), four_bit_rules, "4-bit weights, float arithmetic"
+    ),
+    PostTraining(
+        "int8_per_tensor", _PER_TENSOR, _ONE_SCALE, "int8 with one scale a tensor", bits=8
+    ),
+    PostTraining(
+        "int16x8",
+        BYTES,
+        _SIXTEEN,
+        "8-bit weights, 16-bit activations, calibrated on images",
+        bits=16,
+    ),
+    PostTraining(
+        "int8_float_io",
+        BYTES,
+        eight_bit_rules,
+        "int8 with float32 input and output",
+        bits=8,
+        finish=to_float_io,
     ),
     Mixed(),
     QuantizationAware(),
@@ -88,12 +119,17 @@ def recipe(name: str) -> Recipe:
     """Return the recipe of that name; a UsageError names the nearest."""
     known: dict[str, Recipe] = {known_recipe.name: known_recipe for known_recipe in RECIPES}
     if name not in known:
-        raise UsageError(f"unknown compression '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
+        raise UsageError(
+            f"unknown compression '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}"
+        )
     return known[name]
 
 
-def lighter_recipes(name: str, recipes: Collection[str], named: Collection[str] = ()) -> tuple[str, ...]:
-    """Return those of the ``recipes`` of a search whose results decide whether ``name`` is tried, the lightest first.
+def lighter_recipes(
+    name: str, recipes: Collection[str], named: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return those of the ``recipes`` of a search whose results decide whether ``name`` is tried,
+    the lightest first.
 
     None decides on a recipe that the user ``named``: it is always tried.
     """
@@ -120,7 +156,8 @@ class Sizes:
     Attributes:
         size_bytes: the file.
         download_bytes: deflated, as an app's package carries it.
-        download_zstd_bytes: compressed by Zstandard, as a server sends it; None if its package is not installed.
+        download_zstd_bytes: compressed by Zstandard, as a server sends it; None if its package is
+            not installed.
         arena_bytes: memory that the activations need at once, computed from their lifetimes.
     """
 
@@ -132,14 +169,22 @@ class Sizes:
     @property
     def downloads(self) -> dict[str, int]:
         """The known sizes of a download by their names."""
-        known = {"download_bytes": self.download_bytes, "download_zstd_bytes": self.download_zstd_bytes}
+        known = {
+            "download_bytes": self.download_bytes,
+            "download_zstd_bytes": self.download_zstd_bytes,
+        }
         return {name: size for name, size in known.items() if size is not None}
 
 
 def prepare_file(
-    model: Path, grids: Sequence[Grids], calibration: CalibrationSource, folder: Path, earlier: Sequence[Path] = ()
+    model: Path,
+    grids: Sequence[Grids],
+    calibration: CalibrationSource,
+    folder: Path,
+    earlier: Sequence[Path] = (),
 ) -> None:
-    """Observe a float file, correct it for each grid of the recipes, and write what its forms need into ``folder``.
+    """Observe a float file, correct it for each grid of the recipes,
+    and write what its forms need into ``folder``.
 
     ``earlier`` are the files of a similar model's calibration.
     """
@@ -159,14 +204,17 @@ def make_file(
     out: Path,
     prepared: Sequence[Path] = (),
 ) -> Mapping[str, Any]:
-    """Apply a recipe to a float file, write the result with its metadata, and return the recipe's notes.
+    """Apply a recipe to a float file, write the result with its metadata,
+    and return the recipe's notes.
 
-    Recipes take builtin operators only. So a detector is compressed without its post-processing, and gets it back. The
-    calibration is read only if the recipe needs it, and replaces that in ``inputs``. With the files of
-    :func:`prepare_file` as ``prepared``, the model is not observed again.
+    Recipes take builtin operators only. So a detector is compressed without its post-processing,
+    and gets it back. The calibration is read only if the recipe needs it, and replaces that in
+    ``inputs``. With the files of :func:`prepare_file` as ``prepared``, the model is not observed
+    again.
 
     Raises:
-        UnsupportedRecipe: the recipe does not apply to this model, or needs labelled images and got none.
+        UnsupportedRecipe: the recipe does not apply to this model, or needs labelled images and
+            got none.
         StageError: the recipe failed.
         UsageError: there is no recipe of that name, or the file is damaged.
     """
@@ -190,7 +238,9 @@ def sizes_of(path: Path) -> Sizes:
 
 
 def arena_bytes(path: Path) -> int:
-    """Return the memory that the activations of a ``.tflite`` need at once; a damaged one is a UsageError."""
+    """Return the memory that the activations of a ``.tflite`` need at once;
+    a damaged one is a UsageError.
+    """
     return activation_arena_bytes(read(path.read_bytes(), path.name))
 
 
@@ -200,7 +250,9 @@ def measure_deflated(data: bytes) -> int:
 
 
 def zstd_bytes(data: bytes) -> int | None:
-    """Return the size of ``data`` compressed by Zstandard, as a server sends a file; None if its package is missing."""
+    """Return the size of ``data`` compressed by Zstandard, as a server sends a file;
+    None if its package is missing.
+    """
     try:
         import zstandard
     except ImportError:

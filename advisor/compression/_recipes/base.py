@@ -30,17 +30,23 @@ INPUT_TYPES = ("float32", "int32", "int64", "bool")
 
 
 def require_float(data: bytes, recipe: str, any_graph: bool = False) -> None:
-    """Check that a file is a float model with one graph, at most one signature, builtin operators and fixed shapes.
+    """Check that a file is a float model with one graph, at most one signature,
+    builtin operators and fixed shapes.
 
-    With ``any_graph`` it may have several graphs and signatures, and the custom operators that LiteRT has. It raises an
-    UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
+    With ``any_graph`` it may have several graphs and signatures, and the custom operators that
+    LiteRT has. It raises an UnsupportedRecipe that says why it is not, or a UsageError if the file
+    is damaged.
     """
     for reason, hint in _list_reasons(*open_model(data), any_graph):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
 
 
-def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Iterator[tuple[str, str]]:
-    """Yield why a file is not such a model and what to do; a later reason expects that no earlier one holds."""
+def _list_reasons(
+    tables: schema.ModelT, model: Model, any_graph: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield why a file is not such a model and what to do;
+    a later reason expects that no earlier one holds.
+    """
     if len(model.subgraphs) != 1 and not any_graph:
         yield f"the model has {len(model.subgraphs)} graphs", ONE_GRAPH
     if len(model.signatures) > 1 and not any_graph:
@@ -48,7 +54,11 @@ def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Itera
         yield f"the model has {len(model.signatures)} signatures ({keys})", ONE_GRAPH
     custom = custom_operators(model, LITERT_CUSTOM if any_graph else ())
     if custom:
-        kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
+        kind = (
+            "select TensorFlow"
+            if all(name.startswith(_SELECT_PREFIX) for name in custom)
+            else "custom"
+        )
         yield f"the model has {kind} operators ({', '.join(custom[:3])})", BUILTIN
     quantized = []
     for tensor in model.tensors:
@@ -56,7 +66,10 @@ def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Itera
             quantized.append(tensor)
     if quantized:
         first = f"{len(quantized)} tensors, the first is '{quantized[0].name}'"
-        yield f"the model is quantized already ({first})", f"{FLOAT_FILE}; without it, add --requantize"
+        yield (
+            f"the model is quantized already ({first})",
+            f"{FLOAT_FILE}; without it, add --requantize",
+        )
     if any(tensor.is_sparse for tensor in model.tensors):
         yield "the model's weights are sparse", "export it again with dense weights"
     if any(tensor.dtype == "float16" and tensor.is_constant for tensor in model.tensors):
@@ -76,11 +89,12 @@ def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Itera
 
 @dataclass(frozen=True)
 class TrainingImages:
-    """Labelled images for recipes that score files or train weights; they never include the hold-out.
+    """Labelled images for recipes that score files or train weights;
+    they never include the hold-out.
 
-    The training part with the class index of each image, or with its stratum (:func:`.division.list_strata`) if it has
-    several objects; ``seed`` is that of every draw. Files are scored on the validation images, and nothing is trained
-    on them.
+    The training part with the class index of each image, or with its stratum
+    (:func:`.division.list_strata`) if it has several objects; ``seed`` is that of every draw.
+    Files are scored on the validation images, and nothing is trained on them.
     """
 
     paths: tuple[Path, ...]
@@ -103,12 +117,15 @@ class RecipeInputs:
     """Inputs of a recipe besides the float file.
 
     Attributes:
-        calibration: normalised images, float32 (n, S, S, 3), or an array for each input; None if there are none.
+        calibration: normalised images, float32 (n, S, S, 3), or an array for each input; None if
+            there are none.
         images: the user's labelled images; None without ``--data``.
         max_drop_points: points of top-1 that a file may lose against float32; None for no limit.
-        seconds: time limit of the user's for a recipe that scores or trains; it then returns the best result so far.
-            None leaves only the recipe's own limit of work: equal inputs then give equal files.
-        observer: keeps the activations on the calibration images; pass the same one for all recipes of a model.
+        seconds: time limit of the user's for a recipe that scores or trains; it then returns the
+            best result so far. None leaves only the recipe's own limit of work: equal inputs then
+            give equal files.
+        observer: keeps the activations on the calibration images; pass the same one for all
+            recipes of a model.
         decided: notes of the same recipe on a similar model; the recipe reuses its choices.
     """
 
@@ -122,14 +139,18 @@ class RecipeInputs:
 
 @dataclass(frozen=True)
 class Compressed:
-    """A compressed ``.tflite``, with notes on what the recipe did and found, as JSON can hold it."""
+    """A compressed ``.tflite``, with notes on what the recipe did and found, as JSON can hold
+    it.
+    """
 
     data: bytes
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Needs(IntEnum):
-    """Needs of a recipe besides the float file; each level includes the ones before and takes longer."""
+    """Needs of a recipe besides the float file;
+    each level includes the ones before and takes longer.
+    """
 
     FILE = 0
     CALIBRATION = 1
@@ -146,9 +167,12 @@ class Recipe(ABC):
         description: one line for help and reports.
         needs_calibration: the recipe needs images, labelled or not.
         grids: the grid that it corrects weights for; None if it corrects none.
-        needs: what the recipe needs, as a level. One that trains is skipped without labelled images.
-        after: a lighter recipe that is tried first; this one is tried only if that one loses too much. Empty for none.
-        any_graph: it takes files of several graphs, such as loops, and custom operators, which stay float.
+        needs: what the recipe needs, as a level. One that trains is skipped without labelled
+            images.
+        after: a lighter recipe that is tried first; this one is tried only if that one loses too
+            much. Empty for none.
+        any_graph: it takes files of several graphs, such as loops, and custom operators, which
+            stay float.
     """
 
     name: str
@@ -172,15 +196,18 @@ class Recipe(ABC):
             inputs: what the recipe may use.
 
         Raises:
-            UnsupportedRecipe: the model is already quantized or has open shapes; it has custom operators or several
-                graphs, and the recipe takes none; or the recipe needs labelled images and there are none.
-            StageError: calibration images are missing or have another shape than the model's input.
+            UnsupportedRecipe: the model is already quantized or has open shapes; it has custom
+                operators or several graphs, and the recipe takes none; or the recipe needs
+                labelled images and there are none.
+            StageError: calibration images are missing or have another shape than the model's
+                input.
             UsageError: the file is damaged.
         """
         require_float(model, self.name, self.any_graph)
         if self.needs is Needs.TRAINING and inputs.images is None:
             raise UnsupportedRecipe(
-                f"{self.name} needs labelled images, and none were given", "give a folder of images with --data"
+                f"{self.name} needs labelled images, and none were given",
+                "give a folder of images with --data",
             )
         return self.convert(model, inputs)
 
@@ -190,7 +217,9 @@ class Recipe(ABC):
 
 
 class Edit(Recipe):
-    """A recipe that edits the file and needs nothing else: ``edit`` takes the float file and returns the edited one."""
+    """A recipe that edits the file and needs nothing else:
+    ``edit`` takes the float file and returns the edited one.
+    """
 
     any_graph = True
 

@@ -1,4 +1,6 @@
-"""The recipe ``mixed_int8``: int8 with those operators in float that cost most accuracy, as few as possible."""
+"""The recipe ``mixed_int8``: int8 with those operators in float that cost most accuracy,
+as few as possible.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._calibration import choose_images, from_images
-from advisor.compression._quantization.quantizer import eight_bit_rules, fitting_images, quantize_model
+from advisor.compression._quantization.quantizer import (
+    eight_bit_rules,
+    fitting_images,
+    quantize_model,
+)
 from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.retrained import prepare_model
@@ -23,17 +29,23 @@ from advisor.measurement import predict_arrays
 from advisor.tflite import Model, count, read
 
 MOST_IMAGES = 500
-"""Images to compare on, at most. With 500, a drop of 0.5 points has a 95 % interval of 0.6; more take too long."""
+"""Images to compare on, at most. With 500, a drop of 0.5 points has a 95 % interval of 0.6;
+more take too long.
+"""
 
 SMALLEST_PROBABILITY = 1e-3
-"""Floor of a probability before its logarithm. Integer scores have steps of 1/256 and hold nothing below it."""
+"""Floor of a probability before its logarithm.
+Integer scores have steps of 1/256 and hold nothing below it.
+"""
 
 DEFAULT_DROP_POINTS = 0.5
 """Points that may be lost if no limit was given."""
 
 RUN = 3
-"""Operators left in float at a time. A single one still reads and writes integers and keeps almost all of its error
-(MobileNetV1 0.25: at most 1 % of the divergence for any one operator, 58 % for the first three together)."""
+"""Operators left in float at a time. A single one still reads and writes integers and keeps almost
+all of its error (MobileNetV1 0.25: at most 1 % of the divergence for any one operator, 58 % for
+the first three together).
+"""
 
 MOST_SHARE = 0.5
 """Largest share of the operators that may stay float."""
@@ -43,11 +55,15 @@ RANKING_SHARE = 0.4
 """Largest share of the work for ranking; runs that were not reached come last, in their order."""
 
 MOST_S = 600.0
-"""Work for all trials, in estimated seconds. The estimate replaces the clock: equal inputs must give equal files."""
+"""Work for all trials, in estimated seconds. The estimate replaces the clock:
+equal inputs must give equal files.
+"""
 
 OPERATOR_S = 0.015
 MACS_A_SECOND = 2e10
-"""Seconds that the quantizer takes for an operator (0.7 s for MobileNetV1 0.25), and speed of an image's run."""
+"""Seconds that the quantizer takes for an operator (0.7 s for MobileNetV1 0.25),
+and speed of an image's run.
+"""
 
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
@@ -56,8 +72,9 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 class Deviation:
     """Difference of a compressed file from its float model.
 
-    Points of top-1 that it loses; without labels, the share in % of images with another answer. The divergence is the
-    mean Kullback-Leibler divergence of its probabilities from the float ones, in nats.
+    Points of top-1 that it loses; without labels, the share in % of images with another answer.
+    The divergence is the mean Kullback-Leibler divergence of its probabilities from the float
+    ones, in nats.
     """
 
     drop_points: float
@@ -65,9 +82,13 @@ class Deviation:
 
 
 class FloatComparison:
-    """Compares compressed files with one float model on the same normalised images, float32 (n, S, S, 3)."""
+    """Compares compressed files with one float model on the same normalised images,
+    float32 (n, S, S, 3).
+    """
 
-    def __init__(self, model: bytes, images: NDArray[np.float32], labels: tuple[int, ...] | None) -> None:
+    def __init__(
+        self, model: bytes, images: NDArray[np.float32], labels: tuple[int, ...] | None
+    ) -> None:
         self._images = images
         self._labels = labels
         self._floats = answer_images(model, images)
@@ -76,8 +97,8 @@ class FloatComparison:
         return len(self._images)
 
     def __call__(self, form: bytes) -> Deviation:
-        """Return how far the compressed file ``form`` is from the float model; a StageError if the runtime cannot run
-        it.
+        """Return how far the compressed file ``form`` is from the float model;
+        a StageError if the runtime cannot run it.
         """
         probabilities = answer_images(form, self._images)
         floats = self._floats
@@ -86,7 +107,9 @@ class FloatComparison:
         if self._labels is None:
             drop = 100.0 * float((answers != float_answers).mean())
         else:
-            drop = 100.0 * float((float_answers == self._labels).mean() - (answers == self._labels).mean())
+            drop = 100.0 * float(
+                (float_answers == self._labels).mean() - (answers == self._labels).mean()
+            )
         float_logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY))
         logs = np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
         divergences = (floats * (float_logs - logs)).sum(axis=1)
@@ -102,8 +125,8 @@ def answer_images(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float
 
 
 def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
-    """Return a comparison on the validation images, or without labels on the calibration images, which must fit the
-    model.
+    """Return a comparison on the validation images, or without labels on the calibration images,
+    which must fit the model.
     """
     images = inputs.images
     if images is None or not images.validation_paths:
@@ -116,7 +139,9 @@ def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
 
 @dataclass(frozen=True)
 class OperatorChoice:
-    """One choice of operators left in float, by their index in the graph; how far its file is from the float model."""
+    """One choice of operators left in float, by their index in the graph;
+    how far its file is from the float model.
+    """
 
     floats: frozenset[int]
     deviation: Deviation
@@ -124,7 +149,9 @@ class OperatorChoice:
     data: bytes
 
     def or_better(self, challenger: OperatorChoice, limit: float) -> OperatorChoice:
-        """Return the better trial: within the limit that with less float work, outside it by the loss."""
+        """Return the better trial: within the limit that with less float work,
+        outside it by the loss.
+        """
         drop = self.deviation.drop_points
         challenger_drop = challenger.deviation.drop_points
         if drop <= limit and challenger_drop <= limit:
@@ -148,7 +175,9 @@ class Mixed(Recipe):
     after = "int8"
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
-        """Return the file with the least work in float within the limit, or the one that loses least."""
+        """Return the file with the least work in float within the limit,
+        or the one that loses least.
+        """
         search = _Search(model, inputs)
         if inputs.decided is None:
             return search.run()
@@ -165,8 +194,12 @@ class _Search:
         self._ranges = observation.compute_ranges()
         images = fitting_images(model, inputs.calibration)
         self._comparison = comparison_for(model, inputs)
-        self._ranker = FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None)
-        self._limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
+        self._ranker = FloatComparison(
+            model, images[:: max(1, len(images) // RANKING_IMAGES)], None
+        )
+        self._limit = (
+            DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
+        )
         self._tried: dict[frozenset[int], OperatorChoice] = {}
         cost = count(self._model)
         self._macs = cost.macs
@@ -186,11 +219,15 @@ class _Search:
     def again(self, decided: Mapping[str, Any]) -> Compressed:
         """Return the file with the operators in float that were chosen for a similar model."""
         count = len(self._model.operators)
-        floats = frozenset(index for index in decided.get("float_places", ()) if 0 <= index < count)
+        floats = frozenset(
+            index for index in decided.get("float_places", ()) if 0 <= index < count
+        )
         return Compressed(self._make_form(floats), decided)
 
     def _grow(self, best: OperatorChoice) -> OperatorChoice:
-        """Put the costliest runs into float, one after another, until the drop is within the limit."""
+        """Put the costliest runs into float, one after another,
+        until the drop is within the limit.
+        """
         floats: frozenset[int] = frozenset()
         most = max(RUN, int(MOST_SHARE * len(self._model.operators)))
         for run in self._rank_runs():
@@ -203,7 +240,9 @@ class _Search:
         return best
 
     def _trim(self, best: OperatorChoice) -> OperatorChoice:
-        """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
+        """Put operators back into integers while the drop stays within the limit,
+        the ends of runs first.
+        """
         if best.deviation.drop_points > self._limit:
             return best
         floats = best.floats
@@ -212,7 +251,8 @@ class _Search:
             float_neighbours = (index - 1 in floats) + (index + 1 in floats)
             return float_neighbours, -index
 
-        # The ends of runs first: an operator between two float ones would add two conversions as an integer.
+        # The ends of runs first: an operator between two float ones would add two conversions as
+        # an integer.
         for index in sorted(floats, key=rank):
             if self._is_late():
                 break
@@ -230,7 +270,8 @@ class _Search:
             if self._is_late(RANKING_SHARE):
                 break
             self._spend(len(self._ranker))
-            # Some operators cannot stay float beside integers. Such a run is not ranked and comes last.
+            # Some operators cannot stay float beside integers.
+            # Such a run is not ranked and comes last.
             with suppress(UnsupportedRecipe):
                 divergences[run] = self._ranker(self._make_form(run)).divergence
         return sorted(runs, key=lambda run: divergences.get(run, float("inf")))
@@ -246,7 +287,9 @@ class _Search:
         if floats not in self._tried:
             self._spend(len(self._comparison))
             data = self._make_form(floats)
-            self._tried[floats] = OperatorChoice(floats, self._comparison(data), float_work(read(data)), data)
+            self._tried[floats] = OperatorChoice(
+                floats, self._comparison(data), float_work(read(data)), data
+            )
         return self._tried[floats]
 
     def _spend(self, images: int) -> None:
@@ -258,9 +301,13 @@ class _Search:
         return late or self._spent_s > share * MOST_S
 
     def _notes(self, best: OperatorChoice, int8: OperatorChoice) -> dict[str, Any]:
-        float_macs = sum(cost.macs for cost in count(self._model).operators if cost.index in best.floats)
+        float_macs = sum(
+            cost.macs for cost in count(self._model).operators if cost.index in best.floats
+        )
         return {
-            "float_operators": [_describe_operator(self._model, index) for index in sorted(best.floats)],
+            "float_operators": [
+                _describe_operator(self._model, index) for index in sorted(best.floats)
+            ],
             "float_places": sorted(best.floats),
             "drop_points": round(best.deviation.drop_points, 2),
             "int8_drop_points": round(int8.deviation.drop_points, 2),
@@ -273,9 +320,11 @@ class _Search:
 
 
 def float_work(model: Model) -> int:
-    """Return the operations that int8 does not have: float multiply-accumulates and values, and converted values.
+    """Return the operations that int8 does not have:
+    float multiply-accumulates and values, and converted values.
 
-    It stands for the latency, which is never measured twice the same: a file must depend on its inputs alone.
+    It stands for the latency, which is never measured twice the same:
+    a file must depend on its inputs alone.
     """
     work = 0
     for operator, cost in zip(model.operators, count(model).operators, strict=True):

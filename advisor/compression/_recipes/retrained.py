@@ -20,14 +20,30 @@ from advisor.compression._quantization.quantizer import (
     fitting_inputs,
     quantize_model,
 )
-from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
+from advisor.compression._recipes.base import (
+    Compressed,
+    Needs,
+    Recipe,
+    RecipeInputs,
+    TrainingImages,
+)
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.tflite import count, read
-from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, refit_kernels, round_activation
+from advisor.training import (
+    Change,
+    Graph,
+    Masked,
+    Rounded,
+    Shared,
+    Weight,
+    refit_kernels,
+    round_activation,
+)
 
 MOST_MACS = 5e12
-"""Multiply-accumulates of the training images in one run of the float model: about ten minutes, as 203 steps of
-MobileNetV2 take two. A count replaces the clock: equal inputs must give equal files."""
+"""Multiply-accumulates of the training images in one run of the float model: about ten minutes, as
+203 steps of MobileNetV2 take two. A count replaces the clock: equal inputs must give equal files.
+"""
 
 FITTED_IMAGES = 48
 """Images that pruned kernels are fitted on. Their positions give thousands of rows."""
@@ -44,7 +60,8 @@ class Retrained(Recipe):
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the trained file, with notes on the training.
 
-        An operator that cannot be trained here is an UnsupportedRecipe; training that diverges is a StageError.
+        An operator that cannot be trained here is an UnsupportedRecipe;
+        training that diverges is a StageError.
         """
         trained, summary = self._learn(model, inputs)
         return Compressed(trained, {"learning": summary, **self._notes(trained)})
@@ -52,7 +69,8 @@ class Retrained(Recipe):
     def _learn(
         self, model: bytes, inputs: RecipeInputs, change: Change | None = None
     ) -> tuple[bytes, Mapping[str, Any]]:
-        """Train the kernels and the biases on the training part; ``change`` applies to the activations.
+        """Train the kernels and the biases on the training part;
+        ``change`` applies to the activations.
 
         Return the file, and the course of the training as notes.
         """
@@ -64,17 +82,23 @@ class Retrained(Recipe):
         weights = {index: Weight(graph.constants[index]) for index in graph.biases}
         # A recipe may let a bias start from another value.
         weights |= self._weights(graph, images)
-        schedule = Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed)
+        schedule = Schedule(
+            self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed
+        )
         macs = max(1, count(read(model)).macs)
         most_steps = max(1, int(MOST_MACS / macs / schedule.batch))
         schedule = replace(schedule, most_steps=most_steps)
         summary = train_weights(graph, weights, images.paths, images.spec, schedule, change)
-        values = {index: np.asarray(weight.value(), np.float32) for index, weight in weights.items()}
+        values = {
+            index: np.asarray(weight.value(), np.float32) for index, weight in weights.items()
+        }
         return graph.with_weights(values), asdict(summary)
 
     @abstractmethod
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
-        """Return the trainable kernels, and the biases that start from other values, by tensor index."""
+        """Return the trainable kernels, and the biases that start from other values,
+        by tensor index.
+        """
 
     def _notes(self, _trained: bytes) -> Mapping[str, Any]:
         return {}
@@ -83,9 +107,9 @@ class Retrained(Recipe):
 class Pruned(Retrained):
     """A recipe that sets a share of each kernel's weights, in percent, to 0 and trains the others.
 
-    The weights with the least magnitude times input size become 0. The others are fitted to the layer's former output,
-    then trained. The first layer, depthwise kernels and the head are not pruned: they have few weights, and pruning
-    harms them most.
+    The weights with the least magnitude times input size become 0. The others are fitted to the
+    layer's former output, then trained. The first layer, depthwise kernels and the head are not
+    pruned: they have few weights, and pruning harms them most.
     """
 
     def __init__(self, percent: int) -> None:
@@ -104,7 +128,9 @@ class Pruned(Retrained):
         arrays = from_images([images.paths[place] for place in places], images.spec)
         refitted = refit_kernels(graph, inner, self._share, arrays)
         kernels = {kernel: Masked(layer.kernel, layer.keep) for kernel, layer in refitted.items()}
-        refitted_biases = {biases[kernel]: Weight(layer.bias) for kernel, layer in refitted.items()}
+        refitted_biases = {
+            biases[kernel]: Weight(layer.bias) for kernel, layer in refitted.items()
+        }
         return {**kernels, **refitted_biases}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
@@ -133,7 +159,9 @@ class Clustered(Retrained):
 
 
 def _find_inner(graph: Graph) -> list[int]:
-    """Return the kernels of convolutions and dense layers, but those next to the input and the output."""
+    """Return the kernels of convolutions and dense layers,
+    but those next to the input and the output.
+    """
     spared = {node.inputs[1] for node in (*graph.first, *graph.last)}
     kernels = graph.kernels.items()
     inner = []
@@ -147,7 +175,9 @@ class QuantizationAware(Retrained):
     """The recipe ``qat_int8``: quantization-aware training of weights and activations."""
 
     name = "qat_int8"
-    description = "int8 with weights trained as integers: regains what int8 loses, for minutes of training"
+    description = (
+        "int8 with weights trained as integers: regains what int8 loses, for minutes of training"
+    )
     needs_calibration = True
     after = "mixed_int8"
     learning_rate = 1e-4
@@ -162,14 +192,20 @@ class QuantizationAware(Retrained):
 
         trained, summary = self._learn(model, inputs, as_integers)
         on_grid = correct_model(trained, BYTES, observation, shifted=False)
-        return Compressed(quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": summary})
+        return Compressed(
+            quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": summary}
+        )
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        return {index: Rounded(graph.constants[index], name) for index, name in graph.kernels.items()}
+        return {
+            index: Rounded(graph.constants[index], name) for index, name in graph.kernels.items()
+        }
 
 
 def prepare_model(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
-    """Return the file with its weights on their grid and its biases corrected, and its activations."""
+    """Return the file with its weights on their grid and its biases corrected,
+    and its activations.
+    """
     only = inputs.observer.only
     observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
     corrected = inputs.observer.corrected
@@ -217,7 +253,8 @@ class PostTraining(Recipe):
             return Compressed(prepared)
         ranges = observation.compute_ranges(self._bits) if self._bits else None
         quantized = self._finish(quantize_model(prepared, self._rules(), ranges))
-        # Activations are known of the main graph alone: the others, such as the body of a loop, stay float.
+        # Activations are known of the main graph alone:
+        # the others, such as the body of a loop, stay float.
         float_operators = list[str]()
         for graph in read(model).subgraphs[1:]:
             float_operators += [operator.name for operator in graph.operators]

@@ -1,7 +1,7 @@
 """Read images with boxes: Pascal VOC, COCO, YOLO, tables, and files that hold images.
 
-COCO is one JSON file with the lists ``images``, ``categories`` and ``annotations``. It is beside its images, beside a
-folder of them, in ``annotations/``, or in the folder of a part.
+COCO is one JSON file with the lists ``images``, ``categories`` and ``annotations``. It is beside
+its images, beside a folder of them, in ``annotations/``, or in the folder of a part.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,14 +42,18 @@ from advisor.datasets._read_errors import readings_of_data
 from advisor.store import walk_folder
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
-COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
+# Parts of names; others count if no other format is there.
+COCO_NAMES = ("instances", "coco", "annotation")
 FILES_OF_TOOLS = frozenset({"notes.json"})  # Label Studio writes it beside YOLO's files
 HINT = (
-    "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
-    "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
-    "WebDataset and TFDS files, with the objects of each image"
+    "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/),"
+    " YOLO (images/, labels/ and data.yaml), or a table with the columns"
+    " path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, WebDataset and TFDS files, with"
+    " the objects of each image"
 )
-SUFFIXES_OF_MARKS = frozenset({*SUFFIXES, ".txt", ".json", ".xml", ".geojson", ".odgt", ".mat", ".ann"})
+SUFFIXES_OF_MARKS = frozenset(
+    {*SUFFIXES, ".txt", ".json", ".xml", ".geojson", ".odgt", ".mat", ".ann"}
+)
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "coco_url": object, "width": object, "height": object}
@@ -64,7 +68,9 @@ _ANNOTATION = {
 
 
 def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
-    """Return the COCO files of a folder with their parts; with ``sure``, none if no file is named like one of COCO."""
+    """Return the COCO files of a folder with their parts;
+    with ``sure``, none if no file is named like one of COCO.
+    """
     places = [(path, ""), *part_folders(path)]
     inner = [(folder_in(folder, "annotations"), part) for folder, part in places]
     files = []
@@ -84,9 +90,11 @@ def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
 
 
 def list_coco(path: Path) -> BoxListing:
-    """List the boxes of a COCO file, or of all in a folder. Boxes of unknown images or categories are left out.
+    """List the boxes of a COCO file, or of all in a folder.
+    Boxes of unknown images or categories are left out.
 
-    Boxes are left, top, width and height; two corners if more of them fit into their images as these.
+    Boxes are left, top, width and height;
+    two corners if more of them fit into their images as these.
     """
     root = path
     if not path.is_dir():
@@ -117,7 +125,9 @@ def list_coco(path: Path) -> BoxListing:
 
 
 def _names_of_categories(listed: Sequence[Any]) -> dict[str, str]:
-    """Return the name of each category by its id; one without a name has no boxes that could be used."""
+    """Return the name of each category by its id;
+    one without a name has no boxes that could be used.
+    """
     categories = []
     for category in _parse_entries(_CATEGORY, listed):
         if "name" in category:
@@ -130,8 +140,12 @@ def lists_of(file: Path) -> Mapping[str, Sequence[Any]]:
     return read_lists(file, "COCO", COCO_HINT)
 
 
-def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> dict[str, dict[str, Any]]:
-    """Return the images by their ids; those without a name or with the id of another one are rejected."""
+def images_of(
+    file: Path, listed: Sequence[Any], rejected: list[Rejected]
+) -> dict[str, dict[str, Any]]:
+    """Return the images by their ids;
+    those without a name or with the id of another one are rejected.
+    """
     by_id: dict[str, dict[str, Any]] = {}
     for place, image in enumerate(_parse_entries(_IMAGE, listed), start=1):
         key = key_of(image.get("id"))
@@ -148,14 +162,22 @@ def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> di
             # Files that were written on Windows separate folders by a backslash.
             image["file_name"] = image["file_name"].replace("\\", "/")
         if by_id.setdefault(key, image) is not image:
-            rejected.append(Rejected(file, f"image {place} has the id {key} of an image before it"))
+            rejected.append(
+                Rejected(file, f"image {place} has the id {key} of an image before it")
+            )
     return by_id
 
 
 def _coco_boxes(
-    file: Path, listed: Sequence[Any], images: Mapping[str, Path], names: Mapping[str, str], faults: list[BoxFault]
+    file: Path,
+    listed: Sequence[Any],
+    images: Mapping[str, Path],
+    names: Mapping[str, str],
+    faults: list[BoxFault],
 ) -> dict[str, list[Box]]:
-    """Return the boxes of each image with their four values as written; those that cannot be assigned are left out."""
+    """Return the boxes of each image with their four values as written;
+    those that cannot be assigned are left out.
+    """
     boxes: dict[str, list[Box]] = {}
     for place, annotation in enumerate(_parse_entries(_ANNOTATION, listed), start=1):
         image = key_of(annotation.get("image_id"))
@@ -172,14 +194,18 @@ def _coco_boxes(
         elif annotation.get("iscrowd"):
             fault = "it marks a crowd (iscrowd), not one object"
         if fault:
-            faults.append(BoxFault(images.get(image, file), f"annotation {place} of '{file.name}'", fault))
+            faults.append(
+                BoxFault(images.get(image, file), f"annotation {place} of '{file.name}'", fault)
+            )
         else:
             boxes.setdefault(image, []).append(box_of(names[category], edges, place))
     return boxes
 
 
 def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
-    """Return left, top, width and height of an annotation: its box, or without one the box around its polygons."""
+    """Return left, top, width and height of an annotation:
+    its box, or without one the box around its polygons.
+    """
     box = annotation.get("bbox")
     if box:
         if isinstance(box, list):
@@ -203,7 +229,9 @@ def _parse_entries(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator
 
 
 def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
-    """Return the folder that the names of the images count from: the one with the most of the first images."""
+    """Return the folder that the names of the images count from:
+    the one with the most of the first images.
+    """
     places = [file.parent, folder_in(file.parent, "images"), root, folder_in(root, "images")]
     for place in places[2:]:
         places += [folder for folder, folder_part in part_folders(place) if folder_part == part]
@@ -215,11 +243,12 @@ def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
 
 
 def list_boxes(path: Path) -> BoxListing:
-    """List the images of a set with their boxes, whatever its format; boxes that cannot be right are left out.
+    """List the images of a set with their boxes, whatever its format;
+    boxes that cannot be right are left out.
 
-    A file says which format counts: a table, a COCO file, or YOLO's class names. If all images are in one part of a
-    split, there is no split. Raises UsageError if the path does not exist, no format or more than one fits, or the data
-    cannot be read.
+    A file says which format counts: a table, a COCO file, or YOLO's class names. If all images are
+    in one part of a split, there is no split. Raises UsageError if the path does not exist, no
+    format or more than one fits, or the data cannot be read.
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
@@ -235,7 +264,9 @@ def list_boxes(path: Path) -> BoxListing:
 
 
 def _enter_folder(path: Path) -> Path:
-    """Return the inner folder where each folder on the way to it holds nothing but the next: ``VOCdevkit/VOC2012``."""
+    """Return the inner folder where each folder on the way to it holds nothing but the next:
+    ``VOCdevkit/VOC2012``.
+    """
     while path.is_dir():
         entries = []
         for entry in path.iterdir():
@@ -260,11 +291,17 @@ def _of_file(path: Path) -> Callable[[Path], BoxListing]:
         return list_coco
     if is_names_file(path):
         return list_yolo
-    raise UsageError(f"--data: '{path}' is a file, but neither a table, nor a COCO file, nor YOLO's class names", HINT)
+    raise UsageError(
+        f"--data: '{path}' is a file, but neither a table, nor a COCO file, nor YOLO's class"
+        " names",
+        HINT,
+    )
 
 
 def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
-    """Return the formats of boxes that a folder surely has, by their names, with what reads them."""
+    """Return the formats of boxes that a folder surely has, by their names, with what reads
+    them.
+    """
     path = _enter_folder(path)
     # Files of tools are XML and JSON as well, so they are told apart by their beginnings first.
     tools = bool(tool_files(path))
@@ -296,7 +333,9 @@ def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
 
 
 def _file_of_marks(path: Path) -> Path | None:
-    """Return the first file below a folder that may have boxes in another format; None if there is none."""
+    """Return the first file below a folder that may have boxes in another format;
+    None if there is none.
+    """
     for folder, inner, names in walk_folder(path):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):

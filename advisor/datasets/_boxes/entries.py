@@ -39,7 +39,8 @@ UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
 _NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
 MAX_LABEL = 1000
-_FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
+# Shares of an image beyond this are pixels: a box outside the image is not twice as far away.
+_FAR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Box:
     """One object in an image."""
 
     label: str  # its class
-    left: float  # edge in pixels of the upright image, or in shares of its width before the image is opened
+    # Edge in pixels of the upright image, or in shares of its width before the image is opened.
+    left: float
     top: float  # as ``left``, of the height
     right: float  # as ``left``
     bottom: float  # as ``top``
@@ -74,10 +76,14 @@ class Box:
 
     def scale_to(self, width: float, height: float) -> Box:
         """Return a box with edges in shares as one in pixels of an image."""
-        return self.with_edges(self.left * width, self.top * height, self.right * width, self.bottom * height)
+        return self.with_edges(
+            self.left * width, self.top * height, self.right * width, self.bottom * height
+        )
 
     def clip_to(self, width: float, height: float) -> Box:
-        """Return the part of the box that is inside an image; it has no area if the box is outside."""
+        """Return the part of the box that is inside an image;
+        it has no area if the box is outside.
+        """
         return self.with_edges(
             min(max(self.left, 0.0), width),
             min(max(self.top, 0.0), height),
@@ -87,7 +93,9 @@ class Box:
 
 
 def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
-    """Return a box of four values of a file; what is not a number becomes NaN, see :func:`screen_boxes`."""
+    """Return a box of four values of a file;
+    what is not a number becomes NaN, see :func:`screen_boxes`.
+    """
     left, top, right, bottom = map(read_number, edges)
     return Box(label, left, top, right, bottom, line)
 
@@ -101,7 +109,8 @@ class BoxEntry:
     source: Path  # the file that has them
     part: str = ""  # ``train``, ``validation``, ``holdout`` or empty
     group: str = ""  # images of one group stay on one side of a split; empty for none
-    size: tuple[int, int] | None = None  # width and height of the image as ``source`` states them, None if it does not
+    # Width and height of the image as ``source`` states them, None if it does not.
+    size: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +131,8 @@ class BoxListing:
     classes: Sequence[str] = ()  # class names that exist even without a box
     rejected: Sequence[Rejected] = ()  # images without a usable annotation
     faults: Sequence[BoxFault] = ()  # boxes that were left out
-    relative: bool | None = None  # edges are shares of the image's sides; None if this is not known yet
+    # Edges are shares of the image's sides; None if this is not known yet.
+    relative: bool | None = None
     unit: str = "line"  # what ``Box.line`` counts: ``line``, ``row``, ``annotation``
     notes: Sequence[str] = ()  # a sentence about each thing that a reader may not expect
 
@@ -146,11 +156,15 @@ def of_centre(box: Box) -> Box:
     """Return the box of centre, width and height, which stand where the edges are."""
     half_width = box.right / 2
     half_height = box.bottom / 2
-    return box.with_edges(box.left - half_width, box.top - half_height, box.left + half_width, box.top + half_height)
+    return box.with_edges(
+        box.left - half_width, box.top - half_height, box.left + half_width, box.top + half_height
+    )
 
 
 def are_centres(entries: Sequence[BoxEntry]) -> bool:
-    """Return whether more boxes of a point, width and height are inside their images with the point as centre alone."""
+    """Return whether more boxes of a point,
+    width and height are inside their images with the point as centre alone.
+    """
     boxes = _all_boxes(entries)
     is_share = all(max(box.edges) <= 1 for box in boxes)
     # Without a size, a box can still be outside at the left or above.
@@ -177,7 +191,9 @@ def _is_inside(box: Box, width: float, height: float) -> bool:
 
 
 def are_corners(entries: Sequence[BoxEntry]) -> bool:
-    """Return whether more boxes are inside their images as corners alone than as COCO's edges alone."""
+    """Return whether more boxes are inside their images as corners alone
+    than as COCO's edges alone.
+    """
     votes = 0
     for entry in entries:
         if entry.size is None:
@@ -194,7 +210,9 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
 
 
 def form_of_table(path: Path) -> ManifestColumns | None:
-    """Return the form of the boxes of a table; None if it has none. One class needs no column of classes."""
+    """Return the form of the boxes of a table; None if it has none.
+    One class needs no column of classes.
+    """
     for form in FORMS:
         if has_columns(path, form):
             return form
@@ -206,7 +224,9 @@ def form_of_table(path: Path) -> ManifestColumns | None:
 
 
 def list_table(path: Path) -> BoxListing:
-    """List the boxes of a CSV or Parquet table; raises UsageError if the rows of an image contradict each other."""
+    """List the boxes of a CSV or Parquet table;
+    raises UsageError if the rows of an image contradict each other.
+    """
     form = form_of_table(path) or BOXED
     images: dict[Path, BoxEntry] = {}
     boxes: dict[Path, list[Box]] = {}
@@ -218,7 +238,8 @@ def list_table(path: Path) -> BoxListing:
         # A table has a row for each box, so the facts of the image repeat.
         if images.setdefault(named.path, entry) != entry:
             raise UsageError(
-                f"--data: row {line} of '{path}' has another split, group or size for '{row['path']}' than a row above",
+                f"--data: row {line} of '{path}' has another split, group or size for"
+                f" '{row['path']}' than a row above",
                 "write the same split, group, width and height in all rows of an image",
             )
         edges = _edges_in(row, form)
@@ -226,11 +247,14 @@ def list_table(path: Path) -> BoxListing:
         boxes_of_image = boxes.setdefault(named.path, [])
         if row.get("group_of", "").strip() == "1":
             place = f"row {line} of '{path.name}'"
-            faults.append(BoxFault(named.path, place, "it marks a group (IsGroupOf), not one object"))
+            faults.append(
+                BoxFault(named.path, place, "it marks a group (IsGroupOf), not one object")
+            )
         elif named.label.strip() or any(str(edge).strip() for edge in edges):
             label = named.label if "label" in form.needed else UNNAMED_CLASS
             if len(edges) != len(EDGES):
-                # Such a box is left out later with its reason, like any other whose edges are no numbers.
+                # Such a box is left out later with its reason,
+                # like any other whose edges are no numbers.
                 edges = [None] * len(EDGES)
             boxes_of_image.append(box_of(label, edges, line))
     paths, _ = find_by_name(path, list(images), folder_of_images(path))
@@ -239,7 +263,10 @@ def list_table(path: Path) -> BoxListing:
         entries.append(replace(entry, path=image, boxes=tuple(boxes[entry.path])))
     entries, notes = _with_edges(entries, form)
     if "label" not in form.needed:
-        notes = (*notes, f"The table has no column of classes: all boxes are of the class '{UNNAMED_CLASS}'.")
+        notes = (
+            *notes,
+            f"The table has no column of classes: all boxes are of the class '{UNNAMED_CLASS}'.",
+        )
     return BoxListing(path.parent, entries, faults=faults, unit="row", notes=notes)
 
 
@@ -257,7 +284,9 @@ def _edges_in(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
 
 
 def _read_filled(row: Mapping[str, str], names: Sequence[str]) -> list[float]:
-    """Return the numbers of some cells; two opposite corners are enough, so empty cells count for nothing."""
+    """Return the numbers of some cells;
+    two opposite corners are enough, so empty cells count for nothing.
+    """
     numbers = []
     for name in names:
         if row[name].strip():
@@ -265,32 +294,48 @@ def _read_filled(row: Mapping[str, str], names: Sequence[str]) -> list[float]:
     return numbers
 
 
-def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[BoxEntry], Sequence[str]]:
-    """Return boxes of a form with their edges, and a sentence where the columns do not say what they mean."""
+def _with_edges(
+    entries: list[BoxEntry], form: ManifestColumns
+) -> tuple[list[BoxEntry], Sequence[str]]:
+    """Return boxes of a form with their edges,
+    and a sentence where the columns do not say what they mean.
+    """
     if form.names in (BOXED.names, FOUR_CORNERS.names):
         return entries, ()
     # Without titles nothing says the order, and a guess would move every box.
     if form.names is UNTITLED.names and _are_sides_first(entries):
         raise UsageError(
-            f"--data: the values of '{entries[0].source}' may be left, right, top and bottom, or a corner and sides",
+            f"--data: the values of '{entries[0].source}' may be left, right, top and bottom, or a"
+            " corner and sides",
             "write the titles path,label,xmin,ymin,xmax,ymax above the columns",
         )
     if form.names is UNTITLED.names and not any(map(_is_turned, _all_boxes(entries))):
         return entries, ("The values of a box are read as two corners.",)
     if form.names is LISTED.names and are_corners(entries):
-        return entries, ("The values of a box are read as two corners: more boxes are in their images that way.",)
-    is_centre = form.names is CENTRE_AND_SIDES.names or (form.names is POINT_AND_SIDES.names and are_centres(entries))
+        return entries, (
+            (
+                "The values of a box are read as two corners: more boxes are in their images that"
+                " way."
+            ),
+        )
+    is_centre = form.names is CENTRE_AND_SIDES.names or (
+        form.names is POINT_AND_SIDES.names and are_centres(entries)
+    )
     read = of_centre if is_centre else of_coco
     placed = [replace(entry, boxes=tuple(map(read, entry.boxes))) for entry in entries]
     if form.names is POINT_AND_SIDES.names:
         meaning = "the centre" if is_centre else "the left upper corner"
         return placed, (f"'x' and 'y' are read as {meaning} of a box.",)
     is_stated = form.names in (CORNER_AND_SIDES.names, CENTRE_AND_SIDES.names)
-    return placed, () if is_stated else ("The values of a box are read as left, top, width and height.",)
+    return placed, (
+        () if is_stated else ("The values of a box are read as left, top, width and height.",)
+    )
 
 
 def _are_sides_first(entries: Sequence[BoxEntry]) -> bool:
-    """Return whether four values are no two corners, and may be left, right, top and bottom in each row."""
+    """Return whether four values are no two corners, and may be left, right,
+    top and bottom in each row.
+    """
     boxes = _all_boxes(entries)
     if not any(map(_is_turned, boxes)):
         return False
@@ -303,7 +348,8 @@ def _is_turned(box: Box) -> bool:
 
 
 def box_tables(path: Path) -> list[Path]:
-    """Return the tables of a folder that have the edges of boxes: directly in it, or in those of its parts.
+    """Return the tables of a folder that have the edges of boxes:
+    directly in it, or in those of its parts.
 
     A folder ``annotations`` counts too.
     """
@@ -348,7 +394,9 @@ def list_box_tables(path: Path) -> BoxListing:
 
 
 def screen_boxes(listing: BoxListing) -> BoxListing:
-    """Return a listing without the boxes that cannot be right. Edges are shares if most boxes are inside 0 to 1."""
+    """Return a listing without the boxes that cannot be right.
+    Edges are shares if most boxes are inside 0 to 1.
+    """
     relative = listing.relative
     if relative is None:
         boxes = _all_boxes(listing.entries)
@@ -361,9 +409,15 @@ def screen_boxes(listing: BoxListing) -> BoxListing:
         name = entry.path.name
         count = len(entry.boxes)
         if entry.path in entries:
-            rejected.append(Rejected(entry.source, f"it has '{name}' a second time; the first counts"))
+            rejected.append(
+                Rejected(entry.source, f"it has '{name}' a second time; the first counts")
+            )
         elif count > MAX_BOXES:
-            rejected.append(Rejected(entry.source, f"{count:,} boxes of '{name}', above the limit of {MAX_BOXES:,}"))
+            rejected.append(
+                Rejected(
+                    entry.source, f"{count:,} boxes of '{name}', above the limit of {MAX_BOXES:,}"
+                )
+            )
         else:
             usable = []
             for box in entry.boxes:
@@ -375,7 +429,13 @@ def screen_boxes(listing: BoxListing) -> BoxListing:
             entries[entry.path] = replace(entry, boxes=tuple(usable))
     rejected = [*listing.rejected, *rejected]
     faults = [*listing.faults, *faults]
-    return replace(listing, entries=list(entries.values()), rejected=rejected, faults=faults, relative=relative)
+    return replace(
+        listing,
+        entries=list(entries.values()),
+        rejected=rejected,
+        faults=faults,
+        relative=relative,
+    )
 
 
 def _fault(box: Box, relative: bool) -> str:
@@ -402,30 +462,40 @@ def _within_one(box: Box) -> bool:
 
 
 def part_of(name: str) -> str:
-    """Return the part of a split that a name means, such as ``train2017`` or ``instances_val``; empty for none."""
+    """Return the part of a split that a name means, such as ``train2017`` or ``instances_val``;
+    empty for none.
+    """
     part = parts.part_of(name)
     return "" if part == parts.UNLABELLED else part
 
 
 def part_folders(root: Path) -> list[tuple[Path, str]]:
-    """Return the sub-folders that are named as parts, each with its part; the folder itself if there are none."""
+    """Return the sub-folders that are named as parts, each with its part;
+    the folder itself if there are none.
+    """
     folders = [(folder, part_of(folder.name)) for folder in folders_in(root)]
     named = [(folder, part) for folder, part in folders if part]
     return named or [(root, "")]
 
 
 def folder_in(root: Path, *names: str) -> Path:
-    """Return the first sub-folder with one of these names, in any case; ``root`` if there is none."""
+    """Return the first sub-folder with one of these names, in any case; ``root`` if there is
+    none.
+    """
     inner = {folder.name.casefold(): folder for folder in folders_in(root)}
     return next((inner[name] for name in names if name in inner), root)
 
 
 def files_in(folder: Path, suffix: str) -> list[Path]:
-    """Return the files directly in a folder that have this extension, sorted, without hidden ones."""
+    """Return the files directly in a folder that have this extension, sorted, without hidden
+    ones.
+    """
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
-        raise UsageError(f"--data: '{folder}' cannot be read: {error.strerror}", "check its permissions") from error
+        raise UsageError(
+            f"--data: '{folder}' cannot be read: {error.strerror}", "check its permissions"
+        ) from error
     visible = []
     for entry in entries:
         if not entry.name.startswith("."):
@@ -434,5 +504,7 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 
 def text_of(path: Path, max_bytes: int = 2**24) -> str:
-    """Return the text of a file without a byte order mark; raises UsageError as :func:`read_text`."""
+    """Return the text of a file without a byte order mark; raises UsageError as
+    :func:`read_text`.
+    """
     return read_text(path, max_bytes)

@@ -1,4 +1,6 @@
-"""Read images with boxes inside files: tables of Hugging Face ``datasets``, shards of WebDataset, records of TFDS."""
+"""Read images with boxes inside files:
+tables of Hugging Face ``datasets``, shards of WebDataset, records of TFDS.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,9 @@ _NOT_FOUR = (None,) * 4  # Edges of a box that has none, or too many
 
 
 def files_inside(path: Path) -> list[Path]:
-    """Return the files with images that a path names or that are in a folder; none for a table with paths."""
+    """Return the files with images that a path names or that are in a folder;
+    none for a table with paths.
+    """
     if path.is_dir():
         return archives_in(path)
     kind = kind_of(path)
@@ -26,9 +30,10 @@ def files_inside(path: Path) -> list[Path]:
 def list_inside(path: Path) -> BoxListing:
     """List the boxes of images inside files.
 
-    ``datasets`` documents COCO's edges: left, top, width and height. If more boxes fit into their images as two
-    corners, they are read as these: https://huggingface.co/docs/datasets/object_detection. UsageError: a file has no
-    boxes, or cannot be read.
+    ``datasets`` documents COCO's edges: left, top, width and height. If more boxes fit into their
+    images as two corners, they are read as these:
+    https://huggingface.co/docs/datasets/object_detection. UsageError: a file has no boxes, or
+    cannot be read.
     """
     entries = list[BoxEntry]()
     rejected = list[Rejected]()
@@ -40,7 +45,9 @@ def list_inside(path: Path) -> BoxListing:
         archive = archive_of(file)
         part = part_in_name(file, path) if is_split else ""
         if not isinstance(archive, BoxedArchive):
-            raise UsageError(f"--data: boxes inside '{file}' are not read", "unpack it, and name the folder")
+            raise UsageError(
+                f"--data: boxes inside '{file}' are not read", "unpack it, and name the folder"
+            )
         for image in archive.list_objects():
             place = file / image.name
             if image.fault:
@@ -50,7 +57,10 @@ def list_inside(path: Path) -> BoxListing:
             for number, (label, edges) in enumerate(image.boxes, start=1):
                 sides = edges if len(edges) == 4 else _NOT_FOUR
                 boxes.append(box_of(label, sides, number))
-            entries.append(BoxEntry(place, tuple(boxes), place, part, "", read_stated_size(*image.size)))
-    if not all(kind_of(file) in RECORDS for file in files) and not are_corners(entries):  # TFDS has corners
+            entries.append(
+                BoxEntry(place, tuple(boxes), place, part, "", read_stated_size(*image.size))
+            )
+    # TFDS has corners.
+    if not all(kind_of(file) in RECORDS for file in files) and not are_corners(entries):
         entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]
     return BoxListing(path if path.is_dir() else path.parent, entries, (), rejected, unit="object")

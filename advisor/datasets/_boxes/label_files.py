@@ -1,7 +1,8 @@
 """Find the text file with the labels of each image, in whatever folder and case it is.
 
-YOLO's own place is ``labels/train/1.txt`` for ``images/train/1.jpg``, or beside the image. People have the files in
-``annotations/``, ``yolo_labels/`` or ``txt/`` too, as ``1.TXT`` or ``1.jpg.txt``.
+YOLO's own place is ``labels/train/1.txt`` for ``images/train/1.jpg``, or beside the image. People
+have the files in ``annotations/``, ``yolo_labels/`` or ``txt/`` too, as ``1.TXT`` or
+``1.jpg.txt``.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from advisor.store import open_file, walk_folder
 
 TEXT = ".txt"
 _LABEL_WORDS = """
-label labels labeltxt annotation annotations annot annots anno annos ann txt txts text yolo yolov darknet bbox bboxes
-boxes groundtruth gt kitti
+label labels labeltxt annotation annotations annot annots anno annos ann txt txts text yolo yolov
+darknet bbox bboxes boxes groundtruth gt kitti
 """
 LABEL_WORDS = frozenset(_LABEL_WORDS.split())
 """Words of a folder with text files of labels."""
@@ -54,9 +55,12 @@ def label_folders(root: Path) -> list[Path]:
             continue
         files = label_files_in(folder)
         if files:
-            # Other folders may hold texts of any kind: one must belong to an image and mark a place in it.
+            # Other folders may hold texts of any kind:
+            # one must belong to an image and mark a place in it.
             stems = stems or {image.stem.casefold() for image in images_in(root)}
-            if any(stem_of(file.name) in stems and has_values(file) for file in files[:MOST_FOLDERS]):
+            if any(
+                stem_of(file.name) in stems and has_values(file) for file in files[:MOST_FOLDERS]
+            ):
                 chosen.append(folder)
     return chosen
 
@@ -76,7 +80,9 @@ def _list_label_folders(root: Path) -> Sequence[Path]:
 
 
 def is_label_name(name: str) -> bool:
-    """Return whether a folder is named as one of labels: ``labels``, ``yolo_labels``, ``labelTxt``, ``label_2``."""
+    """Return whether a folder is named as one of labels:
+    ``labels``, ``yolo_labels``, ``labelTxt``, ``label_2``.
+    """
     words = set(words_of(name))
     return bool(words & LABEL_WORDS) and words <= LABEL_WORDS | NEUTRAL_WORDS
 
@@ -87,13 +93,17 @@ def label_files_in(folder: Path) -> list[Path]:
 
 
 def stem_of(name: str) -> str:
-    """Return the name of a text file without its extension, and that of its image, in small letters."""
+    """Return the name of a text file without its extension, and that of its image,
+    in small letters.
+    """
     stem = PurePath(name).stem
     return (PurePath(stem).stem if is_image_name(stem) else stem).casefold()
 
 
 def has_values(file: Path) -> bool:
-    """Return whether the first row of a text file marks a place in an image, or the file is empty."""
+    """Return whether the first row of a text file marks a place in an image, or the file is
+    empty.
+    """
     try:
         with open_file(file, 2**30) as content:
             text = content.read(PROBED_BYTES).decode("utf-8", "replace")
@@ -116,9 +126,10 @@ def has_values(file: Path) -> bool:
 def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
     """Return the text file of each image; where none is found, the place where YOLO has it.
 
-    A file at YOLO's own place counts, or beside it in another case. If no image has one there, a file belongs to the
-    image with the same name and the same folders beside those of images and labels; else to the only image of its name.
-    Raises UsageError if two folders have a file for the same image.
+    A file at YOLO's own place counts, or beside it in another case. If no image has one there, a
+    file belongs to the image with the same name and the same folders beside those of images and
+    labels; else to the only image of its name. Raises UsageError if two folders have a file for
+    the same image.
     """
     labels_of = {image: yolo_place(image, root) for image in images}
     missing = []
@@ -142,7 +153,9 @@ def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
 
 
 def yolo_place(image: Path, root: Path) -> Path:
-    """Return the text file of an image: in ``labels`` for the last ``images`` of its path, else beside it."""
+    """Return the text file of an image:
+    in ``labels`` for the last ``images`` of its path, else beside it.
+    """
     steps = list(image.relative_to(root).with_suffix(TEXT).parts)
     # The last folder `images` counts, as in Ultralytics' own code.
     folders = [step.casefold() for step in steps[:-1]]
@@ -172,18 +185,26 @@ def _by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:
     for file in files:
         key = _key_of(root, file)
         other = by_key.setdefault(key, file)
-        # Two versions of the labels, such as of two tools: which of them counts is the user's to say.
-        if other is not file and other.parent != file.parent and has_values(file) and has_values(other):
+        # Two versions of the labels, such as of two tools:
+        # which of them counts is the user's to say.
+        if (
+            other is not file
+            and other.parent != file.parent
+            and has_values(file)
+            and has_values(other)
+        ):
             shown = f"'{other.relative_to(root)}' and '{file.relative_to(root)}'"
             raise UsageError(
                 f"--data: two text files are for the same image: {shown}",
-                f"move the one of '{other.parent.name}' and '{file.parent.name}' away that does not count",
+                f"move the one of '{other.parent.name}' and '{file.parent.name}' away that does"
+                " not count",
             )
     return by_key
 
 
 def _key_of(root: Path, file: Path) -> Key:
-    """Return the folders of an image or a text file that are not named as those of images or labels, and its name.
+    """Return the folders of an image or a text file that are not named
+    as those of images or labels, and its name.
 
     The number of such a folder counts: ``label_2`` belongs to ``image_2``.
     """

@@ -1,4 +1,6 @@
-"""Hold the boxes that the file of an annotation tool or a labelling service states, and the forms of such files."""
+"""Hold the boxes that the file of an annotation tool or a labelling service states,
+and the forms of such files.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class ToolForm:
     """A form of JSON file."""
 
     words: Sequence[str]  # what its beginning has
-    read: Callable[[Any, Path], Iterator[MarkedImage]]  # the images of the value that the file holds
+    # The images of the value that the file holds.
+    read: Callable[[Any, Path], Iterator[MarkedImage]]
 
 
 def read_number(written: Any) -> float:
@@ -53,7 +56,9 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 def edges_around(points: Any) -> Sequence[float]:
     """Return the edges of the box around points."""
-    lists = [point for point in points if isinstance(point, list)] if isinstance(points, list) else []
+    lists = (
+        [point for point in points if isinstance(point, list)] if isinstance(points, list) else []
+    )
     pairs = [point for point in lists if len(point) == 2]
     # One point has no width and no height.
     if len(pairs) < 2:

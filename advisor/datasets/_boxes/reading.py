@@ -14,14 +14,15 @@ from advisor.datasets._dataset import Rejected
 from advisor.datasets._survey import Progress, Survey, choose_spellings, group_spellings, survey
 from advisor.store import sha256_json
 
-# Cameras store the pixels as the sensor has them and say how to turn them. Models see the upright image. Most
-# annotation tools show it upright, too, so that is how boxes are read where nothing tells otherwise. If a file states
-# the size of the image, the size says what its tool worked on: the stored width and height, or the upright ones. Some
-# tools state the stored size and show the upright image. Then the edges of boxes contradict the size, as some are
-# outside of it.
+# Cameras store the pixels as the sensor has them and say how to turn them. Models see the upright
+# image. Most annotation tools show it upright, too, so that is how boxes are read where nothing
+# tells otherwise. If a file states the size of the image, the size says what its tool worked on:
+# the stored width and height, or the upright ones. Some tools state the stored size and show the
+# upright image. Then the edges of boxes contradict the size, as some are outside of it.
 
 Size = tuple[int, int]  # Width and height in pixels
-SLACK = 1.0  # Pixels that a box may reach over the edge of its image without a word: some formats count from 1
+# Pixels that a box may reach over the edge of its image without a word: some formats count from 1.
+SLACK = 1.0
 _TRANSPOSED = 5  # From this orientation on, width and height are exchanged
 
 _MIRRORED = {
@@ -32,7 +33,9 @@ _MIRRORED = {
     7: (True, True),
     8: (False, True),
 }
-"""By orientation (EXIF 2.32, tag 0x0112): True if the width, or height, runs against that of the stored image."""
+"""By orientation (EXIF 2.32, tag 0x0112):
+True if the width, or height, runs against that of the stored image.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,18 @@ class Frame:
         return self.stored
 
     def by_size(self, entry: BoxEntry) -> bool | None:
-        """Return whether the file states the stored size, False for the upright one, None if it does not tell."""
+        """Return whether the file states the stored size, False for the upright one,
+        None if it does not tell.
+        """
         # A square image, or one that is not turned, has one size for both.
         if self.upright == self.stored or entry.size not in (self.stored, self.upright):
             return None
         return entry.size == self.stored
 
     def by_edges(self, entry: BoxEntry) -> bool | None:
-        """Return whether all boxes are inside the stored image only, False for the upright one, None for neither."""
+        """Return whether all boxes are inside the stored image only, False for the upright one,
+        None for neither.
+        """
         fits_stored = _are_inside(entry.boxes, self.stored)
         fits_upright = _are_inside(entry.boxes, self.upright)
         return None if fits_stored == fits_upright else fits_stored
@@ -66,7 +73,8 @@ class Frame:
         """Return a box of the stored image as a box of the upright one, in pixels."""
         width, height = self.upright
         left, top, right, bottom = box.edges
-        # The axes are exchanged first, because the table of what is mirrored has the axes of the upright image.
+        # The axes are exchanged first, because the table
+        # of what is mirrored has the axes of the upright image.
         if self.orientation >= _TRANSPOSED:
             left, top, right, bottom = top, left, bottom, right
         is_mirrored_across, is_mirrored_down = _MIRRORED.get(self.orientation, (False, False))
@@ -84,12 +92,15 @@ def _are_inside(boxes: Sequence[Box], size: Size) -> bool:
     return all(box.right <= width + SLACK and box.bottom <= height + SLACK for box in boxes)
 
 
-def are_drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relative: bool) -> list[bool]:
-    """Return for each image whether its boxes were drawn on the stored image, False for the upright one.
+def are_drawn_as_stored(
+    entries: Sequence[BoxEntry], frames: Sequence[Frame], relative: bool
+) -> list[bool]:
+    """Return for each image whether its boxes were drawn on the stored image,
+    False for the upright one.
 
-    Stated sizes tell it, unless the edges of more images contradict them than agree; then edges do. Images that do not
-    tell follow the majority of those that do: one tool made the whole set. Edges that are shares (``relative``) do not
-    tell.
+    Stated sizes tell it, unless the edges of more images contradict them than agree; then edges
+    do. Images that do not tell follow the majority of those that do: one tool made the whole set.
+    Edges that are shares (``relative``) do not tell.
     """
     answers_by_size = []
     answers_by_edges = []
@@ -101,7 +112,8 @@ def are_drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], re
         answers_by_edges.append(by_edges)
         if by_size is not None and by_edges is not None:
             agree[by_size == by_edges] += 1
-    # A tool that states one size and draws on the other contradicts itself in each image with a box near its edge.
+    # A tool that states one size and draws on the other contradicts itself
+    # in each image with a box near its edge.
     is_contradicted = agree[False] > agree[True]
     answers = []
     for by_size, by_edges in zip(answers_by_size, answers_by_edges, strict=True):
@@ -119,11 +131,13 @@ class BoxSurvey:
     images: Survey  # the images and their measures; all have one class
     classes: tuple[str, ...]  # names of the classes that have a box, sorted
     boxes: tuple[tuple[Box, ...], ...]  # for each image its boxes inside it
-    outside: tuple[tuple[Box, ...], ...]  # for each image those that reached over its edge, as written
+    # For each image those that reached over its edge, as written.
+    outside: tuple[tuple[Box, ...], ...]
     sizes: tuple[Size, ...]  # width and height of each upright image
     faults: tuple[BoxFault, ...] = ()  # boxes that were left out
     unused: tuple[str, ...] = ()  # classes that the files name but that have no box
-    spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
+    # Of each class that is written in several ways (case, blanks).
+    spellings: tuple[tuple[str, ...], ...] = ()
     turned: int = 0  # images whose boxes were turned from the stored orientation
 
     @property
@@ -149,7 +163,9 @@ class BoxSurvey:
 
     @property
     def objects(self) -> tuple[tuple[tuple[int, float, float, float, float], ...], ...]:
-        """Boxes of each image: index of the class, then top, left, bottom and right in shares of the image."""
+        """Boxes of each image: index of the class, then top, left,
+        bottom and right in shares of the image.
+        """
         place = {name: label for label, name in enumerate(self.classes)}
         rows = []
         for boxes, (width, height) in zip(self.boxes, self.sizes, strict=True):
@@ -170,10 +186,14 @@ def _count_labels(boxes: Iterable[Box]) -> Counter[str]:
     return Counter(box.label for box in boxes)
 
 
-def survey_boxes(path: Path, progress: Progress | None = None, most: int | None = None) -> BoxSurvey:
-    """Read a set of images with boxes in any format; faults of single files or boxes are recorded, not raised.
+def survey_boxes(
+    path: Path, progress: Progress | None = None, most: int | None = None
+) -> BoxSurvey:
+    """Read a set of images with boxes in any format;
+    faults of single files or boxes are recorded, not raised.
 
-    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no format fits, or no box can be used.
+    ``most`` as of :func:`.survey`.
+    Raises UsageError if the path does not exist, no format fits, or no box can be used.
     """
     listing = list_boxes(path)
     relative = bool(listing.relative)
@@ -218,8 +238,12 @@ def _frames(images: Survey) -> list[Frame]:
     return [Frame(size, shot.orientation) for size, shot in zip(sizes, images.shots, strict=True)]
 
 
-def _find_mismatched(entries: Mapping[Path, BoxEntry], images: Survey, relative: bool) -> Iterator[Rejected]:
-    """Yield the images of another size than their file states: they were resized, and their boxes were not."""
+def _find_mismatched(
+    entries: Mapping[Path, BoxEntry], images: Survey, relative: bool
+) -> Iterator[Rejected]:
+    """Yield the images of another size than their file states:
+    they were resized, and their boxes were not.
+    """
     for image, frame in zip(images.dataset.images, _frames(images), strict=True):
         size = entries[image.path].size
         if not relative and size not in (None, frame.stored, frame.upright):
@@ -234,13 +258,16 @@ def _find_mismatched(entries: Mapping[Path, BoxEntry], images: Survey, relative:
 def _place(
     listing: BoxListing, entry: BoxEntry, frame: Frame, as_stored: bool
 ) -> tuple[tuple[Box, ...], tuple[Box, ...], list[BoxFault]]:
-    """Return the boxes of an image inside it, those that reached over its edge, and those that are left out."""
+    """Return the boxes of an image inside it, those that reached over its edge,
+    and those that are left out.
+    """
     drawn_on = frame.stored if as_stored else frame.upright
     inside = []
     outside = []
     faults = []
     for written in entry.boxes:
-        # Shares count from the sides of the image that was drawn on, so they become pixels before the box is turned.
+        # Shares count from the sides of the image that was drawn on,
+        # so they become pixels before the box is turned.
         box = written.scale_to(*drawn_on) if listing.relative else written
         if as_stored:
             box = frame.turn_upright(box)
@@ -249,14 +276,17 @@ def _place(
             faults.append(listing.make_fault(entry, box, "it is outside its image"))
             continue
         inside.append(part)
-        reach = max(abs(edge - clipped) for edge, clipped in zip(box.edges, part.edges, strict=True))
+        reach = max(
+            abs(edge - clipped) for edge, clipped in zip(box.edges, part.edges, strict=True)
+        )
         if reach > SLACK:
             outside.append(box)
     return tuple(inside), tuple(outside), faults
 
 
 def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
-    """Give each class one name, the most frequent of its spellings, and put the boxes into the fingerprint.
+    """Give each class one name, the most frequent of its spellings,
+    and put the boxes into the fingerprint.
 
     The fingerprint has them in hundredths of a pixel.
     """
@@ -269,7 +299,8 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
 
     boxes = tuple(map(rename_boxes, read.boxes))
     dataset = read.images.dataset
-    # Two sets with the same images and other boxes are other data, so the fingerprint has the boxes.
+    # Two sets with the same images and other boxes are other data,
+    # so the fingerprint has the boxes.
     rows = []
     for image, image_boxes in zip(dataset.images, boxes, strict=True):
         marks = []

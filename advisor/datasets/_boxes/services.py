@@ -1,10 +1,12 @@
-"""Read boxes from the files of labelling services: SageMaker, Vertex AI, Azure ML, Labelbox, Scale AI and Datumaro.
+"""Read boxes from the files of labelling services:
+SageMaker, Vertex AI, Azure ML, Labelbox, Scale AI and Datumaro.
 
-Most have an object in each line for an image, whose address is in a store: the images are found by their names. The
-formats: https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html,
+Most have an object in each line for an image, whose address is in a store: the images are found by
+their names. The formats: https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html,
 https://cloud.google.com/vertex-ai/docs/image-data/object-detection/prepare-data,
 https://learn.microsoft.com/azure/machine-learning/reference-automl-images-schema,
-https://huggingface.co/docs/datasets/image_dataset, https://docs.labelbox.com/reference/export-image-annotations,
+https://huggingface.co/docs/datasets/image_dataset,
+https://docs.labelbox.com/reference/export-image-annotations,
 https://scale.com/docs/api-reference/data-engine-reference.
 """
 
@@ -37,7 +39,9 @@ Boxes = list[tuple[str, Sequence[Any]]]
 
 
 def _sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of Ground Truth's ``output.manifest``; the last labelling job of a line counts."""
+    """Yield the images of Ground Truth's ``output.manifest``;
+    the last labelling job of a line counts.
+    """
     for line in objects_in(content):
         boxes: Boxes = []
         size = None
@@ -63,13 +67,20 @@ def _vertex(content: Any, _file: Path) -> Iterator[MarkedImage]:
     for line in objects_in(content):
         boxes: Boxes = []
         for box in objects_in(line.get("boundingBoxAnnotations")):
-            boxes.append((str(box.get("displayName", "")), list(map(box.get, ("xMin", "yMin", "xMax", "yMax")))))
+            boxes.append(
+                (
+                    str(box.get("displayName", "")),
+                    list(map(box.get, ("xMin", "yMin", "xMax", "yMax"))),
+                )
+            )
         part = str(object_of(line.get("dataItemResourceLabels")).get(VERTEX_PART, ""))
         yield MarkedImage(str(line.get("imageGcsUri", "")), boxes, part=part)
 
 
 def _azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of an Azure ML table, whose edges are shares of the sides; polygons give the box around them."""
+    """Yield the images of an Azure ML table, whose edges are shares of the sides;
+    polygons give the box around them.
+    """
     for line in objects_in(content):
         boxes: Boxes = []
         for mark in objects_in(line.get("label")):
@@ -88,7 +99,9 @@ def _pairs(values: Any) -> list[list[Any]]:
 
 
 def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of ``metadata.jsonl``: ``objects`` has left, top, width and height as COCO, or two corners."""
+    """Yield the images of ``metadata.jsonl``:
+    ``objects`` has left, top, width and height as COCO, or two corners.
+    """
     _, names = class_names_beside(file)
     images = []
     for line in objects_in(content):
@@ -109,7 +122,8 @@ def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
         placed: Boxes = []
         for label, values in image.boxes:
             if len(values) != len(SIDES):
-                # Such a box is left out later with its reason, like any other whose edges are no numbers.
+                # Such a box is left out later with its reason,
+                # like any other whose edges are no numbers.
                 placed.append((label, NO_EDGES))
             elif corners:
                 placed.append((label, values))
@@ -119,7 +133,9 @@ def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
 
 
 def _labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of a Labelbox export; the first label of the first project that has one counts."""
+    """Yield the images of a Labelbox export;
+    the first label of the first project that has one counts.
+    """
     for line in objects_in(content):
         row = object_of(line.get("data_row"))
         boxes: Boxes = []
@@ -132,7 +148,9 @@ def _labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
         # The last key is the address of the image, which stands for a name at worst.
         name = next(filter(None, map(row.get, ("external_id", "global_key", "row_data"))), "")
         size = object_of(line.get("media_attributes"))
-        yield MarkedImage(str(name), boxes, read_stated_size(size.get("width"), size.get("height")))
+        yield MarkedImage(
+            str(name), boxes, read_stated_size(size.get("width"), size.get("height"))
+        )
 
 
 def _labelbox_edges(mark: Mapping[str, Any]) -> Sequence[float]:
@@ -150,7 +168,9 @@ def _old_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
         marks = objects_in(object_of(line.get("Label")).get("objects"))
         boxes = []
         for mark in marks:
-            boxes.append((str(mark.get("title") or mark.get("value") or ""), _labelbox_edges(mark)))
+            boxes.append(
+                (str(mark.get("title") or mark.get("value") or ""), _labelbox_edges(mark))
+            )
         yield MarkedImage(str(line.get("External ID") or line.get("Labeled Data") or ""), boxes)
 
 
@@ -161,13 +181,17 @@ def _scale(content: Any, _file: Path) -> Iterator[MarkedImage]:
         for mark in objects_in(object_of(task.get("response")).get("annotations")):
             edges = edges_from_corner(*map(mark.get, SIDES))
             if mark.get("vertices"):
-                edges = edges_around([[point.get("x"), point.get("y")] for point in objects_in(mark["vertices"])])
+                edges = edges_around(
+                    [[point.get("x"), point.get("y")] for point in objects_in(mark["vertices"])]
+                )
             boxes.append((str(mark.get("label", "")), edges))
         yield MarkedImage(str(object_of(task.get("params")).get("attachment", "")), boxes)
 
 
 def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of Datumaro: boxes are left, top, width and height; polygons give the box around them."""
+    """Yield the images of Datumaro: boxes are left, top, width and height;
+    polygons give the box around them.
+    """
     values = object_of(content)
     labels = objects_in(object_of(object_of(values.get("categories")).get("label")).get("labels"))
     names = [str(label.get("name", "")) for label in labels]
@@ -187,7 +211,9 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
         image = object_of(item.get("image"))
         size = image.get("size")
         height, width = size if isinstance(size, list) and len(size) == 2 else (None, None)
-        yield MarkedImage(str(image.get("path") or item.get("id", "")), boxes, read_stated_size(width, height))
+        yield MarkedImage(
+            str(image.get("path") or item.get("id", "")), boxes, read_stated_size(width, height)
+        )
 
 
 @cache

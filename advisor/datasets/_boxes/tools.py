@@ -1,7 +1,8 @@
-"""Read boxes from the files of annotation tools: LabelMe, CreateML, VoTT, VIA, Label Studio, CVAT and others.
+"""Read boxes from the files of annotation tools:
+LabelMe, CreateML, VoTT, VIA, Label Studio, CVAT and others.
 
-A file states the boxes of one image (LabelMe, Supervisely) or of many. Its beginning tells the form, so that large
-files of other forms are not parsed.
+A file states the boxes of one image (LabelMe, Supervisely) or of many. Its beginning tells the
+form, so that large files of other forms are not parsed.
 """
 
 from __future__ import annotations
@@ -54,12 +55,16 @@ from advisor.store import MAX_BYTES, open_file, parse_json, read_text
 HINT = "save the annotations again, or export them as COCO"
 LINES_OF_JSON = (".jsonl", ".ndjson", ".manifest")
 SUFFIXES = (".json", ".labels", ".xml", ".txt", ".csv", *LINES_OF_JSON)
-PLACES = ("annotations", "labels", "json", "jsons", "ann", "images", "img")  # Folders with files of tools, or images
+# Folders with files of tools, or images.
+PLACES = ("annotations", "labels", "json", "jsons", "ann", "images", "img")
 HEAD_BYTES = 2**16
 MOST_FOLDERS = 20  # Folders in which those of Supervisely are looked for
 _REGION_LABELS = ("rectanglelabels", "polygonlabels", "ellipselabels", "labels")
-_LINE = re.compile(r"(?P<path>\S[^\n]*?\.\w{3,4})(?P<boxes>(?: +[\d.]+(?:,[\d.]+){4})+)[ \r]*(?:$|\n)")
-_IMAGE_DATA = re.compile(r'"imageData"\s*:\s*"[^"]*"')  # The image itself, which LabelMe writes beside its boxes
+_LINE = re.compile(
+    r"(?P<path>\S[^\n]*?\.\w{3,4})(?P<boxes>(?: +[\d.]+(?:,[\d.]+){4})+)[ \r]*(?:$|\n)"
+)
+# The image itself, which LabelMe writes beside its boxes.
+_IMAGE_DATA = re.compile(r'"imageData"\s*:\s*"[^"]*"')
 _PNG_SIZE = 16  # Bytes of a PNG before its width and height
 _PNG_HEAD = 24
 PERCENT = 100.0  # Label Studio's unit of a side
@@ -71,7 +76,9 @@ def form_of(file: Path) -> ToolForm | None:
         return None
     try:
         with open_file(file, MAX_BYTES) as content:
-            head = content.read(HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
+            head = (
+                content.read(HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
+            )
             content.seek(max(HEAD_BYTES, content.seek(0, os.SEEK_END) - HEAD_BYTES))
             # Behind an image in the middle of the file.
             tail = content.read(HEAD_BYTES).decode("utf-8", "replace")
@@ -88,7 +95,9 @@ def form_of(file: Path) -> ToolForm | None:
 
 
 def _first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolForm | None:
-    """Return the first form of which all words stand in a text, each between quotes; None if there is none."""
+    """Return the first form of which all words stand in a text, each between quotes;
+    None if there is none.
+    """
     for form in forms:
         if all(f"{quote}{word}{quote}" in text for word in form.words):
             return form
@@ -98,12 +107,18 @@ def _first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolForm | 
 def _other_forms(suffix: str) -> Sequence[ToolForm]:
     """Return the forms of XML files or of tables."""
     if suffix == ".xml":
-        return ToolForm(("<annotations", "<image "), _cvat), ToolForm(("<annotations", "<track "), _cvat_tracks)
-    return ToolForm(("region_shape_attributes",), _via_table), ToolForm(("rectanglelabels",), _label_studio_table)
+        return ToolForm(("<annotations", "<image "), _cvat), ToolForm(
+            ("<annotations", "<track "), _cvat_tracks
+        )
+    return ToolForm(("region_shape_attributes",), _via_table), ToolForm(
+        ("rectanglelabels",), _label_studio_table
+    )
 
 
 def tool_files(path: Path) -> list[tuple[Path, str]]:
-    """Return the files of tools in a folder with their parts. The first file of a folder tells the form of all."""
+    """Return the files of tools in a folder with their parts.
+    The first file of a folder tells the form of all.
+    """
     places: list[tuple[Path, str]] = []
     inner = folders_in(path)
     # Supervisely has a folder for each data set, with ``ann`` and ``img``.
@@ -129,9 +144,11 @@ def tool_files(path: Path) -> list[tuple[Path, str]]:
 
 
 def list_tools(path: Path) -> BoxListing:
-    """List the boxes of a file of a tool, or of all in a folder; a file of another form is rejected.
+    """List the boxes of a file of a tool, or of all in a folder;
+    a file of another form is rejected.
 
-    Images are beside their file, in a folder ``images``, or anywhere below ``path`` by their names.
+    Images are beside their file, in a folder ``images``,
+    or anywhere below ``path`` by their names.
     """
     root = path if path.is_dir() else path.parent
     files = tool_files(path) if path.is_dir() else [(path, part_of(path.stem))]
@@ -159,7 +176,9 @@ def list_tools(path: Path) -> BoxListing:
             for line, (label, edges) in enumerate(image.boxes, start=1):
                 boxes.append(box_of(label, edges, line))
             stated = part_of(image.part) or part
-            entries.append(BoxEntry(place, tuple(map(_in_order, boxes)), file, stated, "", image.size))
+            entries.append(
+                BoxEntry(place, tuple(map(_in_order, boxes)), file, stated, "", image.size)
+            )
     if not entries:
         why = f": {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' names no image{why}", HINT)
@@ -203,12 +222,16 @@ def _read_marked_images(file: Path) -> list[MarkedImage]:
     if file.suffix.lower() == ".csv":
         return list(form.read(list(csv.DictReader(io.StringIO(text))), file))
     if file.suffix.lower() in LINES_OF_JSON:
-        return list(form.read([parse_json(line) for line in text.split("\n") if line.strip()], file))
+        return list(
+            form.read([parse_json(line) for line in text.split("\n") if line.strip()], file)
+        )
     return list(form.read(parse_json(_IMAGE_DATA.sub('"imageData": null', text)), file))
 
 
 def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
-    """Yield the image of a LabelMe file: rectangles, polygons, and circles by centre and a point on them."""
+    """Yield the image of a LabelMe file:
+    rectangles, polygons, and circles by centre and a point on them.
+    """
     values = object_of(content)
     boxes = []
     for shape in objects_in(values.get("shapes")):
@@ -235,7 +258,9 @@ def _create_ml(content: Any, _file: Path) -> Iterator[MarkedImage]:
             height = read_number(place.get("height"))
             left = read_number(place.get("x")) - width / 2
             top = read_number(place.get("y")) - height / 2
-            boxes.append((str(annotation.get("label", "")), edges_from_corner(left, top, width, height)))
+            boxes.append(
+                (str(annotation.get("label", "")), edges_from_corner(left, top, width, height))
+            )
         yield MarkedImage(str(image.get("image") or image.get("imagefilename") or ""), boxes)
 
 
@@ -249,21 +274,31 @@ def _vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
             edges = edges_from_corner(*map(place.get, ("left", "top", "width", "height")))
             boxes += [(str(tag), edges) for tag in region.get("tags") or ()]
         size = object_of(asset.get("size"))
-        yield MarkedImage(str(asset.get("name", "")), boxes, read_stated_size(size.get("width"), size.get("height")))
+        yield MarkedImage(
+            str(asset.get("name", "")),
+            boxes,
+            read_stated_size(size.get("width"), size.get("height")),
+        )
 
 
 def _via(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of the VGG Image Annotator; the class is the only attribute of a region, or the first."""
+    """Yield the images of the VGG Image Annotator;
+    the class is the only attribute of a region, or the first.
+    """
     values = object_of(content)
     for image in objects_in(values.get("_via_img_metadata") or values):
         boxes = []
         for region in objects_in(image.get("regions")):
-            boxes.append(_via_region(region.get("shape_attributes"), region.get("region_attributes")))
+            boxes.append(
+                _via_region(region.get("shape_attributes"), region.get("region_attributes"))
+            )
         yield MarkedImage(str(image.get("filename", "")), boxes)
 
 
 def _via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Sequence[float]]:
-    """Return the class of a region, and the edges of the box around its shape; a box to tick is a class if it is."""
+    """Return the class of a region, and the edges of the box around its shape;
+    a box to tick is a class if it is.
+    """
     shape = object_of(shape_attributes)
     label = next(iter(object_of(region_attributes).values()), "")
     if isinstance(label, dict):
@@ -285,7 +320,9 @@ def _around_ellipse(across: Any, down: Any, half_width: Any, half_height: Any) -
 
 
 def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of the table that the VGG Image Annotator writes, with a row for each region."""
+    """Yield the images of the table that the VGG Image Annotator writes,
+    with a row for each region.
+    """
     boxes: dict[str, list[tuple[str, Sequence[Any]]]] = {}
     for row in rows:
         # An image without a region has a row, too, with an empty shape.
@@ -299,36 +336,58 @@ def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
 
 
 def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of Label Studio. The first annotation of a task counts that was not skipped."""
+    """Yield the images of Label Studio.
+    The first annotation of a task counts that was not skipped.
+    """
     for task in objects_in(content):
         data = object_of(task.get("data")) or task
-        # The key of the image is its user's choice (``image``, ``photo``), so the first name with an extension counts.
+        # The key of the image is its user's choice (``image``, ``photo``),
+        # so the first name with an extension counts.
         texts = [value for value in data.values() if isinstance(value, str)]
         name = next((text for text in texts if "." in text), "")
         # A cancelled annotation is one that its author skipped.
-        annotations = [value for value in objects_in(task.get("annotations")) if not value.get("was_cancelled")]
-        regions = objects_in(annotations[0].get("result")) if annotations else objects_in(task.get("label"))
+        annotations = [
+            value
+            for value in objects_in(task.get("annotations"))
+            if not value.get("was_cancelled")
+        ]
+        regions = (
+            objects_in(annotations[0].get("result"))
+            if annotations
+            else objects_in(task.get("label"))
+        )
         boxes: list[tuple[str, Sequence[Any]]] = []
         size = None
         for region in regions:
             value = object_of(region.get("value")) or region
-            size = read_stated_size(region.get("original_width"), region.get("original_height")) or size
-            labels = next((value[kind] for kind in _REGION_LABELS if isinstance(value.get(kind), list)), ())
+            size = (
+                read_stated_size(region.get("original_width"), region.get("original_height"))
+                or size
+            )
+            labels = next(
+                (value[kind] for kind in _REGION_LABELS if isinstance(value.get(kind), list)), ()
+            )
             boxes += [(str(label), _label_studio_edges(value, size)) for label in labels]
         yield MarkedImage(name.rpartition("?d=")[2], boxes, size)
 
 
 def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) -> Sequence[float]:
-    """Return the edges of a region, whose values are percents of the sides; a box is turned about its first corner."""
+    """Return the edges of a region, whose values are percents of the sides;
+    a box is turned about its first corner.
+    """
     across, down = size or (1, 1)
     width = across / PERCENT
     height = down / PERCENT
     if "points" in value:
         left, top, right, bottom = edges_around(value["points"])
     elif "radiusX" in value:
-        left, top, right, bottom = _around_ellipse(*map(value.get, ("x", "y", "radiusX", "radiusY")))
+        left, top, right, bottom = _around_ellipse(
+            *map(value.get, ("x", "y", "radiusX", "radiusY"))
+        )
     else:
-        left, top, right, bottom = edges_from_corner(*map(value.get, ("x", "y", "width", "height")))
+        left, top, right, bottom = edges_from_corner(
+            *map(value.get, ("x", "y", "width", "height"))
+        )
     edges = (left * width, top * height, right * width, bottom * height)
     turn = math.radians(read_number(value.get("rotation") or 0))
     if not turn or "points" in value:
@@ -337,7 +396,9 @@ def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) 
 
 
 def _bound_turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
-    """Return the edges of the box around one that is turned clockwise about its first corner, or about its centre."""
+    """Return the edges of the box around one that is turned clockwise about its first corner,
+    or about its centre.
+    """
     left, top, right, bottom = edges
     across = (left + right) / 2 if about_centre else left
     down = (top + bottom) / 2 if about_centre else top
@@ -353,7 +414,8 @@ def _label_studio_table(rows: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Label Studio's CSV, in which a cell has the regions of an image."""
     tasks = []
     for row in rows:
-        # The columns have the names of the user's own labelling interface, so their contents tell them apart.
+        # The columns have the names of the user's own labelling interface,
+        # so their contents tell them apart.
         cells = list(filter(None, row.values()))
         cell = next((text for text in cells if "labels" in text), "[]")
         image = next(filter(is_image_name, cells), "")
@@ -385,7 +447,9 @@ def _supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
 
 
 def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
-    """Return the edges around a mask: its left upper corner, and the sides that its PNG states in its first bytes."""
+    """Return the edges around a mask:
+    its left upper corner, and the sides that its PNG states in its first bytes.
+    """
     try:
         # Only the first bytes are unpacked: a mask may be made to fill the memory.
         head = zlib.decompressobj().decompress(base64.b64decode(bitmap["data"]), _PNG_HEAD)
@@ -417,7 +481,9 @@ def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
             edges = list(map(box.attributes.get, ("xtl", "ytl", "xbr", "ybr")))
             boxes.append((box.attributes.get("label", ""), edges))
         for polygon in image.find_all("polygon"):
-            points = [point.split(",") for point in polygon.attributes.get("points", "").split(";")]
+            points = [
+                point.split(",") for point in polygon.attributes.get("points", "").split(";")
+            ]
             boxes.append((polygon.attributes.get("label", ""), edges_around(points)))
         size = read_stated_size(image.attributes.get("width"), image.attributes.get("height"))
         yield MarkedImage(image.attributes.get("name", ""), boxes, size)
@@ -425,11 +491,15 @@ def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
 
 def _cvat_tracks(_root: Any, _file: Path) -> Iterator[MarkedImage]:
     """Refuse the tracks of a film."""
-    raise ValueError("it marks the frames of a film: write them as images, and export 'CVAT for images'")
+    raise ValueError(
+        "it marks the frames of a film: write them as images, and export 'CVAT for images'"
+    )
 
 
 def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of ``images/1.jpg 10,20,40,60,0 50,50,90,80,1`` in each line: corners and class number."""
+    """Yield the images of ``images/1.jpg 10,20,40,60,0 50,50,90,80,1`` in each line:
+    corners and class number.
+    """
     _, names = class_names_beside(file)
     for line in text.splitlines():
         match = _LINE.match(line)

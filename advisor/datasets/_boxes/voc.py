@@ -1,8 +1,8 @@
 """Read boxes from Pascal VOC: an XML file for each image.
 
-The files are in ``Annotations/`` with the images in ``JPEGImages/`` and the split in ``ImageSets/Main/``, or beside the
-images, in the folder itself or in one folder for each part. Pixels count from 1 there; edges are kept as written, as
-one pixel more or less does not matter.
+The files are in ``Annotations/`` with the images in ``JPEGImages/`` and the split in
+``ImageSets/Main/``, or beside the images, in the folder itself or in one folder for each part.
+Pixels count from 1 there; edges are kept as written, as one pixel more or less does not matter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core import ContentError, UsageError
-from advisor.datasets._boxes.entries import BoxEntry, BoxListing, box_of, files_in, folder_in, part_folders, text_of
+from advisor.datasets._boxes.entries import (
+    BoxEntry,
+    BoxListing,
+    box_of,
+    files_in,
+    folder_in,
+    part_folders,
+    text_of,
+)
 from advisor.datasets._boxes.marks import read_stated_size
 from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._dataset import Rejected
@@ -27,7 +35,9 @@ from advisor.datasets._scan import images_in
 from advisor.store import read_bytes
 
 MAX_BYTES = 2**24
-WIDE_ENCODINGS = frozenset({"gb2312", "gbk", "gb18030", "big5", "shift_jis", "shift-jis", "euc-jp", "euc-kr"})
+WIDE_ENCODINGS = frozenset(
+    {"gb2312", "gbk", "gb18030", "big5", "shift_jis", "shift-jis", "euc-jp", "euc-kr"}
+)
 _ENCODING = re.compile(rb"""<\?xml[^>]{0,100}?encoding=["']([\w.-]{1,40})["']""")
 MAX_DEPTH = 32
 MAX_ELEMENTS = 250_000  # Elements of a file: 10,000 boxes of Pascal VOC have 120,000
@@ -54,23 +64,28 @@ class Element:
 
 
 def read_xml(path: Path) -> Element:
-    """Return the root element of a file; raises ValueError with the line if it is not XML or beyond a limit.
+    """Return the root element of a file;
+    raises ValueError with the line if it is not XML or beyond a limit.
 
-    The parser is expat, which opens no other file. A document type is refused: only it can define entities.
+    The parser is expat, which opens no other file. A document type is refused:
+    only it can define entities.
     """
     data = _in_utf8(read_bytes(path, MAX_BYTES))
     reading = _Reading()
     try:
         reading.parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise ContentError(f"line {error.lineno}: {expat.errors.messages.get(error.code, error)}") from None
+        raise ContentError(
+            f"line {error.lineno}: {expat.errors.messages.get(error.code, error)}"
+        ) from None
     except LookupError:  # an encoding that Python does not know
         raise ContentError("line 1: its encoding is not known") from None
     return reading.document.inner[0]
 
 
 def _in_utf8(data: bytes) -> bytes:
-    """Return XML in an encoding of several bytes, such as GB2312, as UTF-8; the parser reads those of one byte alone.
+    """Return XML in an encoding of several bytes, such as GB2312, as UTF-8;
+    the parser reads those of one byte alone.
 
     Raises ValueError if the text is not in the encoding that it states.
     """
@@ -91,7 +106,8 @@ class _Reading:
         self._count = 0
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
-        # Entities that name each other can fill the memory, and only a document type can define them.
+        # Entities that name each other can fill the memory,
+        # and only a document type can define them.
         self.parser.StartDoctypeDeclHandler = lambda *_: self._refuse("a document type (DOCTYPE)")
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = lambda _name: self._open.pop()
@@ -123,7 +139,9 @@ def is_voc(path: Path) -> bool:
 
 
 def _parts(path: Path) -> list[tuple[Path, str]]:
-    """Return the folders of the parts of a set: in it, or in its folder ``images`` if that has the XML files."""
+    """Return the folders of the parts of a set:
+    in it, or in its folder ``images`` if that has the XML files.
+    """
     places = part_folders(path)
     images = folder_in(path, "images")
     if images == path or any(files_in(_folder_of_xml(folder), ".xml") for folder, _ in places):
@@ -132,7 +150,9 @@ def _parts(path: Path) -> list[tuple[Path, str]]:
 
 
 def _folder_of_xml(folder: Path) -> Path:
-    """Return the folder of the annotations of a set or a part: TensorFlow's examples have ``annotations/xmls``."""
+    """Return the folder of the annotations of a set or a part:
+    TensorFlow's examples have ``annotations/xmls``.
+    """
     place = folder_in(folder, "annotations", "xmls", "xml", "labels")
     return folder_in(place, "xmls", "xml")
 
@@ -163,7 +183,10 @@ def list_voc(path: Path) -> BoxListing:
         for name in listed:
             if name not in known:
                 missing.append(images / name)
-        rejected += [Rejected(image, "it is listed in ImageSets, but has no annotation") for image in missing]
+        rejected += [
+            Rejected(image, "it is listed in ImageSets, but has no annotation")
+            for image in missing
+        ]
     return BoxListing(path, entries, (), rejected)
 
 
@@ -179,7 +202,8 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     other = Path(named.replace("\\", "/")).name
     suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
     stems = dict.fromkeys((file.stem, Path(other).stem))
-    # The name of the file comes first: the one inside is often that of the image before it was renamed.
+    # The name of the file comes first:
+    # the one inside is often that of the image before it was renamed.
     names = []
     for stem, suffix in product(filter(None, stems), filter(None, suffixes)):
         names.append(stem + suffix)
@@ -199,7 +223,9 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
 
 
 def _image_sets(folder: Path) -> dict[str, str]:
-    """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing."""
+    """Return the part of each image that ``ImageSets/Main`` lists;
+    ``trainval`` counts if ``train`` is missing.
+    """
     parts_by_name: dict[str, tuple[str, str]] = {}
     sets = folder_in(folder, "imagesets")
     lists = []
@@ -220,7 +246,8 @@ def _image_sets(folder: Path) -> dict[str, str]:
             part_before, place_before = parts_by_name.setdefault(name, (part, place))
             if part_before != part:
                 raise UsageError(
-                    f"--data: '{name}' is in two parts of the split: {place_before} and {place} in '{file.parent}'",
+                    f"--data: '{name}' is in two parts of the split: {place_before} and {place} in"
+                    f" '{file.parent}'",
                     "remove it from one of them",
                 )
     return {name: part for name, (part, _) in parts_by_name.items()}

@@ -1,7 +1,9 @@
-"""Read boxes from a text file for each image: YOLO, KITTI, DOTA, and rows with the name of a class.
+"""Read boxes from a text file for each image:
+YOLO, KITTI, DOTA, and rows with the name of a class.
 
-A row of YOLO is a class number and centre, width and height as shares. Names of the classes are in ``data.yaml``,
-``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
+A row of YOLO is a class number and centre, width and height as shares. Names of the classes are in
+``data.yaml``, ``classes.txt`` or ``obj.names``. An image without a text file has no objects, as
+YOLO has it.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ from advisor.store import labels_in, read_yaml
 NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
 YAML = frozenset({".yaml", ".yml"})
 DARKNET_NAMES = ".names"  # Extension of a list of classes
-HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/ and labels/"
+HINT = (
+    "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/"
+    " and labels/"
+)
 SHARES_HINT = "write a class number and centre x, centre y, width and height, each from 0 to 1"
 MOST_DIGITS = 9  # Of a class number: a longer text is none
 FAR = 2.0  # Shares beyond this are pixels: a box outside its image is not twice as far away
@@ -91,7 +96,8 @@ class TextRow:
 
 
 def is_yolo(path: Path, by_names: bool = True) -> bool:
-    """Return whether a folder has text files of labels, itself or in the folders of its parts, or names of classes.
+    """Return whether a folder has text files of labels, itself or in the folders of its parts,
+    or names of classes.
 
     ``by_names``: names of classes alone count.
     """
@@ -99,7 +105,9 @@ def is_yolo(path: Path, by_names: bool = True) -> bool:
 
 
 def list_yolo(path: Path) -> BoxListing:
-    """List the boxes of a folder, or of the folder of a file with class names. Rows that are no box are left out."""
+    """List the boxes of a folder, or of the folder of a file with class names.
+    Rows that are no box are left out.
+    """
     root = path if path.is_dir() else path.parent
     labels_of = find_label_files(root, images_in(root))
     rows_of_images, rejected = _read_all(root, labels_of)
@@ -118,17 +126,31 @@ def list_yolo(path: Path) -> BoxListing:
     entries = []
     for image, marked in shapes.items():
         boxes = tuple(map(reading.place_box, marked))
-        entries.append(BoxEntry(image, boxes, labels_of[image], _part_of_image(image, root, stated)))
+        entries.append(
+            BoxEntry(image, boxes, labels_of[image], _part_of_image(image, root, stated))
+        )
     rejected += _without_image(set(labels_of.values()))
     notes = (*notes, *_notes_on_folders(root, labels_of), *filter(None, [reading.note]))
     if uncounted:
         regions = plural(uncounted, "region of 'DontCare' is", "regions of 'DontCare' are")
         notes = (*notes, f"{regions} no object.")
-    return BoxListing(root, entries, tuple(names.values()), rejected, faults, relative=reading.relative, notes=notes)
+    return BoxListing(
+        root,
+        entries,
+        tuple(names.values()),
+        rejected,
+        faults,
+        relative=reading.relative,
+        notes=notes,
+    )
 
 
-def _read_all(root: Path, labels_of: Mapping[Path, Path]) -> tuple[dict[Path, Sequence[TextRow]], list[Rejected]]:
-    """Return the rows of each image, and the images whose text file cannot be read; UsageError: none can."""
+def _read_all(
+    root: Path, labels_of: Mapping[Path, Path]
+) -> tuple[dict[Path, Sequence[TextRow]], list[Rejected]]:
+    """Return the rows of each image, and the images whose text file cannot be read;
+    UsageError: none can.
+    """
     rejected: list[Rejected] = []
     rows_of_images: dict[Path, Sequence[TextRow]] = {}
     for image, labels in labels_of.items():
@@ -138,12 +160,17 @@ def _read_all(root: Path, labels_of: Mapping[Path, Path]) -> tuple[dict[Path, Se
             rejected.append(Rejected(image, error.message))
     # Single damaged files are left out. If none can be read, the format is another one.
     if rejected and not any(rows_of_images.values()):
-        raise UsageError(f"--data: no text file of '{root}' can be read; the first: {rejected[0].reason}", SHARES_HINT)
+        raise UsageError(
+            f"--data: no text file of '{root}' can be read; the first: {rejected[0].reason}",
+            SHARES_HINT,
+        )
     return rows_of_images, rejected
 
 
 def _part_of_image(image: Path, root: Path, stated: Mapping[Path, str]) -> str:
-    """Return the part that data.yaml states for an image, or that a folder on the way to it is named as."""
+    """Return the part that data.yaml states for an image,
+    or that a folder on the way to it is named as.
+    """
     part = next(filter(None, map(stated.get, (image, *image.parents))), "")
     if part:
         return part
@@ -175,7 +202,9 @@ def _without_image(used: set[Path]) -> list[Rejected]:
 
 
 def rows_in(labels: Path) -> list[TextRow]:
-    """Return the rows of a text file; UsageError if it cannot be read, or has values of VisDrone."""
+    """Return the rows of a text file; UsageError if it cannot be read, or has values of
+    VisDrone.
+    """
     rows: list[TextRow] = []
     for line, text in enumerate(text_of(labels).splitlines(), start=1):
         words = text.split()
@@ -183,7 +212,8 @@ def rows_in(labels: Path) -> list[TextRow]:
             words = text.strip().rstrip(",").split(",")
             if len(words) == VISDRONE_VALUES and all(map(_is_number, words)):
                 raise UsageError(
-                    f"'{labels.name}' has rows as VisDrone does: '{plain(text.strip())[:SHOWN]}'", SHARES_HINT
+                    f"'{labels.name}' has rows as VisDrone does: '{plain(text.strip())[:SHOWN]}'",
+                    SHARES_HINT,
                 )
         if words and not words[0].startswith(DOTA_HEADERS):
             rows.append(_row_of(line, [word.rstrip(",") for word in words]))
@@ -195,8 +225,14 @@ def _row_of(line: int, words: Sequence[str]) -> TextRow:
     are_numbers = list(map(_is_number, words))
     if not are_numbers[0] and len(values) in KITTI_VALUES and all(are_numbers[1:]):
         return TextRow(line, words[0], values, "kitti")
-    if len(words) > DOTA_VALUES and all(are_numbers[:DOTA_VALUES]) and not are_numbers[DOTA_VALUES]:
-        return TextRow(line, words[DOTA_VALUES], list(map(read_number, words[:DOTA_VALUES])), "dota")
+    if (
+        len(words) > DOTA_VALUES
+        and all(are_numbers[:DOTA_VALUES])
+        and not are_numbers[DOTA_VALUES]
+    ):
+        return TextRow(
+            line, words[DOTA_VALUES], list(map(read_number, words[:DOTA_VALUES])), "dota"
+        )
     return TextRow(line, key_of(words[0]), values)
 
 
@@ -207,30 +243,38 @@ def _is_number(word: str) -> bool:
 def _names_of_rows(
     file: Path | None, root: Path, images: Iterable[Sequence[TextRow]]
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the name of each class number, or of each class that rows name, and sentences on what they say.
+    """Return the name of each class number, or of each class that rows name,
+    and sentences on what they say.
 
-    Numbers count from 1 if the number of names is used as a number, and 0 is not. Raises UsageError if there are
-    numbers, and no names.
+    Numbers count from 1 if the number of names is used as a number, and 0 is not. Raises
+    UsageError if there are numbers, and no names.
     """
     rows = list(chain.from_iterable(images))
     names = _names(file) if file is not None else {}
     named = _classes_in_rows(rows, names)
     if named:
-        return {**names, **named}, () if names else (f"The rows name the classes: {some_of(named)}.",)
+        return {**names, **named}, (
+            () if names else (f"The rows name the classes: {some_of(named)}.",)
+        )
     if file is None:
         raise UsageError(f"--data: '{root}' has YOLO labels, but no names of their classes", HINT)
     is_list = list(names) == list(map(str, range(len(names))))
     numbers = {row.label for row in rows} - set(names.values())
     is_plain = all(label.isdecimal() and len(label) <= MOST_DIGITS for label in numbers)
-    # Only a list can be counted from another number; names that the file numbers itself are as they say.
+    # Only a list can be counted from another number;
+    # names that the file numbers itself are as they say.
     if not is_list or not is_plain or first_number(set(map(int, numbers)), len(names)) != 1:
         return names, ()
     shifted = {str(place): name for place, name in enumerate(names.values(), start=1)}
-    return shifted, (f"The class numbers count from 1: 1 is '{shifted['1']}', and 0 is in no file of labels.",)
+    return shifted, (
+        f"The class numbers count from 1: 1 is '{shifted['1']}', and 0 is in no file of labels.",
+    )
 
 
 def _classes_in_rows(rows: Sequence[TextRow], names: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the classes that rows name, and ``names`` does not have. Where names are known, rows of YOLO add none."""
+    """Return the classes that rows name, and ``names`` does not have.
+    Where names are known, rows of YOLO add none.
+    """
     labels = set()
     for row in rows:
         if row.form or not names:
@@ -242,7 +286,9 @@ def _classes_in_rows(rows: Sequence[TextRow], names: Mapping[str, str]) -> Mappi
 
 @dataclass(frozen=True, slots=True)
 class MarkedShape:
-    """The box or outline of a row: the first four values behind the class, or the edges around corners."""
+    """The box or outline of a row: the first four values behind the class,
+    or the edges around corners.
+    """
 
     box: Box
     are_edges: bool
@@ -271,7 +317,8 @@ def _shapes(
 def _shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> MarkedShape | str:
     """Return what a row marks, or why it is no box; of a polygon, the box around it.
 
-    The first four values are the box if one value, a confidence, is behind them, or if key points are.
+    The first four values are the box if one value, a confidence, is behind them,
+    or if key points are.
     """
     label = row.label
     # A class may be called by a number, which then is its key and not its name.
@@ -327,8 +374,8 @@ class ValueReading:
 def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> ValueReading:
     """Return what the values of rows mean: shares, or pixels if most are too large for shares.
 
-    Of the readings in pixels that counts by which most boxes are inside their images. YOLO's own order counts if no
-    other fits better. Raises UsageError if two others fit equally well.
+    Of the readings in pixels that counts by which most boxes are inside their images. YOLO's own
+    order counts if no other fits better. Raises UsageError if two others fit equally well.
     """
     all_shapes = chain.from_iterable(shapes.values())
     # A value that is no number is a fault of its box, and says nothing of the others.
@@ -351,8 +398,8 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     # Small boxes near the left upper corner fit both ways.
     if best[0] != CENTRES and len(best) > 1:
         raise UsageError(
-            f"--data: the text files of '{root}' have pixels, and fit as two corners, and as left, top, width and "
-            "height",
+            f"--data: the text files of '{root}' have pixels, and fit as two corners, and as left,"
+            " top, width and height",
             SHARES_HINT,
         )
     if all(shape.are_edges for shape in marked):
@@ -379,11 +426,17 @@ def _upright_size(image: Path) -> tuple[int, int] | None:
 
 
 def _are_percents(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> bool:
-    """Return whether all boxes are in the first 100 pixels of images with sides of more than twice as many."""
+    """Return whether all boxes are in the first 100 pixels of images
+    with sides of more than twice as many.
+    """
     large = all(min(size) > 2 * PERCENT for _, size in sized)
     whole = (int(PERCENT), int(PERCENT))
     of_pixels = ValueReading(CENTRES)
-    return bool(sized) and large and all(_is_inside(of_pixels.place_box(shape), whole) for shape, _ in sized)
+    return (
+        bool(sized)
+        and large
+        and all(_is_inside(of_pixels.place_box(shape), whole) for shape, _ in sized)
+    )
 
 
 def _is_inside(box: Box, size: tuple[int, int]) -> bool:
@@ -408,7 +461,9 @@ def strict_names_file(root: Path) -> Path | None:
 
 
 def names_file(root: Path) -> Path | None:
-    """Return the file with the class names; other YAML files and lists of classes count if there are labels."""
+    """Return the file with the class names;
+    other YAML files and lists of classes count if there are labels.
+    """
     strict = strict_names_file(root)
     if strict is not None:
         return strict
@@ -452,10 +507,12 @@ def _values_of(file: Path) -> Mapping[str, Any]:
 
 
 def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
-    """Return the part of each folder or image that ``train``, ``val`` and ``test`` of data.yaml name, if they exist.
+    """Return the part of each folder or image that ``train``,
+    ``val`` and ``test`` of data.yaml name, if they exist.
 
-    An entry is a folder, a text file with an image a line, or a list of both. It counts from the key ``path``, from the
-    folder of data.yaml, or from the one above: Roboflow writes ``../train/images``.
+    An entry is a folder, a text file with an image a line, or a list of both. It counts from the
+    key ``path``, from the folder of data.yaml, or from the one above: Roboflow writes
+    ``../train/images``.
     """
     if file.suffix.lower() not in YAML:
         return {}
@@ -482,7 +539,9 @@ def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
 
 
 def _existing(name: str, bases: Sequence[Path]) -> Path | None:
-    """Return the first file or folder of a name that exists below one of several folders; None for none."""
+    """Return the first file or folder of a name that exists below one of several folders;
+    None for none.
+    """
     if not name or "\0" in name:
         return None
     inside = name.removeprefix("../")
@@ -496,5 +555,7 @@ def _existing(name: str, bases: Sequence[Path]) -> Path | None:
 
 
 def _has_key_points(file: Path) -> bool:
-    """Return whether the rows go on with key points behind the box: data.yaml of a pose has ``kpt_shape``."""
+    """Return whether the rows go on with key points behind the box:
+    data.yaml of a pose has ``kpt_shape``.
+    """
     return file.suffix.lower() in YAML and "kpt_shape" in _values_of(file)

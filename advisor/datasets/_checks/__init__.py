@@ -7,7 +7,13 @@ from itertools import chain
 from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.datasets._checks.findings import Finding, Kind, paths_of, phrase_count, quote_small_classes
+from advisor.datasets._checks.findings import (
+    Finding,
+    Kind,
+    paths_of,
+    phrase_count,
+    quote_small_classes,
+)
 from advisor.datasets._checks.image_quality import check_captures, report_sizes
 from advisor.datasets._dataset import Dataset, members_of
 from advisor.datasets._duplicates import Pair, group_pairs, near_duplicates
@@ -15,7 +21,9 @@ from advisor.datasets._split import PARTS
 from advisor.datasets._survey import Survey
 
 _KEPT_LONGEST = PARTS
-"""Parts in the order of use. Of copies in several parts, the one in the last part is kept to preserve the test set."""
+"""Parts in the order of use. Of copies in several parts,
+the one in the last part is kept to preserve the test set.
+"""
 
 Group = tuple[int, ...]
 
@@ -27,7 +35,9 @@ NUMBER = re.compile(r"\d+")
 
 
 def report_repeats(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
+    """Yield findings on repeated images;
+    each group of similar images is reported once, by its most serious fault.
+    """
     alike = find_copies(dataset, pairs)
     across: list[Group] = []
     exact: list[Group] = []
@@ -50,7 +60,8 @@ def report_repeats(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]
 def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     """Return the groups of indices of images that are copies of one another.
 
-    A mirrored or turned copy in another class is none, as of an arrow to the left and one to the right.
+    A mirrored or turned copy in another class is none,
+    as of an arrow to the left and one to the right.
     """
     labels = dataset.labels
     copies = []
@@ -61,11 +72,14 @@ def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     return group_pairs(copies, len(dataset.images))
 
 
-def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the images of validation and the hold-out that copy images of an earlier part, which are learnt from.
+def copies_of_learnt(
+    alike: Sequence[Sequence[int]], part_of: Mapping[int, str]
+) -> tuple[int, ...]:
+    """Return the images of validation and the hold-out that copy images of an earlier part,
+    which are learnt from.
 
-    ``alike`` are groups of copies, and ``part_of`` has the part of each image by its index. The hold-out judges what
-    has learnt from validation, too.
+    ``alike`` are groups of copies, and ``part_of`` has the part of each image by its index. The
+    hold-out judges what has learnt from validation, too.
     """
     later: list[int] = []
     for group in alike:
@@ -74,13 +88,16 @@ def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str])
             if index in part_of:
                 places[index] = PARTS.index(part_of[index])
         first = min(places.values(), default=0)
-        # The part that learns first keeps its image: the later one would be judged by what was learnt.
+        # The part that learns first keeps its image:
+        # the later one would be judged by what was learnt.
         later += [index for index, place in places.items() if place > first]
     return tuple(sorted(later))
 
 
 def find_leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
-    """Return those groups of indices (copies, the user's) that the user's own split puts into several parts."""
+    """Return those groups of indices (copies, the user's)
+    that the user's own split puts into several parts.
+    """
     leaks = []
     for group in together:
         # An image without a part is divided later, so it leaks nothing yet.
@@ -91,7 +108,9 @@ def find_leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Gro
 
 
 def list_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
-    """Return the groups of indices that a split must keep together: similar images, and the user's groups."""
+    """Return the groups of indices that a split must keep together:
+    similar images, and the user's groups.
+    """
     by_name = members_of(image.group for image in dataset.images)
     # The images without a group have an empty name: they are no group together.
     by_name.pop("", None)
@@ -112,8 +131,9 @@ def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Find
         yield Finding(
             Kind.SAME_IMAGE_TWO_CLASSES,
             f"{phrase_count(len(repeats), 'image lies', 'images lie')} in more than one class",
-            "keep one of each, in the right class; only you know which, so --fix leaves all of them out. If images may "
-            "have several labels, a search for image tags reads these folders",
+            "keep one of each, in the right class; only you know which, so --fix leaves all of"
+            " them out. If images may have several labels, a search for image tags reads these"
+            " folders",
             groups_of_paths,
             tuple(notes),
             tuple(chain.from_iterable(groups_of_paths)),
@@ -125,7 +145,8 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
     if leaking:
         yield Finding(
             Kind.LEAK,
-            f"{phrase_count(len(leaking), 'image lies', 'images lie')} in more than one part of the split",
+            f"{phrase_count(len(leaking), 'image lies', 'images lie')} in more than one part of"
+            " the split",
             "keep one of each: a test that shares images with training gives too high an accuracy",
             paths_of(dataset, leaking),
             tuple(_parts_of(dataset, group) for group in leaking),
@@ -135,10 +156,14 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
     if shared:
         yield Finding(
             Kind.LEAK,
-            f"{phrase_count(len(shared), 'group lies', 'groups lie')} in more than one part of the split",
+            f"{phrase_count(len(shared), 'group lies', 'groups lie')} in more than one part of the"
+            " split",
             "put each group into one part: otherwise the accuracy is too high",
             paths_of(dataset, shared),
-            tuple(f"group '{dataset.images[group[0]].group}': {_parts_of(dataset, group)}" for group in shared),
+            tuple(
+                f"group '{dataset.images[group[0]].group}': {_parts_of(dataset, group)}"
+                for group in shared
+            ),
         )
 
 
@@ -146,7 +171,9 @@ def _within(dataset: Dataset, kind: Kind, repeats: Sequence[Group]) -> Iterator[
     if not repeats:
         return
     if kind is Kind.EXACT_DUPLICATES:
-        images = phrase_count(len(repeats), "image occurs twice or more", "images occur twice or more")
+        images = phrase_count(
+            len(repeats), "image occurs twice or more", "images occur twice or more"
+        )
     else:
         images = phrase_count(len(repeats), "group of near copies", "groups of near copies")
     paths = _superfluous_paths(dataset, repeats)
@@ -162,13 +189,16 @@ def _superfluous_paths(dataset: Dataset, repeats: Sequence[Group]) -> tuple[Path
 
 
 def _superfluous(dataset: Dataset, group: Group) -> list[int]:
-    """Return all but the one to keep: that of the last part, then the largest file, then the first."""
+    """Return all but the one to keep:
+    that of the last part, then the largest file, then the first.
+    """
     order = ("", *_KEPT_LONGEST)
 
     def rank_image(index: int) -> tuple[int, int, int]:
         image = dataset.images[index]
         size_bytes, _ = image.stamp
-        # The size of a file stands for its quality: of two copies, the smaller one was compressed again.
+        # The size of a file stands for its quality:
+        # of two copies, the smaller one was compressed again.
         return order.index(image.part), size_bytes, -index
 
     best = max(group, key=rank_image)
@@ -181,7 +211,9 @@ def _parts_of(dataset: Dataset, group: Group) -> str:
 
 
 def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
-    """Return the findings about a set, the most serious first; without ``alike``, similar images are searched."""
+    """Return the findings about a set, the most serious first;
+    without ``alike``, similar images are searched.
+    """
     dataset = survey.dataset
     pairs = near_duplicates(survey.thumbnails) if alike is None else alike
     return (
@@ -195,8 +227,11 @@ def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[F
     )
 
 
-def check_images(survey: Survey, alike: Sequence[Pair], faults: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings about images whose labels the caller has judged; ``faults`` are what it found.
+def check_images(
+    survey: Survey, alike: Sequence[Pair], faults: Iterable[Finding]
+) -> tuple[Finding, ...]:
+    """Return the findings about images whose labels the caller has judged;
+    ``faults`` are what it found.
 
     ``alike`` are pairs of similar images, by index.
     """
@@ -234,7 +269,9 @@ def report_unreadable(dataset: Dataset) -> Iterator[Finding]:
 
 
 def report_spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
-    """Yield a finding on each class that is written in several ways; ``written`` has its spellings."""
+    """Yield a finding on each class that is written in several ways;
+    ``written`` has its spellings.
+    """
     for group in written:
         yield Finding(
             Kind.SPELLING,
@@ -259,7 +296,8 @@ def _parts(dataset: Dataset) -> Iterator[Finding]:
             yield Finding(
                 Kind.SPLIT,
                 f"the {part} part has no image of {listed(missing)}",
-                "put images of these classes into the part, or remove the split: one is drawn then",
+                "put images of these classes into the part, or remove the split: one is drawn"
+                " then",
             )
 
 
@@ -270,14 +308,16 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
         yield Finding(
             Kind.SMALL_CLASS,
             f"fewer than {GOOD_CLASS} images in {listed(small)}",
-            f"take more images of these classes; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
+            "take more images of these classes; a search refuses classes with fewer than"
+            f" {MIN_IMAGES_PER_CLASS}",
         )
     fewest, rare = rows[0]
     most, common = rows[-1]
     if most > MAX_IMBALANCE * max(fewest, 1):
         yield Finding(
             Kind.IMBALANCE,
-            f"'{common}' has {most / max(fewest, 1):.1f} times as many images as '{rare}' ({most} and {fewest})",
+            f"'{common}' has {most / max(fewest, 1):.1f} times as many images as '{rare}' ({most}"
+            f" and {fewest})",
             f"take more images of '{rare}'; the report has the figures of each class",
         )
 
@@ -285,8 +325,9 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
 def require_usable(dataset: Dataset) -> None:
     """Check that a model can be trained and scored on a data set.
 
-    Raises UsageError for labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS``
-    readable images, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
+    Raises UsageError for labels that differ by case or blanks, a class with fewer than
+    ``MIN_IMAGES_PER_CLASS`` readable images, or more than ``MAX_UNREADABLE_SHARE`` unreadable
+    files.
     """
     require_readable(dataset, dataset.spellings)
     rows = zip(dataset.classes, dataset.counts, strict=True)
@@ -299,7 +340,9 @@ def require_usable(dataset: Dataset) -> None:
 
 
 def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None:
-    """Check that most files were read, and that no class is written in several ways; ``written`` has such spellings."""
+    """Check that most files were read, and that no class is written in several ways;
+    ``written`` has such spellings.
+    """
     if written:
         examples = "; ".join(map(_quote_names, written[:3]))
         raise UsageError(
@@ -309,9 +352,12 @@ def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None
     bad = len(dataset.rejected)
     total = len(dataset.rejected) + len(dataset.images)
     if bad > MAX_UNREADABLE_SHARE * total:
-        examples = "; ".join(f"'{dataset.show_path(row.path)}': {row.reason}" for row in dataset.rejected[:3])
+        examples = "; ".join(
+            f"'{dataset.show_path(row.path)}': {row.reason}" for row in dataset.rejected[:3]
+        )
         raise UsageError(
-            f"--data: {bad} of {total} images in '{dataset.root}' cannot be read ({100 * bad / total:.0f} %, "
-            f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
+            f"--data: {bad} of {total} images in '{dataset.root}' cannot be read"
+            f" ({100 * bad / total:.0f} %, the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %):"
+            f" {examples}",
             "replace or remove the unreadable files; was everything copied completely?",
         )

@@ -42,10 +42,12 @@ from advisor.datasets._duplicates import Pair
 from advisor.datasets._split import PARTS, TRAIN, Split
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
-SMALL_SIDE = 8.0  # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input
+# Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input.
+SMALL_SIDE = 8.0
 MAX_SMALL_SHARE = 0.1
 
-TINY_SIDE = 3.0  # Pixels of the image itself: an annotator's slip of the mouse rather than an object
+# Pixels of the image itself: an annotator's slip of the mouse rather than an object.
+TINY_SIDE = 3.0
 SAME_IOU = 0.9  # Intersection over union from which two boxes are one
 NAMED = 5  # Classes or reasons that a message names, at most
 _BLOCK = 256
@@ -85,7 +87,9 @@ def measure_object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
     sizes_at_inputs = []
     for side in INPUTS:
         is_small = side * sides < SMALL_SIDE
-        sizes_at_inputs.append(ObjectSizes(side, side * low, side * median, side * high, float(is_small.mean())))
+        sizes_at_inputs.append(
+            ObjectSizes(side, side * low, side * median, side * high, float(is_small.mean()))
+        )
     return tuple(sizes_at_inputs)
 
 
@@ -99,7 +103,8 @@ def find_small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
     others = ", ".join(f"{100 * size.small:.0f} % at {size.input}" for size in larger)
     yield Finding(
         Kind.OBJECT_SIZE,
-        f"{100 * usual.small:.0f} % of your objects are under {SMALL_SIDE:.0f} pixels at {MODEL_SIDE} ({others})",
+        f"{100 * usual.small:.0f} % of your objects are under {SMALL_SIDE:.0f} pixels at"
+        f" {MODEL_SIDE} ({others})",
         "choose a larger input, or cut the images into tiles",
     )
 
@@ -108,7 +113,9 @@ _Marked = dict[Path, tuple[Box, ...]]  # Images with the boxes concerned
 
 
 def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
-    """Return the findings about a set of images with boxes; ``alike`` are pairs of similar images, by index."""
+    """Return the findings about a set of images with boxes;
+    ``alike`` are pairs of similar images, by index.
+    """
     images = read.images
     return (
         *report_unreadable(images.dataset),
@@ -139,7 +146,9 @@ def _unusable(read: BoxSurvey) -> Iterator[Finding]:
 
 
 def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
-    """Yield findings on boxes with the place of another one, beyond the edge of the image, and of hardly any size."""
+    """Yield findings on boxes with the place of another one, beyond the edge of the image,
+    and of hardly any size.
+    """
     twice = _Marked()
     labels = _Marked()
     tiny = _Marked()
@@ -165,7 +174,12 @@ def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
         "keep the right label; only you know which",
     )
     yield from _report_boxes(
-        Kind.REPEATED_BOXES, twice, "repeats another one", "repeat another one", "keep one of each", out=True
+        Kind.REPEATED_BOXES,
+        twice,
+        "repeats another one",
+        "repeat another one",
+        "keep one of each",
+        out=True,
     )
     yield from _report_boxes(
         Kind.OUTSIDE,
@@ -174,11 +188,15 @@ def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
         "reach over the edge of their image",
         "check these boxes, and that each file belongs to its image; the parts inside are used",
     )
-    yield from _report_boxes(Kind.TINY, tiny, f"is {small}", f"are {small}", "draw them again or remove them", out=True)
+    yield from _report_boxes(
+        Kind.TINY, tiny, f"is {small}", f"are {small}", "draw them again or remove them", out=True
+    )
 
 
 def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
-    """Return the pairs of boxes (first < second) with an intersection over union of at least :data:`SAME_IOU`."""
+    """Return the pairs of boxes (first < second) with an intersection over union
+    of at least :data:`SAME_IOU`.
+    """
     edges = np.array([box.edges for box in boxes]).reshape(-1, 4)
     areas = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
     pairs = []
@@ -203,7 +221,8 @@ def _empty(read: BoxSurvey) -> Iterator[Finding]:
         yield Finding(
             Kind.NO_BOXES,
             f"{phrase_count(len(paths), 'image has', 'images have')} no box",
-            "keep them if they show no object: a model learns from them where nothing is; otherwise annotate them",
+            "keep them if they show no object: a model learns from them where nothing is;"
+            " otherwise annotate them",
             tuple((path,) for path in paths),
         )
 
@@ -213,11 +232,14 @@ def _classes(read: BoxSurvey) -> Iterator[Finding]:
     images = read.images_per_class
     few = [name for name in read.classes if boxes[name] < GOOD_CLASS]
     if few:
-        named = listed([f"'{name}' ({boxes[name]} in {phrase_count(images[name], 'image')})" for name in few])
+        named = listed(
+            [f"'{name}' ({boxes[name]} in {phrase_count(images[name], 'image')})" for name in few]
+        )
         yield Finding(
             Kind.SMALL_CLASS,
             f"fewer than {GOOD_CLASS} boxes of {named}",
-            f"annotate more of them; a search refuses classes in fewer than {MIN_IMAGES_PER_CLASS} images",
+            f"annotate more of them; a search refuses classes in fewer than {MIN_IMAGES_PER_CLASS}"
+            " images",
         )
     if read.unused:
         named = listed([f"'{name}'" for name in read.unused])
@@ -229,17 +251,22 @@ def _classes(read: BoxSurvey) -> Iterator[Finding]:
 
 
 def _parts(read: BoxSurvey) -> Iterator[Finding]:
-    """Yield classes without a box in a part of the user's split, and images in none of its parts."""
+    """Yield classes without a box in a part of the user's split, and images in none of its
+    parts.
+    """
     parts = read.images.dataset.own_parts
     for part in dict.fromkeys(filter(None, parts)):
-        of_part = (content for content, other in zip(read.contents, parts, strict=True) if other == part)
+        of_part = (
+            content for content, other in zip(read.contents, parts, strict=True) if other == part
+        )
         there = set(chain.from_iterable(of_part))
         missing = [f"'{name}'" for name in read.classes if name not in there]
         if missing:
             yield Finding(
                 Kind.SPLIT,
                 f"the {part} part has no box of {listed(missing)}",
-                "put images of these classes into the part, or remove the split: one is drawn then",
+                "put images of these classes into the part, or remove the split: one is drawn"
+                " then",
             )
     loose = []
     for (path, _), stated in zip(_images(read), parts, strict=False):
@@ -255,7 +282,10 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
 
 
 def _images(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
-    return ((image.path, boxes) for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True))
+    return (
+        (image.path, boxes)
+        for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True)
+    )
 
 
 def _report_boxes(
@@ -269,11 +299,14 @@ def _report_boxes(
         for boxes in marked.values():
             places = []
             for box in boxes:
-                places.append(f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}")
+                places.append(
+                    f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}"
+                )
             notes.append(listed(places, most=2))
         yield Finding(
             kind,
-            f"{phrase_count(total, f'box {one}', f'boxes {many}')}, in {phrase_count(len(marked), 'image')}",
+            f"{phrase_count(total, f'box {one}', f'boxes {many}')}, in"
+            f" {phrase_count(len(marked), 'image')}",
             advice,
             tuple((path,) for path in marked),
             tuple(notes),
@@ -289,8 +322,9 @@ Counts = Mapping[str, Mapping[str, int]]  # Number of boxes of each class, by pa
 def require_usable_boxes(read: BoxSurvey) -> None:
     """Check that a detector can be trained and scored on a set.
 
-    Raises UsageError for labels that differ by case or blanks, a class in fewer than ``MIN_IMAGES_PER_CLASS`` images,
-    or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
+    Raises UsageError for labels that differ by case or blanks, a class in fewer than
+    ``MIN_IMAGES_PER_CLASS`` images, or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes
+    left out.
     """
     require_readable(read.images.dataset, read.spellings)
     bad = len(read.faults)
@@ -303,11 +337,14 @@ def require_usable_boxes(read: BoxSurvey) -> None:
             "correct them; is the format what its rows say, in pixels or in shares of the image?",
         )
     images = read.images_per_class
-    rare = quote_small_classes([(name, images[name]) for name in read.classes], MIN_IMAGES_PER_CLASS)
+    rare = quote_small_classes(
+        [(name, images[name]) for name in read.classes], MIN_IMAGES_PER_CLASS
+    )
     if rare:
         raise UsageError(
             f"--data: fewer than {MIN_IMAGES_PER_CLASS} images with a box of {listed(rare)}",
-            f"annotate more (at least {MIN_IMAGES_PER_CLASS} images a class, better 50), or remove the class",
+            f"annotate more (at least {MIN_IMAGES_PER_CLASS} images a class, better 50), or remove"
+            " the class",
         )
 
 
@@ -345,15 +382,18 @@ def name_lacking_classes(counts: Counts) -> tuple[str, ...]:
     for part, counts_of_part in counts.items():
         missing = [name for name, count in counts_of_part.items() if not count]
         if missing:
-            sentences.append(f"The {part} part has no box of {listed(missing)}: no average precision there.")
+            sentences.append(
+                f"The {part} part has no box of {listed(missing)}: no average precision there."
+            )
     return tuple(sentences)
 
 
 def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
-    """Write a row for each box, or an empty one for an image without, but those that the findings leave out.
+    """Write a row for each box, or an empty one for an image without,
+    but those that the findings leave out.
 
-    Edges are in pixels of the upright image, with two decimals at most. Returns the number of images; errors as of
-    :func:`write_manifest`.
+    Edges are in pixels of the upright image, with two decimals at most. Returns the number of
+    images; errors as of :func:`write_manifest`.
     """
     images_out = set(chain.from_iterable(finding.leave_out for finding in findings))
     out: dict[Path, Counter[Box]] = defaultdict(Counter)
@@ -374,7 +414,8 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
         for box in remaining:
             edges = dict(zip(EDGES, map(_write_edge, box.edges), strict=True))
             rows.append(row | {"label": box.label} | edges)
-        # An image without a box stays in the set, so it needs a row: a model learns from it where nothing is.
+        # An image without a box stays in the set, so it needs a row:
+        # a model learns from it where nothing is.
         if not remaining:
             rows.append(row)
     write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)

@@ -49,10 +49,13 @@ class Finding:
     kind: StrEnum  # what it is about: a :class:`Kind`, or a kind of a task's own
     message: str  # one sentence with the figures
     advice: str  # what to do about it
-    groups: tuple[tuple[Path, ...], ...] = ()  # the images concerned; duplicates as groups, others one by one
-    notes: tuple[str, ...] = ()  # a few words for each group, such as a better label; empty for none
+    # The images concerned; duplicates as groups, others one by one.
+    groups: tuple[tuple[Path, ...], ...] = ()
+    # A few words for each group, such as a better label; empty for none.
+    notes: tuple[str, ...] = ()
     leave_out: tuple[Path, ...] = ()  # the images to remove from the set to correct it
-    marked: tuple[tuple[Box, ...], ...] = ()  # the boxes concerned, for each group; empty for whole images
+    # The boxes concerned, for each group; empty for whole images.
+    marked: tuple[tuple[Box, ...], ...] = ()
     leave_out_marked: bool = False  # these boxes are to be removed, too
 
     @property
@@ -67,7 +70,9 @@ def phrase_count(number: int, one: str, many: str = "") -> str:
 
 
 def quote_small_classes(counts: Iterable[tuple[str, int]], least: int) -> list[str]:
-    """Return the names of the classes with fewer than ``least`` images, each with its count: ``'cat' (3)``."""
+    """Return the names of the classes with fewer than ``least`` images, each with its count:
+    ``'cat' (3)``.
+    """
     small = []
     for name, count in counts:
         if count < least:
@@ -87,21 +92,29 @@ def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[P
 def require_writable(path: Path) -> Path:
     """Return ``path`` if a manifest can be written there.
 
-    Raises UsageError if the name is not that of a CSV file, the file exists, or its folder does not.
+    Raises UsageError if the name is not that of a CSV file, the file exists,
+    or its folder does not.
     """
     if path.suffix.lower() not in CSV:
-        raise UsageError(f"--fix: '{path}' is not named as a CSV file", "write for example --fix manifest.csv")
+        raise UsageError(
+            f"--fix: '{path}' is not named as a CSV file", "write for example --fix manifest.csv"
+        )
     if path.exists():
         raise UsageError(f"--fix: '{path}' already exists", "give another name")
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"--fix: the folder '{path.parent}' does not exist", "create it, or give another folder")
+        raise UsageError(
+            f"--fix: the folder '{path.parent}' does not exist",
+            "create it, or give another folder",
+        )
     return path
 
 
 def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
-    """Write path and label of all images but those left out, and split and group if there are some; count them.
+    """Write path and label of all images but those left out,
+    and split and group if there are some; count them.
 
-    Paths are relative to the manifest. Raises UsageError if the file cannot be written; no partial file is left.
+    Paths are relative to the manifest. Raises UsageError if the file cannot be written;
+    no partial file is left.
     """
     images = [image for image in dataset.images if image.path not in leave_out]
     rows = [row_of(path, image) | {"label": dataset.classes[image.label]} for image in images]
@@ -119,7 +132,10 @@ def list_left_out(findings: Sequence[Finding]) -> set[Path]:
 
 def more_columns(dataset: Dataset) -> list[str]:
     """Return the columns for the parts and groups, if the images have some."""
-    columns = {"split": [image.part for image in dataset.images], "group": [image.group for image in dataset.images]}
+    columns = {
+        "split": [image.part for image in dataset.images],
+        "group": [image.group for image in dataset.images],
+    }
     return [name for name, values in columns.items() if any(values)]
 
 
@@ -129,8 +145,12 @@ def row_of(manifest: Path, image: LabelledImage) -> dict[str, str]:
     return {"path": place, "split": _WRITTEN_AS.get(image.part, image.part), "group": image.group}
 
 
-def write_rows(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]], option: str = "--fix") -> None:
-    """Write a table; raises UsageError, which names the ``option``, and leaves no partial file, if that fails."""
+def write_rows(
+    path: Path, header: Sequence[str], rows: Iterable[dict[str, str]], option: str = "--fix"
+) -> None:
+    """Write a table; raises UsageError, which names the ``option``, and leaves no partial file,
+    if that fails.
+    """
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     # In the same folder, so that the rename stays within one file system.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
@@ -141,10 +161,14 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]
             writer.writerows(rows)
         unfinished.replace(path)
     except OSError as error:
-        raise UsageError(f"{option}: '{path}' cannot be written: {error.strerror}", "give another path") from None
+        raise UsageError(
+            f"{option}: '{path}' cannot be written: {error.strerror}", "give another path"
+        ) from None
     except UnicodeEncodeError as error:
         row = ascii(error.object.strip())
-        raise UsageError(f"{option}: '{path}' cannot name a file that is not UTF-8: {row}", "rename the file") from None
+        raise UsageError(
+            f"{option}: '{path}' cannot name a file that is not UTF-8: {row}", "rename the file"
+        ) from None
     finally:
         # Where the folder is a file, there is nothing to remove either.
         with suppress(OSError):

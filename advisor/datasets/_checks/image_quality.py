@@ -1,7 +1,8 @@
-"""Compare the images of a set with those of hand-held phones: size, light, focus, framing, compression.
+"""Compare the images of a set with those of hand-held phones:
+size, light, focus, framing, compression.
 
-"Photos from mobile devices are often poorly framed, badly lit". A set without such images neither trains nor tests for
-them.
+"Photos from mobile devices are often poorly framed, badly lit".
+A set without such images neither trains nor tests for them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,16 +22,28 @@ MODEL_SIDE = 224
 FEW = 0.01  # A condition counts as absent if a smaller share of the images shows it
 
 MEASURES = (
-    Measure("brightness (mean luma, 0-255)", "brightness", 40.0, "very dark", 215.0, "very bright"),
+    Measure(
+        "brightness (mean luma, 0-255)", "brightness", 40.0, "very dark", 215.0, "very bright"
+    ),
     Measure("contrast (deviation of luma)", "contrast", 15.0, "almost without contrast"),
-    # A fifth of TrashNet's median (0.11); 3 % of its images are below, all of them smooth or out of focus.
+    # A fifth of TrashNet's median (0.11);
+    # 3 % of its images are below, all of them smooth or out of focus.
     Measure("sharpness (edges against contrast)", "sharpness", 0.02, "blurred"),
     # Evenly spread edges give 0.25; with half of that, the middle has no subject.
-    Measure("framing (share of edges in the middle)", "framing", 0.12, "badly framed (little in the middle)"),
-    Measure("compression (JPEG quality)", "jpeg_quality", 50.0, "compressed below JPEG quality 50"),
+    Measure(
+        "framing (share of edges in the middle)",
+        "framing",
+        0.12,
+        "badly framed (little in the middle)",
+    ),
+    Measure(
+        "compression (JPEG quality)", "jpeg_quality", 50.0, "compressed below JPEG quality 50"
+    ),
 )
 
-MEASURES_OF_ANY_PLACE: tuple[Measure, ...] = tuple(measure for measure in MEASURES if measure.field != "framing")
+MEASURES_OF_ANY_PLACE: tuple[Measure, ...] = tuple(
+    measure for measure in MEASURES if measure.field != "framing"
+)
 """The measures that say the same wherever the subject is in the image."""
 
 
@@ -61,7 +74,10 @@ class MeasureDistribution:
 
 def round_values(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a JSON object with four decimals."""
-    return {name: round(entry, 4) if isinstance(entry, float) else entry for name, entry in document.items()}
+    return {
+        name: round(entry, 4) if isinstance(entry, float) else entry
+        for name, entry in document.items()
+    }
 
 
 def measure_conditions(survey: Survey, framing: bool) -> tuple[MeasureDistribution, ...]:
@@ -91,46 +107,67 @@ def check_captures(survey: Survey, measures: Sequence[Measure] = MEASURES) -> It
             taken = mask
             if measure.field == "jpeg_quality":
                 taken = mask & (survey.stats[measure.field] > 0)
-            yield from _report_images(survey, Kind.CAPTURE, taken, f"{word}", "check whether the subject can be seen")
+            yield from _report_images(
+                survey, Kind.CAPTURE, taken, f"{word}", "check whether the subject can be seen"
+            )
             if taken.sum() < FEW * count:
                 absent.append(word)
     if absent:
         yield Finding(
             Kind.CAPTURE,
-            f"under {100 * FEW:.0f} % of the images are {', '.join(absent)}, as images from phones often are",
+            f"under {100 * FEW:.0f} % of the images are {', '.join(absent)}, as images from phones"
+            " often are",
             "add such images, or train with capture augmentation and check the robust accuracy",
         )
 
 
 def report_sizes(survey: Survey) -> Iterator[Finding]:
-    """Yield findings on images of unusual size, and on images smaller than the input of most models."""
+    """Yield findings on images of unusual size,
+    and on images smaller than the input of most models.
+    """
     width = survey.stats["width"]
     height = survey.stats["height"]
     short = np.minimum(width, height)
     long = np.maximum(width, height)
     yield from _report_images(
-        survey, Kind.SIZE, short < SMALL_SIDE, f"less than {SMALL_SIDE} pixels a side", "take larger ones"
+        survey,
+        Kind.SIZE,
+        short < SMALL_SIDE,
+        f"less than {SMALL_SIDE} pixels a side",
+        "take larger ones",
     )
     long_words = f"over {LONG_RATIO:.0f} times as long as wide"
-    yield from _report_images(survey, Kind.SIZE, long > LONG_RATIO * short, long_words, "crop them")
+    yield from _report_images(
+        survey, Kind.SIZE, long > LONG_RATIO * short, long_words, "crop them"
+    )
     middle = float(np.median(short)) if len(short) else MODEL_SIDE
     if middle < MODEL_SIDE:
         yield Finding(
             Kind.SIZE,
-            f"half of the images have a side of {middle:.0f} pixels or less, and most models take {MODEL_SIDE}",
+            f"half of the images have a side of {middle:.0f} pixels or less, and most models take"
+            f" {MODEL_SIDE}",
             "use the originals if they are larger: a phone's camera gives thousands of pixels",
         )
 
 
-def _beyond(measure: Measure, values: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _beyond(
+    measure: Measure, values: NDArray[np.float32]
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     yield measure.low_word, values < measure.low
     if measure.high is not None:
         yield measure.high_word, values > measure.high
 
 
-def _report_images(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, advice: str) -> Iterator[Finding]:
+def _report_images(
+    survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, advice: str
+) -> Iterator[Finding]:
     images = tuple((survey.dataset.images[int(index)].path,) for index in mask.nonzero()[0])
     if images:
         share = 100 * len(images) / len(mask)
         are = "is" if len(images) == 1 else "are"
-        yield Finding(kind, f"{phrase_count(len(images), 'image')} ({share:.1f} %) {are} {what}", advice, images)
+        yield Finding(
+            kind,
+            f"{phrase_count(len(images), 'image')} ({share:.1f} %) {are} {what}",
+            advice,
+            images,
+        )

@@ -1,4 +1,6 @@
-"""Read folders of classes as labels: an image that is in several of them, as a link or a copy, has several."""
+"""Read folders of classes as labels:
+an image that is in several of them, as a link or a copy, has several.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from advisor.store import sha256_file
 
 
 def list_class_folders(path: Path) -> LabelSetListing:
-    """List the images of a folder with a folder for each class, each image once with the names of its folders.
+    """List the images of a folder with a folder for each class,
+    each image once with the names of its folders.
 
     Raises UsageError if no folder can be a class.
     """
@@ -29,7 +32,9 @@ def list_class_folders(path: Path) -> LabelSetListing:
         image = same[0]
         parts = sorted({entry.part for entry in same})
         if len(parts) > 1:
-            rejected.append(Rejected(image.path, f"it is in several parts of the split: {listed(parts)}"))
+            rejected.append(
+                Rejected(image.path, f"it is in several parts of the split: {listed(parts)}")
+            )
             continue
         labels = frozenset(entry.label for entry in same)
         several += len(labels) > 1
@@ -41,7 +46,9 @@ def list_class_folders(path: Path) -> LabelSetListing:
 
 
 def _name_content(path: Path) -> str:
-    """Return what two files with the same image have in common: their hash, or the path of one that is not there."""
+    """Return what two files with the same image have in common:
+    their hash, or the path of one that is not there.
+    """
     try:
         return sha256_file(path)
     except OSError:

@@ -1,7 +1,8 @@
 """Divide images with several labels so that each part has its share of each label.
 
-K. Sechidis, G. Tsoumakas and I. Vlahavas, "On the Stratification of Multi-Label Data" (2011): the label with the fewest
-images left is dealt out first, each image to the part that lacks most images of it. Here whole groups are dealt out.
+K. Sechidis, G. Tsoumakas and I. Vlahavas, "On the Stratification of Multi-Label Data" (2011): the
+label with the fewest images left is dealt out first, each image to the part that lacks most images
+of it. Here whole groups are dealt out.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from numpy.typing import NDArray
 
 
 def deal_out(
-    truth: NDArray[np.int8], groups: Sequence[int], hashes: Sequence[str], shares: Sequence[float], seed: int
+    truth: NDArray[np.int8],
+    groups: Sequence[int],
+    hashes: Sequence[str],
+    shares: Sequence[float],
+    seed: int,
 ) -> NDArray[np.int64]:
     """Return the part of each image, (N,), as a place in ``shares``, whose sum is 1.
 
-    ``truth`` is 1 where an image has a label, (N, C). Images with one number in ``groups`` come into one part. Equal
-    hashes of files and equal seeds give equal parts.
+    ``truth`` is 1 where an image has a label, (N, C). Images with one number in ``groups`` come
+    into one part. Equal hashes of files and equal seeds give equal parts.
     """
     _, unit = np.unique(np.asarray(groups), return_inverse=True)
     count = int(unit.max()) + 1
@@ -47,8 +52,11 @@ def deal_out(
         dealt = set(chosen)
         for number in chosen:
             lack = wanted[:, rarest] if left.any() else room
-            # Rounded, because equal needs differ in their last digits, and the room must decide between them.
-            place = max(range(len(shares)), key=lambda side: (round(float(lack[side]), 9), room[side]))
+            # Rounded, because equal needs differ in their last digits,
+            # and the room must decide between them.
+            place = max(
+                range(len(shares)), key=lambda side: (round(float(lack[side]), 9), room[side])
+            )
             part[number] = place
             wanted[place] -= labels[number]
             room[place] -= sizes[number]

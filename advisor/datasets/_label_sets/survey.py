@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from advisor.datasets._division import Division
     from advisor.datasets._duplicates import Pair
 
-Truth = NDArray[np.int8]  # (N, C): 1 where an image has a label, 0 where not, UNKNOWN where nobody knows
+# (N, C): 1 where an image has a label, 0 where not, UNKNOWN where nobody knows.
+Truth = NDArray[np.int8]
 UNKNOWN = -1
 LEAST = 3  # Images with a label, and without it, at least: one for each part
 FEWEST_GROUPS = 10  # Groups of images from which on labels decide who comes into which part
@@ -62,10 +63,14 @@ class LabelSetSurvey:
         return tuple(note for note in self.notes if NOT_USED in note)
 
     @classmethod
-    def read_images(cls, path: Path, progress: Progress | None = None, most: int | None = None) -> LabelSetSurvey:
-        """Read images and their labels; faults of single files are recorded with the images that are left out.
+    def read_images(
+        cls, path: Path, progress: Progress | None = None, most: int | None = None
+    ) -> LabelSetSurvey:
+        """Read images and their labels; faults of single files are recorded
+        with the images that are left out.
 
-        Raises UsageError if no layout fits, or if no label is left that some images have and others do not.
+        Raises UsageError if no layout fits,
+        or if no label is left that some images have and others do not.
         """
         if path.suffix.lower() == ".json" or (path.is_dir() and formats_of(path)):
             boxes = survey_boxes(path, progress, most)
@@ -78,12 +83,16 @@ class LabelSetSurvey:
         listing = list_label_sets(path)
         by_path = {entry.image.path: entry for entry in listing.entries}
         entries = [replace(entry.image, label=ONE_CLASS) for entry in by_path.values()]
-        images = survey(Listing(listing.root, entries, (), listing.rejected, listing.notes), progress, most)
+        images = survey(
+            Listing(listing.root, entries, (), listing.rejected, listing.notes), progress, most
+        )
         classes = tuple(sorted(listing.classes))
         truth = np.zeros((len(images.dataset.images), len(classes)), np.int8)
         for row, image in enumerate(images.dataset.images):
             entry = by_path[image.path]
-            truth[row] = [UNKNOWN if name in entry.unknown else name in entry.there for name in classes]
+            truth[row] = [
+                UNKNOWN if name in entry.unknown else name in entry.there for name in classes
+            ]
         return _without_useless(cls(images, classes, truth), path)
 
     def divide_images(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
@@ -100,15 +109,19 @@ class LabelSetSurvey:
             return division
         split = division.split
         parts = (split.train, split.validation, split.holdout)
-        # The first division gives the sizes of the parts alone: its strata know only the rarest label of an image.
+        # The first division gives the sizes of the parts alone:
+        # its strata know only the rarest label of an image.
         shares = [len(part) / len(self.truth) for part in parts]
         hashes = [image.sha256 for image in dataset.images]
         part = deal_out(self.truth, division.groups, hashes, shares, seed)
-        train, validation, holdout = (tuple(np.flatnonzero(part == number).tolist()) for number in range(len(parts)))
+        train, validation, holdout = (
+            tuple(np.flatnonzero(part == number).tolist()) for number in range(len(parts))
+        )
         return replace(division, split=Split(train, validation, holdout, split.seed))
 
     def write_table(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table with a column for each label, without images that findings leave out; return its images.
+        """Write a table with a column for each label, without images that findings leave out;
+        return its images.
 
         Raises UsageError if it cannot be written.
         """
@@ -124,16 +137,21 @@ class LabelSetSurvey:
 
     def labels_of(self, place: int) -> tuple[str, ...]:
         """Return the labels of an image."""
-        return tuple(self.classes[label] for label in np.flatnonzero(self.truth[place] == 1).tolist())
+        return tuple(
+            self.classes[label] for label in np.flatnonzero(self.truth[place] == 1).tolist()
+        )
 
 
 def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError:
-    """Return the error of a set of which no label can be learnt, with what is most probably wrong."""
+    """Return the error of a set of which no label can be learnt, with what is most probably
+    wrong.
+    """
     dataset = read.images.dataset
     lost = dataset.rejected
     if lost and not dataset.images:
         what = (
-            f"{phrase_count(len(lost), 'image')}, and none can be used; the first: '{dataset.show_path(lost[0].path)}'"
+            f"{phrase_count(len(lost), 'image')}, and none can be used; the first:"
+            f" '{dataset.show_path(lost[0].path)}'"
         )
         hint = "correct the paths: they are relative to the folder of the table"
         return UsageError(f"--data: '{path}' names {what}: {lost[0].reason}", hint)
@@ -143,11 +161,15 @@ def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError
     more = ""
     if lost:
         more = f"; '{dataset.show_path(lost[0].path)}': {lost[0].reason}"
-    return UsageError(f"--data: '{path}' has no label that {LEAST} images have and {LEAST} lack: {why}{more}", hint)
+    return UsageError(
+        f"--data: '{path}' has no label that {LEAST} images have and {LEAST} lack: {why}{more}",
+        hint,
+    )
 
 
 def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
-    """Return the images without labels that cannot be learnt and judged, and without images of which nothing is known.
+    """Return the images without labels that cannot be learnt and judged,
+    and without images of which nothing is known.
 
     A label is left out if too few images have it, or too few are known to lack it.
     """
@@ -155,7 +177,10 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     few = np.flatnonzero(there < LEAST).tolist()
     everywhere = np.flatnonzero((there >= LEAST) & (lacking < LEAST)).tolist()
     notes = list(read.notes)
-    for places, why in ((few, "too few images have them"), (everywhere, "too few images lack them")):
+    for places, why in (
+        (few, "too few images have them"),
+        (everywhere, "too few images lack them"),
+    ):
         if places:
             names = []
             for place in places:
@@ -175,9 +200,14 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     if silent:
         known = (truth != UNKNOWN).any(axis=1)
         paths = [images.dataset.images[place].path for place in silent]
-        images = images.without_images([Rejected(file, "none of its labels is known") for file in paths])
+        images = images.without_images(
+            [Rejected(file, "none of its labels is known") for file in paths]
+        )
         truth = truth[known]
     classes = tuple(read.classes[place] for place in useful)
-    rows = sorted((image.sha256, row) for image, row in zip(images.dataset.images, truth.tolist(), strict=True))
+    rows = sorted(
+        (image.sha256, row)
+        for image, row in zip(images.dataset.images, truth.tolist(), strict=True)
+    )
     dataset = replace(images.dataset, fingerprint=sha256_json([classes, rows]))
     return LabelSetSurvey(replace(images, dataset=dataset), classes, truth, tuple(notes))

@@ -1,4 +1,6 @@
-"""Read tables of images and their labels: one column with all labels, or a column for each class."""
+"""Read tables of images and their labels: one column with all labels, or a column for each
+class.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,40 @@ from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
 from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
 from advisor.datasets._table_rows import columns_of
 
-IMAGE_COLUMNS = ("path", "filename", "file_name", "file", "image", "image_path", "image_name", "image_id", "img", "id")
-LABEL_COLUMNS = ("labels", "tags", "label", "tag", "classes", "categories", "attributes", "class", "category")
+IMAGE_COLUMNS = (
+    "path",
+    "filename",
+    "file_name",
+    "file",
+    "image",
+    "image_path",
+    "image_name",
+    "image_id",
+    "img",
+    "id",
+)
+LABEL_COLUMNS = (
+    "labels",
+    "tags",
+    "label",
+    "tag",
+    "classes",
+    "categories",
+    "attributes",
+    "class",
+    "category",
+)
 HINT = (
-    "give a CSV file with the columns path and labels, such as 1.jpg,cat|dog; or with a column for each class that has "
-    "1, 0, or nothing where it is not known. JSON lines, Parquet, boxes and folders of classes are read too"
+    "give a CSV file with the columns path and labels, such as 1.jpg,cat|dog; or with a column for"
+    " each class that has 1, 0, or nothing where it is not known. JSON lines, Parquet, boxes and"
+    " folders of classes are read too"
 )
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 MINUS = frozenset({"-1", "-1.0"})
 UNKNOWN_WORDS = frozenset({"", "nan", "null", "none", "<na>", "?", "unknown"})
-SEPARATORS = ("|", ";", ",")  # The first one that a table has between labels counts; blanks if it has none
+# The first one that a table has between labels counts; blanks if it has none.
+SEPARATORS = ("|", ";", ",")
 NO_LABELS = frozenset({"", "[]", "nan", "null", "none"})  # Cells of images without a label
 # Share of the cells of a column that say yes, no or unknown, from which on the column is a class.
 CLASS_SHARE = 0.95
@@ -45,8 +70,8 @@ Rows = Mapping[Path, Sequence[tuple[int, Entry, Mapping[str, str]]]]
 def list_label_sets(path: Path) -> LabelSetListing:
     """List the images of a table, or of the tables in a folder and in the folders of its parts.
 
-    A folder without a table is read as folders of classes. Raises UsageError if the path does not exist, or neither a
-    table nor a folder can be read as labels.
+    A folder without a table is read as folders of classes. Raises UsageError if the path does not
+    exist, or neither a table nor a folder can be read as labels.
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
@@ -56,14 +81,19 @@ def list_label_sets(path: Path) -> LabelSetListing:
             return list_class_folders(path)
         except UsageError as error:
             why = error.message.removeprefix("--data: ")
-            raise UsageError(f"--data: '{path}' has no table of labels and no boxes, and {why}", HINT) from None
+            raise UsageError(
+                f"--data: '{path}' has no table of labels and no boxes, and {why}", HINT
+            ) from None
     listings = [_list_table(table, part) for table, part in tables]
     classes = frozenset[str]().union(*(listing.classes for listing in listings))
     if not classes:
         raise UsageError(f"--data: '{tables[0][0]}' names no label", HINT)
     if len(classes) > MOST_CLASSES:
         some = listed(sorted(classes), 3)
-        raise UsageError(f"--data: '{tables[0][0]}' has {len(classes):,} labels: {some}", f"{MOST_CLASSES:,} at most")
+        raise UsageError(
+            f"--data: '{tables[0][0]}' has {len(classes):,} labels: {some}",
+            f"{MOST_CLASSES:,} at most",
+        )
     entries: list[LabelSetEntry] = []
     for listing in listings:
         # A table with a column for each class says nothing of classes that only another table has.
@@ -75,20 +105,30 @@ def list_label_sets(path: Path) -> LabelSetListing:
         rejected += listing.rejected
         notes += listing.notes
     root = path if path.is_dir() else path.parent
-    return LabelSetListing(root, tuple(entries), classes, tuple(rejected), tuple(dict.fromkeys(notes)))
+    return LabelSetListing(
+        root, tuple(entries), classes, tuple(rejected), tuple(dict.fromkeys(notes))
+    )
 
 
 def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the tables of a folder that name images, each with the part that its name or its folder says."""
+    """Yield the tables of a folder that name images,
+    each with the part that its name or its folder says.
+    """
     for folder, part in dict.fromkeys([(root, ""), *part_folders(root)]):
         # Systems list a folder in different orders, and neither errors nor rows may depend on it.
         for file in sorted(folder.iterdir()):
-            if file.suffix.lower() in SUFFIXES and file.is_file() and _titles_of(file).keys() & {*IMAGE_COLUMNS}:
+            if (
+                file.suffix.lower() in SUFFIXES
+                and file.is_file()
+                and _titles_of(file).keys() & {*IMAGE_COLUMNS}
+            ):
                 yield file, part or part_of(file.stem)
 
 
 def _titles_of(table: Path) -> dict[str, str]:
-    """Return the columns of a table by their names in small letters, with underscores for blanks."""
+    """Return the columns of a table by their names in small letters, with underscores for
+    blanks.
+    """
     return {"_".join(column.casefold().split()): column for column in columns_of(table)}
 
 
@@ -109,7 +149,9 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
         image = image if image.part else replace(image, part=part)
         rows[image.path].append((number, image, row))
     listing = _read_labels(table, rows) if labels else _read_columns(table, rows)
-    paths, moved = find_by_name(table, [entry.image.path for entry in listing.entries], table.parent)
+    paths, moved = find_by_name(
+        table, [entry.image.path for entry in listing.entries], table.parent
+    )
     moved_entries = []
     for entry, place in zip(listing.entries, paths, strict=True):
         moved_entries.append(replace(entry, image=replace(entry.image, path=place)))
@@ -126,7 +168,9 @@ def _find_separator(cells: Collection[str]) -> str:
 
 
 def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
-    """Return the images of a table with one column of labels, of which each cell may have several."""
+    """Return the images of a table with one column of labels, of which each cell may have
+    several.
+    """
     cells = set[str]()
     for of_image in rows.values():
         cells.update(row[1].label for row in of_image)
@@ -148,19 +192,28 @@ def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
         sets = defaultdict[int, frozenset[str]](frozenset)
         for number, image, _ in of_image:
             sets[number] |= split_cell(image.label)
-        # Rows of one label each are read together; rows of several labels that differ contradict each other.
+        # Rows of one label each are read together;
+        # rows of several labels that differ contradict each other.
         if len(set(sets.values())) > 1 and any(len(one) > 1 for one in sets.values()):
             numbers = " and ".join(map(str, list(sets)[:2]))
-            rejected.append(Rejected(path, f"rows {numbers} of '{table.name}' give it different labels"))
+            rejected.append(
+                Rejected(path, f"rows {numbers} of '{table.name}' give it different labels")
+            )
             continue
         entries.append(LabelSetEntry(of_image[0][1], frozenset[str]().union(*sets.values())))
     classes = frozenset[str]().union(*(entry.there for entry in entries))
-    notes = (f"Blanks separate the labels of '{table.name}': {listed(sorted(classes), 4)}.",) if blanks else ()
+    notes = (
+        (f"Blanks separate the labels of '{table.name}': {listed(sorted(classes), 4)}.",)
+        if blanks
+        else ()
+    )
     return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), notes)
 
 
 def _have_common_words(cells: set[str]) -> bool:
-    """Return whether a word is in several cells of several words, so that blanks seem to separate labels."""
+    """Return whether a word is in several cells of several words,
+    so that blanks seem to separate labels.
+    """
     seen = set[str]()
     for cell in cells:
         words = set(cell.split())
@@ -181,7 +234,8 @@ def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
     for row in cells:
         for column in columns:
             values.add(row[column].strip().casefold())
-    # Tables of attributes have 1 and -1, and no 0; elsewhere, and without a 1, -1 says that nobody knows.
+    # Tables of attributes have 1 and -1, and no 0;
+    # elsewhere, and without a 1, -1 says that nobody knows.
     minus_is_no = bool(values & MINUS) and bool(values & TRUE_WORDS) and not values & FALSE_WORDS
     entries = []
     rejected = []
@@ -195,14 +249,24 @@ def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
                 both.append(columns[column])
         if both:
             numbers = " and ".join(str(number) for number, *_ in of_image[:2])
-            rejected.append(Rejected(path, f"rows {numbers} of '{table.name}' contradict each other on '{both[0]}'"))
+            rejected.append(
+                Rejected(
+                    path, f"rows {numbers} of '{table.name}' contradict each other on '{both[0]}'"
+                )
+            )
             continue
         there = frozenset(columns[column] for column, flags in said.items() if flags == {True})
         unknown = frozenset(columns[column] for column, flags in said.items() if not flags)
         entries.append(LabelSetEntry(of_image[0][1], there, unknown))
-    notes = (f"'{table.name}' has 1 and -1 and no 0: -1 says that a label is not there.",) if minus_is_no else ()
+    notes = (
+        (f"'{table.name}' has 1 and -1 and no 0: -1 says that a label is not there.",)
+        if minus_is_no
+        else ()
+    )
     classes = frozenset(columns.values())
-    return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), notes, by_columns=True)
+    return LabelSetListing(
+        table.parent, tuple(entries), classes, tuple(rejected), notes, by_columns=True
+    )
 
 
 def _read_flag(cell: str, minus_is_no: bool) -> bool | None:
@@ -215,7 +279,9 @@ def _read_flag(cell: str, minus_is_no: bool) -> bool | None:
 
 
 def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
-    """Return the columns that are classes with their names; UsageError: there is none, or a cell is no answer."""
+    """Return the columns that are classes with their names; UsageError:
+    there is none, or a cell is no answer.
+    """
     titles = _titles_of(table)
     answers = []
     for of_image in rows.values():
@@ -227,7 +293,8 @@ def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
         cells = [(number, row[column].strip()) for number, row in answers]
         stated = [cell for _, cell in cells if cell]
         wrong = [(number, cell) for number, cell in cells if cell.casefold() not in _FLAGS]
-        # Mostly other values: a column of numbers or notes. A few among flags are mistakes, which are named below.
+        # Mostly other values: a column of numbers or notes.
+        # A few among flags are mistakes, which are named below.
         if len(wrong) > (1 - CLASS_SHARE) * len(stated):
             continue
         name = titles[column.removeprefix(_COLUMN)].strip()
@@ -238,5 +305,7 @@ def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
         classes[column] = name
     if not classes:
         shown = listed([f"'{name}'" for name in titles.values()], 12)
-        raise UsageError(f"--data: '{table}' has no column of labels, and none of 1 and 0, but {shown}", HINT)
+        raise UsageError(
+            f"--data: '{table}' has no column of labels, and none of 1 and 0, but {shown}", HINT
+        )
     return classes

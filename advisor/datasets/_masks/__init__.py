@@ -1,1 +1,3 @@
-"""Images with a class for each pixel: folders of masks, tables of them, and COCO; read, and divided."""
+"""Images with a class for each pixel: folders of masks, tables of them, and COCO;
+read, and divided.
+"""

@@ -1,4 +1,6 @@
-"""List images with masks before the files are opened: folders of masks, masks beside images, tables and COCO."""
+"""List images with masks before the files are opened:
+folders of masks, masks beside images, tables and COCO.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,19 @@ MASKS = ("masks", "mask", "segmentationclass", "ground_truth", "annotations", "l
 ENDINGS = ("_mask", "-mask", "_masks", "_label", "_labels", "_labelids", "_gt", "_seg")
 NAMES = ("classes.txt", "labels.txt", "labelmap.txt")
 HINT = (
-    "put photographs into DIR/images and masks of equal names into DIR/masks, as PNG files whose values are classes; "
-    "DIR/classes.txt names the classes, the first line that of value 0. A table with the columns image and mask, and "
-    "COCO with segmentation, are read too"
+    "put photographs into DIR/images and masks of equal names into DIR/masks, as PNG files whose"
+    " values are classes; DIR/classes.txt names the classes, the first line that of value 0. A"
+    " table with the columns image and mask, and COCO with segmentation, are read too"
 )
 TABLE = ManifestColumns(
-    {"path": ("path", "image", "file", "filename"), "label": ("mask", "mask_path", "label"), **SPLIT},
+    {
+        "path": ("path", "image", "file", "filename"),
+        "label": ("mask", "mask_path", "label"),
+        **SPLIT,
+    },
     ("path", "label"),
-    "columns: image, mask and, optionally, split (train, validation, test) and group; paths are relative to the table",
+    "columns: image, mask and, optionally, split (train, validation, test) and group; paths are"
+    " relative to the table",
 )
 
 
@@ -41,7 +48,8 @@ class MaskEntry:
 
     image: Entry
     mask: Path | None = None
-    folder: str = ""  # class of the pixels that are not zero, where folders have the names of classes
+    # Class of the pixels that are not zero, where folders have the names of classes.
+    folder: str = ""
     regions: tuple[tuple[int, Any], ...] | None = None  # of COCO
 
 
@@ -51,12 +59,15 @@ class MaskListing:
 
     root: Path
     entries: Sequence[MaskEntry]
-    names: Mapping[int, str] = field(default_factory=dict)  # the class of each value; empty if no file names them
+    # The class of each value; empty if no file names them.
+    names: Mapping[int, str] = field(default_factory=dict)
     rejected: tuple[Rejected, ...] = ()
 
 
 def list_masks(path: Path) -> MaskListing:
-    """List images with masks in any layout; UsageError: the path does not exist, or no layout fits."""
+    """List images with masks in any layout; UsageError:
+    the path does not exist, or no layout fits.
+    """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", HINT)
     if path.is_file():
@@ -83,19 +94,27 @@ def _table(path: Path) -> MaskListing:
 
 
 def _folders(root: Path) -> MaskListing:
-    """List folders of images and of masks, in ``root`` or in those of its parts; or masks beside their images."""
+    """List folders of images and of masks, in ``root`` or in those of its parts;
+    or masks beside their images.
+    """
     images = dict[tuple[str, ...], Path]()
     masks = dict[tuple[str, ...], Path]()
     for base, part in dict.fromkeys([(root, ""), *part_folders(root)]):
         photos = folder_in(base, *IMAGES)
         truth = folder_in(base, *MASKS)
         if truth != base:
-            images |= {(part, *_name(file, photos)): file for file in images_in(photos) if truth not in file.parents}
+            images |= {
+                (part, *_name(file, photos)): file
+                for file in images_in(photos)
+                if truth not in file.parents
+            }
             masks |= {(part, *_name(file, truth)): file for file in images_in(truth)}
     for file in () if masks else images_in(root):
         name = _name(file, root)
         part = part_of(file.relative_to(root).parts[0])
-        marked = name[-1] != file.stem.casefold() or (file.suffix.lower() == ".png" and (part, *name) in images)
+        marked = name[-1] != file.stem.casefold() or (
+            file.suffix.lower() == ".png" and (part, *name) in images
+        )
         (masks if marked else images)[part, *name] = file
     classes = set()
     for _, folder, *_ in masks:
@@ -107,7 +126,11 @@ def _folders(root: Path) -> MaskListing:
         class_folder = ""
         if classes and folder and not part_of(folder):
             class_folder = file.parent.name
-        entries.append(MaskEntry(Entry(file, ONE_CLASS, part or part_of(folder)), masks.get(key), class_folder))
+        entries.append(
+            MaskEntry(
+                Entry(file, ONE_CLASS, part or part_of(folder)), masks.get(key), class_folder
+            )
+        )
     alone = []
     for key, file in masks.items():
         if key not in images:
@@ -116,7 +139,9 @@ def _folders(root: Path) -> MaskListing:
 
 
 def _name(file: Path, base: Path) -> tuple[str, ...]:
-    """Return folder and name of a file without what marks a mask, which image and mask have in common."""
+    """Return folder and name of a file without what marks a mask,
+    which image and mask have in common.
+    """
     stem = file.stem.casefold()
     ending = next(filter(stem.endswith, ENDINGS), "")
     folder = file.parent.relative_to(base).as_posix().casefold()
@@ -124,7 +149,9 @@ def _name(file: Path, base: Path) -> tuple[str, ...]:
 
 
 def _names(root: Path) -> dict[int, str]:
-    """Return the classes that a file names: one a line from value 0 on, or of CVAT with their colours."""
+    """Return the classes that a file names:
+    one a line from value 0 on, or of CVAT with their colours.
+    """
     file = next((root / name for name in NAMES if (root / name).is_file()), None)
     if file is None:
         return {}
@@ -142,13 +169,19 @@ def _names(root: Path) -> dict[int, str]:
         try:
             red, green, blue = map(int, colour.split(","))
         except ValueError:
-            raise UsageError(f"--data: '{file}' has the line '{line}'", "write name:red,green,blue::") from None
+            raise UsageError(
+                f"--data: '{file}' has the line '{line}'", "write name:red,green,blue::"
+            ) from None
         names[red if red == green == blue else (red << 16) + (green << 8) + blue] = name
     return names
 
 
 def _coco(path: Path) -> MaskListing:
-    require_extra("pycocotools", "detection", "masks of COCO are drawn by pycocotools, which is not installed")
+    require_extra(
+        "pycocotools",
+        "detection",
+        "masks of COCO are drawn by pycocotools, which is not installed",
+    )
     root = path
     if not path.is_dir():
         root = path.parent.parent if path.parent.name == "annotations" else path.parent
@@ -169,12 +202,18 @@ def _coco(path: Path) -> MaskListing:
             image = key_of(one.get("image_id"))
             segmentation = one.get("segmentation")
             if image in regions and segmentation:
-                label = place.get(categories.get(key_of(one.get("category_id")), ""), IGNORED_LABEL)
+                label = place.get(
+                    categories.get(key_of(one.get("category_id")), ""), IGNORED_LABEL
+                )
                 # A crowd of COCO is one region around objects that nobody told apart.
-                regions[image].append((IGNORED_LABEL if one.get("iscrowd") else label, segmentation))
+                regions[image].append(
+                    (IGNORED_LABEL if one.get("iscrowd") else label, segmentation)
+                )
         for key, one in images.items():
             entry = Entry(base / one["file_name"], ONE_CLASS, part)
             entries.append(MaskEntry(entry, regions=tuple(regions[key])))
     if not any(entry.regions for entry in entries):
         raise UsageError(f"--data: '{path}' has no annotation with a segmentation", HINT)
-    return MaskListing(root, entries, names | {number: name for name, number in place.items()}, tuple(rejected))
+    return MaskListing(
+        root, entries, names | {number: name for name, number in place.items()}, tuple(rejected)
+    )

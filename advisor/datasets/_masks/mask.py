@@ -1,4 +1,6 @@
-"""A mask as a value, and the classes of its pixels: an image file, or polygons and run lengths of COCO."""
+"""A mask as a value, and the classes of its pixels:
+an image file, or polygons and run lengths of COCO.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,16 @@ class Mask(NamedTuple):
     sha256: str  # of the file, or of the polygons
     size: tuple[int, int]  # height and width of the upright image
     path: str = ""  # of the file; empty for polygons, and for an image without an object
-    classes: tuple[tuple[int, int], ...] = ()  # each value of the file with its class; other values are ignored
+    # Each value of the file with its class; other values are ignored.
+    classes: tuple[tuple[int, int], ...] = ()
     orientation: int = 1  # how the file is turned upright, as in EXIF
     regions: str = ""  # JSON of (class, segmentation of COCO) in the order of drawing
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The hash, the values and the orientation: equal keys mean equal classes of the pixels."""
+        """The hash, the values and the orientation: equal keys mean equal classes of the
+        pixels.
+        """
         return self.sha256, self.classes, self.orientation
 
     def labels(self) -> Classes:
@@ -48,18 +53,22 @@ class Mask(NamedTuple):
 
 
 def read_values(data: bytes) -> NDArray[np.int32]:
-    """Return the values of a mask; of a coloured one, RGB as one number. ValueError: no image can have such a mask."""
+    """Return the values of a mask; of a coloured one, RGB as one number. ValueError:
+    no image can have such a mask.
+    """
     with ignore_warnings(), open_image(BytesIO(data)) as image:
         if image.format == "JPEG":
             raise ContentError("a JPEG file changes the values of a mask; save it as PNG")
         mode = image.mode
         if mode in ("1", "L", "P") or mode[0] == "I":
-            # Of a palette image these are the indices, which are the classes; its colours may be any.
+            # Of a palette image these are the indices, which are the classes;
+            # its colours may be any.
             values = np.asarray(image).astype(np.int32)
             if values.max() > IGNORED_LABEL:
                 largest = values.max()
                 raise ContentError(
-                    f"its values reach {largest}, and {IGNORED_LABEL} is the largest; save it with 8 bits"
+                    f"its values reach {largest}, and {IGNORED_LABEL} is the largest; save it with"
+                    " 8 bits"
                 )
             return np.asarray(values)
         if mode not in ("RGB", "RGBA", "LA", "PA"):
@@ -76,7 +85,8 @@ def read_values(data: bytes) -> NDArray[np.int32]:
 def _turn_upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
     if orientation == 1:
         return values
-    # As 32-bit integers, because a coloured mask has values of 24 bits. Pillow turns images by their EXIF.
+    # As 32-bit integers, because a coloured mask has values of 24 bits.
+    # Pillow turns images by their EXIF.
     image = Image.fromarray(values.astype(np.int32))
     image.getexif()[0x0112] = orientation
     return np.asarray(ImageOps.exif_transpose(image))
@@ -95,7 +105,8 @@ def draw_regions(regions: Iterable[tuple[int, Any]], size: tuple[int, int]) -> C
             # An object that something covers has several polygons, which are one region.
             encoded = mask.merge(mask.frPyObjects(region, *size))
         else:
-            # COCO has run lengths as a list, or compressed as a text that the decoder takes as it is.
+            # COCO has run lengths as a list,
+            # or compressed as a text that the decoder takes as it is.
             encoded = region
             if isinstance(region["counts"], list):
                 encoded = mask.frPyObjects(region, *size)

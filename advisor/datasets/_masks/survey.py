@@ -1,4 +1,6 @@
-"""Read images with masks: the pixels of each class, what cannot be used, the division, and a table of what is left."""
+"""Read images with masks: the pixels of each class, what cannot be used, the division,
+and a table of what is left.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from numpy.typing import NDArray
 
 from advisor.core import ContentError, UsageError, listed
 from advisor.datasets._boxes.entries import ONE_CLASS
-from advisor.datasets._checks.findings import Finding, list_left_out, more_columns, row_of, write_rows
+from advisor.datasets._checks.findings import (
+    Finding,
+    list_left_out,
+    more_columns,
+    row_of,
+    write_rows,
+)
 from advisor.datasets._dataset import Listing, Rejected
 from advisor.datasets._images import describe_read_error, read_bytes
 from advisor.datasets._masks.listing import BACKGROUND, HINT, MaskEntry, MaskListing, list_masks
@@ -30,7 +38,8 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 254
 OBJECT = "object"
-VOID = frozenset({"ignore", "ignored", "void", "unlabelled", "unlabeled"})  # Classes whose pixels are ignored
+# Classes whose pixels are ignored.
+VOID = frozenset({"ignore", "ignored", "void", "unlabelled", "unlabeled"})
 UNKNOWN = "?"  # First letter of the class of a value that is not in the list
 
 
@@ -38,7 +47,8 @@ UNKNOWN = "?"  # First letter of the class of a value that is not in the list
 class MaskSurvey:
     """Images with masks that were read."""
 
-    images: Survey  # their classes are those of the masks; the label of an image is its rarest class
+    # Their classes are those of the masks; the label of an image is its rarest class.
+    images: Survey
     masks: tuple[Mask, ...]
     pixels: NDArray[np.int64]  # of each class in each image, (N, C)
     unused: tuple[str, ...] = ()  # classes that are named and never occur
@@ -61,27 +71,35 @@ class MaskSurvey:
 
     @property
     def without_classes(self) -> Survey:
-        """The images as those of one class: an image has the classes of its pixels, so that films go through all."""
+        """The images as those of one class:
+        an image has the classes of its pixels, so that films go through all.
+        """
         dataset = self.images.dataset
         images = tuple(replace(image, label=0) for image in dataset.images)
         return replace(self.images, dataset=replace(dataset, classes=(ONE_CLASS,), images=images))
 
     def divide_images(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
-        """Return a division in which each part has its share of each class; ``alike`` are pairs of similar images.
+        """Return a division in which each part has its share of each class;
+        ``alike`` are pairs of similar images.
 
         Raises UsageError as :func:`.divide_survey`.
         """
         from advisor.datasets._division import divide_survey, make_stratifier
 
-        return divide_survey(self.without_classes, seed, alike, make_stratifier(self.images.dataset, self.contents))
+        return divide_survey(
+            self.without_classes, seed, alike, make_stratifier(self.images.dataset, self.contents)
+        )
 
     def write_table(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table of images and masks without those that the findings leave out; return its number of images.
+        """Write a table of images and masks without those that the findings leave out;
+        return its number of images.
 
         Raises UsageError if a mask has no file, or the table cannot be written.
         """
         if any(mask.regions for mask in self.masks):
-            raise UsageError("--fix: masks of COCO cannot be written as a table", "remove the images yourself")
+            raise UsageError(
+                "--fix: masks of COCO cannot be written as a table", "remove the images yourself"
+            )
         left_out = list_left_out(findings)
         dataset = self.images.dataset
         rows = []
@@ -106,21 +124,28 @@ class _Read(NamedTuple):
     fault: str = ""  # why the image cannot be used
 
 
-def survey_masks(path: Path, progress: Progress | None = None, most: int | None = None) -> MaskSurvey:
-    """Read images and masks; faults of single files are recorded with the images that are left out, not raised.
+def survey_masks(
+    path: Path, progress: Progress | None = None, most: int | None = None
+) -> MaskSurvey:
+    """Read images and masks; faults of single files are recorded
+    with the images that are left out, not raised.
 
-    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout fits, or the masks have
-    fewer than two classes.
+    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout fits,
+    or the masks have fewer than two classes.
     """
     listing = list_masks(path)
     by_path = {entry.image.path: entry for entry in listing.entries}
-    files = Listing(listing.root, [entry.image for entry in by_path.values()], (), listing.rejected)
+    files = Listing(
+        listing.root, [entry.image for entry in by_path.values()], (), listing.rejected
+    )
     images = survey(files, progress, most)
     entries = [by_path[image.path] for image in images.dataset.images]
     sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
     asked = list(zip(entries, sizes, [shot.orientation for shot in images.shots], strict=True))
     read = []
-    for (entry, size, _), outcome in zip(asked, read_each(f"{__name__}:read_mask", asked), strict=True):
+    for (entry, size, _), outcome in zip(
+        asked, read_each(f"{__name__}:read_mask", asked), strict=True
+    ):
         if isinstance(outcome, ReaderFailure):
             read.append(_Read(entry, size, fault=f"its mask is damaged: {outcome.reason}"))
         else:
@@ -142,7 +167,9 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
 
 
 def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
-    """Read a mask, by its entry, the size in which its image is stored, and how it is turned, as in EXIF."""
+    """Read a mask, by its entry, the size in which its image is stored, and how it is turned,
+    as in EXIF.
+    """
     entry, stored, turn = asked
     # In EXIF, 5 to 8 turn an image by a quarter, which swaps its sides.
     size = stored
@@ -150,7 +177,8 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
         size = stored[::-1]
     read = _Read(entry, size)
     if entry.mask is None and entry.regions is None:
-        # Sets of faults have no masks of good images. Elsewhere a mask that is missing is a mistake.
+        # Sets of faults have no masks of good images.
+        # Elsewhere a mask that is missing is a mistake.
         every = {0: stored[0] * stored[1]}
         if entry.folder:
             return read._replace(values=every)
@@ -169,14 +197,17 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
 def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
     data, _ = read_bytes(mask)
     values = read_values(data)
-    # Tools save the mask of a turned photograph upright, or as the camera stored it. EXIF's 5 to 8 swap the sides.
+    # Tools save the mask of a turned photograph upright, or as the camera stored it.
+    # EXIF's 5 to 8 swap the sides.
     if values.shape not in (read.size, read.size[::-1] if turn > 4 else read.size):
         shown = []
         for shape in (values.shape, read.size):
             shown.append(f"{shape[1]}x{shape[0]}")
         raise ContentError(f"it has {shown[0]} pixels, the image {shown[1]}")
     turned = 1 if values.shape == read.size else turn
-    return read._replace(sha256=hashlib.sha256(data).hexdigest(), values=_counts(values), orientation=turned)
+    return read._replace(
+        sha256=hashlib.sha256(data).hexdigest(), values=_counts(values), orientation=turned
+    )
 
 
 def _of_regions(read: _Read) -> _Read:
@@ -200,7 +231,8 @@ def _counts(values: NDArray[Any]) -> dict[int, int]:
     return dict(zip(pixel_values.tolist(), counts.tolist(), strict=True))
 
 
-Name = Callable[[int, str], str]  # From a value and the folder of its image to its class; empty if it is ignored
+# From a value and the folder of its image to its class; empty if it is ignored.
+Name = Callable[[int, str], str]
 
 
 def _names_of(listing: MaskListing, values: set[int]) -> Name:
@@ -249,9 +281,18 @@ def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: P
             if class_name:
                 first[class_name] = min(value, first.get(class_name, value))
     if not 2 <= len(first) <= MOST_CLASSES:
-        lost = [f"; '{images.dataset.show_path(row.path)}': {row.reason}" for row in images.dataset.rejected]
-        what = f"one class only, '{next(iter(first))}'" if len(first) == 1 else f"{len(first)} classes"
-        raise UsageError(f"--data: the masks of '{path}' have {what}{lost[0] if lost else ''}", HINT)
+        lost = [
+            f"; '{images.dataset.show_path(row.path)}': {row.reason}"
+            for row in images.dataset.rejected
+        ]
+        what = (
+            f"one class only, '{next(iter(first))}'"
+            if len(first) == 1
+            else f"{len(first)} classes"
+        )
+        raise UsageError(
+            f"--data: the masks of '{path}' have {what}{lost[0] if lost else ''}", HINT
+        )
     order = sorted(first, key=lambda title: (title != BACKGROUND, first[title], title))
     place = {title: number for number, title in enumerate(order)}
     masks = []
@@ -263,16 +304,27 @@ def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: P
             if class_name:
                 pairs.append((value, place[class_name]))
                 pixels[row, place[class_name]] += count
-        drawn = [(place.get(name(value, ""), IGNORED_LABEL), region) for value, region in entry.regions or ()]
+        drawn = [
+            (place.get(name(value, ""), IGNORED_LABEL), region)
+            for value, region in entry.regions or ()
+        ]
         file = str(entry.mask) if entry.mask else ""
         regions = json.dumps(drawn) if drawn else ""
         masks.append(Mask(sha256, size, file, tuple(pairs), orientation, regions))
     number = (pixels > 0).sum(axis=0)
     dataset = images.dataset
-    rarest = [int(min(np.flatnonzero(row), key=lambda label: number[label], default=0)) for row in pixels]
-    named = tuple(replace(image, label=label) for image, label in zip(dataset.images, rarest, strict=True))
+    rarest = [
+        int(min(np.flatnonzero(row), key=lambda label: number[label], default=0)) for row in pixels
+    ]
+    named = tuple(
+        replace(image, label=label) for image, label in zip(dataset.images, rarest, strict=True)
+    )
     # Sorted, so that renamed files give the same fingerprint and find their results in the cache.
     rows = sorted((image.sha256, mask.key) for image, mask in zip(named, masks, strict=True))
-    read = replace(dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows]))
-    outside = tuple(mask_reading.entry.image.path for mask_reading in readings if mask_reading.outside)
+    read = replace(
+        dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows])
+    )
+    outside = tuple(
+        mask_reading.entry.image.path for mask_reading in readings if mask_reading.outside
+    )
     return MaskSurvey(replace(images, dataset=read), tuple(masks), pixels, outside=outside)

@@ -1,7 +1,8 @@
 """Images inside other files, which are never unpacked.
 
-The address of such an image is a path that goes on behind the file: ``photos.zip/cat/1.jpg``. So every room keeps a
-path, in this process and in others, and only the code that opens a path asks here.
+The address of such an image is a path that goes on behind the file: ``photos.zip/cat/1.jpg``. So
+every room keeps a path, in this process and in others, and only the code that opens a path asks
+here.
 """
 
 import re
@@ -16,7 +17,16 @@ from advisor.datasets._sources.isolated import choose_opener, holds_images
 from advisor.datasets._sources.shards import Shard
 from advisor.datasets._sources.zipped import ZipFile
 
-__all__ = ["SOURCES", "Address", "Stamp", "address_of", "archive_of", "holds_images", "kind_of", "stamp_of"]
+__all__ = [
+    "SOURCES",
+    "Address",
+    "Stamp",
+    "address_of",
+    "archive_of",
+    "holds_images",
+    "kind_of",
+    "stamp_of",
+]
 
 SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType(
     {
@@ -31,10 +41,13 @@ SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType(
 )
 """What reads each kind of file, by its extension."""
 
-_INSIDE = re.compile(rf"({'|'.join(map(re.escape, SOURCES))})(-\d+-of-\d+)?/")  # In the path of an image in a file
+# In the path of an image in a file.
+_INSIDE = re.compile(rf"({'|'.join(map(re.escape, SOURCES))})(-\d+-of-\d+)?/")
 _SHARD = re.compile(r"-\d+-of-\d+$")
 Stamp = tuple[int, int]  # Size in bytes and time of change in ns
-_OPEN = 256  # Files that a process keeps open; the headers of a shard of 10,000 images take 0.1 s to read again
+# Files that a process keeps open;
+# the headers of a shard of 10,000 images take 0.1 s to read again.
+_OPEN = 256
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,9 @@ class Address:
         return _open_once(self.file, self.stamp)
 
     def read(self) -> bytes:
-        """Return the bytes of the image; errors as of :meth:`.base.Archive.read_member`, and UsageError."""
+        """Return the bytes of the image;
+        errors as of :meth:`.base.Archive.read_member`, and UsageError.
+        """
         return self.archive.read_member(self.name)
 
 
@@ -69,12 +84,16 @@ def address_of(path: Path) -> Address | None:
 
 
 def kind_of(file: Path) -> str:
-    """Return the extension of a file in lower case, without the number of a shard: ``.tfrecord``."""
+    """Return the extension of a file in lower case, without the number of a shard:
+    ``.tfrecord``.
+    """
     return _SHARD.sub("", file.suffix.lower())
 
 
 def archive_of(file: Path) -> Archive:
-    """Return a file with images, opened; UsageError if it cannot be read as the kind of its extension."""
+    """Return a file with images, opened;
+    UsageError if it cannot be read as the kind of its extension.
+    """
     try:
         return _open_once(file, stamp_of(file))
     except OSError:
@@ -82,7 +101,9 @@ def archive_of(file: Path) -> Archive:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return the size and the time of change of a file; of an image inside a file, those of this file. OSError."""
+    """Return the size and the time of change of a file;
+    of an image inside a file, those of this file. OSError.
+    """
     facts = path.stat()
     return facts.st_size, facts.st_mtime_ns
 

@@ -24,7 +24,16 @@ OBJECTS = ("objects", "annotations")
 """Usual names of what has the objects in an image, of their boxes, and of their classes."""
 
 BOXES = ("bbox", "bboxes", "box", "boxes")
-CLASSES = ("category", "categories", "label", "labels", "category_name", "class", "category_id", "name")
+CLASSES = (
+    "category",
+    "categories",
+    "label",
+    "labels",
+    "category_name",
+    "class",
+    "category_id",
+    "name",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,8 @@ class Member:
     """One image inside a file."""
 
     name: str  # its address below the file, such as ``cat/1.jpg``
-    label: str | None = None  # its class as written; None if the file does not say it, so that its folder does
+    # Its class as written; None if the file does not say it, so that its folder does.
+    label: str | None = None
     fault: str = ""  # why it is left out; empty for an image
 
 
@@ -42,33 +52,41 @@ class ImageObjects:
 
     name: str  # its address below the file
     boxes: Sequence[tuple[str, Sequence[Any]]] = ()  # class and four numbers of each object
-    size: tuple[Any, Any] = (None, None)  # width and height of the image, None if they are not stated
+    # Width and height of the image, None if they are not stated.
+    size: tuple[Any, Any] = (None, None)
     fault: str = ""  # why it is left out
 
 
 @runtime_checkable
 class BoxedArchive(Protocol):
-    """A file that holds images with boxes. Edges are those of COCO (left, top, width, height) or of two corners."""
+    """A file that holds images with boxes.
+    Edges are those of COCO (left, top, width, height) or of two corners.
+    """
 
     def list_objects(self) -> Iterator[ImageObjects]:
-        """Yield the images in their order in the file, with their objects; UsageError if the file has none."""
+        """Yield the images in their order in the file, with their objects;
+        UsageError if the file has none.
+        """
 
 
 class Archive(Protocol):
     """A file that holds images: a zip of folders, a shard, a table.
 
-    To add a kind, write a class in a module of this folder, and add a line to ``SOURCES``. Its constructor takes the
-    path, and raises UsageError if the file cannot be read as its kind. Nothing is ever unpacked.
+    To add a kind, write a class in a module of this folder, and add a line to ``SOURCES``. Its
+    constructor takes the path, and raises UsageError if the file cannot be read as its kind.
+    Nothing is ever unpacked.
     """
 
     def list_members(self) -> Iterator[Member]:
-        """Yield the images in their order in the file, with their labels; what cannot be read has a fault."""
+        """Yield the images in their order in the file, with their labels;
+        what cannot be read has a fault.
+        """
 
     def read_member(self, name: str) -> bytes:
         """Return the bytes of one image by its address below the file.
 
-        Threads may read at the same time. Raises OSError or ValueError if there is no such image, it is damaged, or it
-        is larger than :data:`MAX_IMAGE_BYTES`.
+        Threads may read at the same time. Raises OSError or ValueError if there is no such image,
+        it is damaged, or it is larger than :data:`MAX_IMAGE_BYTES`.
         """
 
 
@@ -77,7 +95,9 @@ class FolderArchive(Protocol):
     """A file that holds folders of files, as a zip or tar file does."""
 
     def system_folders(self) -> Collection[str]:
-        """Return the names of the folders in it that an operating system made, and that are not read."""
+        """Return the names of the folders in it that an operating system made,
+        and that are not read.
+        """
 
     def inner_archives(self) -> Sequence[str]:
         """Return the names of the archives in it, which are not read."""
@@ -98,7 +118,8 @@ def is_hidden(name: str) -> bool:
 
 
 def system_folder_in(name: str) -> str:
-    """Return the folder of an operating system that a file inside an archive is in; empty for none.
+    """Return the folder of an operating system that a file inside an archive is in;
+    empty for none.
 
     A hidden folder counts if it directly holds an image.
     """
@@ -130,16 +151,20 @@ def find_repeated_names(names: Iterable[str]) -> frozenset[str]:
 def within_limit(size: int) -> int:
     """Return a size in bytes; ValueError if it is above :data:`MAX_IMAGE_BYTES`, or zero."""
     if size > MAX_IMAGE_BYTES:
-        raise ContentError(f"the image has {size / 1e6:.0f} MB, above the limit of {MAX_IMAGE_BYTES / 1e6:.0f} MB")
+        raise ContentError(
+            f"the image has {size / 1e6:.0f} MB, above the limit of {MAX_IMAGE_BYTES / 1e6:.0f} MB"
+        )
     if size == 0:
         raise ContentError("the image is empty")
     return size
 
 
 def objects_of(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Sequence[Any]]]:
-    """Return class and edges of objects: a list of objects, or one object of lists, as ``datasets`` has sequences.
+    """Return class and edges of objects:
+    a list of objects, or one object of lists, as ``datasets`` has sequences.
 
-    Numbers of classes get their ``names``; what is not there is empty, and the readers of boxes say so.
+    Numbers of classes get their ``names``;
+    what is not there is empty, and the readers of boxes say so.
     """
     pairs: list[tuple[Any, Any]] = []
     if isinstance(written, Mapping):
@@ -160,7 +185,9 @@ def _first(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def class_name(value: object, names: Sequence[str]) -> str:
-    """Return the name of a class by its number, or as it is written; empty for none, and for -1, as in test parts."""
+    """Return the name of a class by its number, or as it is written;
+    empty for none, and for -1, as in test parts.
+    """
     if value is None or (isinstance(value, int) and value < 0):
         return ""
     if not names or not isinstance(value, int):

@@ -1,4 +1,6 @@
-"""Read the columns of a Parquet manifest as text. A child process calls these functions: the library is native."""
+"""Read the columns of a Parquet manifest as text. A child process calls these functions:
+the library is native.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,19 @@ def column_names(file: Path) -> list[str]:
     """Return the names of the columns; UsageError if the file cannot be read as Parquet."""
     try:
         return list(map(str, _open_once(file, file.stat().st_mtime_ns).columns))
-    except Exception as error:  # a damaged file fails in many ways, and one with two columns of one name, too
+    except Exception as error:
+        # A damaged file fails in many ways, and one with two columns of one name, too.
         repeated = _find_repeated_name(file)
-        why = ContentError(f"it has several columns named '{repeated[:80]}'") if repeated else error
+        why = (
+            ContentError(f"it has several columns named '{repeated[:80]}'") if repeated else error
+        )
         raise refuse_file(file, "Parquet", why, HINT) from None
 
 
 def _find_repeated_name(file: Path) -> str:
-    """Return the name that several columns have; empty if none does, or without the package that can say it."""
+    """Return the name that several columns have;
+    empty if none does, or without the package that can say it.
+    """
     if find_spec("pyarrow") is None:
         return ""
     import pyarrow.parquet as pq
@@ -45,7 +52,8 @@ def _find_repeated_name(file: Path) -> str:
 
 
 def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[str, ...]] | None:
-    """Return the rows of the row group with an index, some columns of each as text; None if there is no such group.
+    """Return the rows of the row group with an index, some columns of each as text;
+    None if there is no such group.
 
     Rows of a Parquet file are stored in groups, each of which is read as a whole.
     Raises UsageError if the file cannot be read, or a cell is a list or a struct.
@@ -81,5 +89,7 @@ def _text(value: object, column: str) -> str:
     else:
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     if len(text) > MOST_CHARACTERS:
-        raise ContentError(f"a cell of its column '{column[:80]}' has more than {MOST_CHARACTERS:,} characters")
+        raise ContentError(
+            f"a cell of its column '{column[:80]}' has more than {MOST_CHARACTERS:,} characters"
+        )
     return text

@@ -1,7 +1,9 @@
-"""Open files that native code reads in a child process with limits, so that a damaged one ends only the child.
+"""Open files that native code reads in a child process with limits,
+so that a damaged one ends only the child.
 
-Arrow, Parquet and protocol buffers are read by native libraries. A damaged file can crash them, and a small one can
-name values that take gigabytes. A process that is a child already reads directly: it has limits of its own.
+Arrow, Parquet and protocol buffers are read by native libraries. A damaged file can crash them,
+and a small one can name values that take gigabytes. A process that is a child already reads
+directly: it has limits of its own.
 """
 
 from __future__ import annotations
@@ -22,13 +24,18 @@ from advisor.datasets._sources.base import Archive, BoxedArchive, ImageObjects, 
 from advisor.isolation import IN_CHILD, MEMORY
 
 LONGEST_LABEL = 1001  # Characters of a label that are passed on: one more than a label may have
-MOST_BYTES = 4_000_000_000  # Memory of the child: two row groups of a table, decoded, and what is made of them
+# Memory of the child: two row groups of a table, decoded, and what is made of them.
+MOST_BYTES = 4_000_000_000
 # Seconds in which a file is opened and listed, and one image is read.
 LISTED_S = 600.0
 READ_S = 60.0
 
 _PACKAGE = __name__.rpartition(".")[0]
-_KINDS = {"Parquet": "tables:ParquetTable", "Arrow": "tables:ArrowTable", "TFRecord": "records:RecordFile"}
+_KINDS = {
+    "Parquet": "tables:ParquetTable",
+    "Arrow": "tables:ArrowTable",
+    "TFRecord": "records:RecordFile",
+}
 _OPEN = 64  # Files that the child keeps open
 
 
@@ -49,7 +56,9 @@ class NativeReader:
             self._children.close()
 
     def call(self, function: str, *arguments: object, limit_s: float = LISTED_S) -> Any:
-        """Call ``module:function`` of this folder; StageError if the child crashed or exceeded a limit."""
+        """Call ``module:function`` of this folder;
+        StageError if the child crashed or exceeded a limit.
+        """
         from advisor.isolation import CallLimits
 
         limits = CallLimits(limit_s, MOST_BYTES)
@@ -70,7 +79,9 @@ def _reader_of(_process: int) -> NativeReader:
 
 
 def choose_opener(kind: str) -> Callable[[Path], Archive]:
-    """Return what opens a file of a kind: in a child process, or directly in a process that is a child."""
+    """Return what opens a file of a kind:
+    in a child process, or directly in a process that is a child.
+    """
 
     def open_file(file: Path) -> Archive:
         return _open(file, kind) if os.environ.get(IN_CHILD) else IsolatedArchive(file, kind)
@@ -100,8 +111,11 @@ class IsolatedArchive:
         if self._fault:
             raise ContentError(self._fault)
         try:
-            content = native_reader().call("isolated:read_member", self._file, self._kind, name, limit_s=READ_S)
-        # Each further image of the file would end another child, and a set can have a million of them.
+            content = native_reader().call(
+                "isolated:read_member", self._file, self._kind, name, limit_s=READ_S
+            )
+        # Each further image of the file would end another child,
+        # and a set can have a million of them.
         except StageError as error:
             self._fault = f"damaged: the reader of '{self._file.name}' {error.message}"
             raise ContentError(self._fault) from None
@@ -114,9 +128,11 @@ class IsolatedArchive:
 
 
 def read_natively(file: Path, kind: str, function: str, *arguments: object) -> Any:
-    """Call ``module:function`` of this folder with a file and arguments in the child, or here in a process that is one.
+    """Call ``module:function`` of this folder with a file and arguments in the child,
+    or here in a process that is one.
 
-    Raises UsageError if it is no regular file, if the child crashed or exceeded a limit, and what the function raises.
+    Raises UsageError if it is no regular file, if the child crashed or exceeded a limit,
+    and what the function raises.
     """
     if not file.is_file():  # a pipe would never end
         raise refuse_file(file, kind, ContentError("it is no regular file"))
@@ -129,7 +145,9 @@ def read_natively(file: Path, kind: str, function: str, *arguments: object) -> A
 
 
 def holds_images(file: Path) -> bool:
-    """Return whether a Parquet file has the bytes of images, and is no manifest; False without pyarrow."""
+    """Return whether a Parquet file has the bytes of images, and is no manifest;
+    False without pyarrow.
+    """
     if os.environ.get(IN_CHILD):
         return bool(_call_here("tables:has_image_column", (file,)))
     try:
@@ -189,7 +207,8 @@ def list_objects(file: Path, kind: str) -> Sequence[ImageObjects]:
 
 def read_member(file: Path, kind: str, name: str) -> bytes | str:
     """Return the bytes of an image, or why they cannot be had."""
-    # Returned and not raised: one damaged image is left out, while an error would give up the whole file.
+    # Returned and not raised: one damaged image is left out,
+    # while an error would give up the whole file.
     try:
         return _archive(file, kind).read_member(name)
     except UsageError as error:

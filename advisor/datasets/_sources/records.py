@@ -1,8 +1,8 @@
 """Records of TensorFlow, as the folders of TensorFlow Datasets (TFDS) have them.
 
-A record of ``animals-train.tfrecord-00000-of-00002`` is a ``tf.train.Example``. Beside the shards, ``features.json``
-says which of its features are the image and the class, ``label.labels.txt`` has the names of the classes, and
-``dataset_info.json`` the number of records in each shard. Formats:
+A record of ``animals-train.tfrecord-00000-of-00002`` is a ``tf.train.Example``. Beside the shards,
+``features.json`` says which of its features are the image and the class, ``label.labels.txt`` has
+the names of the classes, and ``dataset_info.json`` the number of records in each shard. Formats:
 https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details,
 https://www.tensorflow.org/datasets/external_tfrecord.
 """
@@ -21,12 +21,20 @@ from typing import Any
 from advisor.core import ContentError, UsageError, listed, plural, require_extra
 from advisor.datasets._category_files import require_beside
 from advisor.datasets._read_errors import reason_of
-from advisor.datasets._sources.base import ImageObjects, Member, class_name, refuse_file, within_limit
+from advisor.datasets._sources.base import (
+    ImageObjects,
+    Member,
+    class_name,
+    refuse_file,
+    within_limit,
+)
 from advisor.store import message_type, read_json, read_labels
 
 IMAGES = ("image", "image/encoded", "image_raw", "img", "jpg", "png")
 LABELS = ("label", "labels", "image/class/text", "image/class/label", "class", "cls")
-"""Usual names of features; the first that the records have is read where no ``features.json`` says more."""
+"""Usual names of features; the first that the records have is read
+where no ``features.json`` says more.
+"""
 
 # example.proto and feature.proto of TensorFlow; an entry of a map is a message of key and value.
 _EXAMPLE = {
@@ -46,17 +54,27 @@ _KINDS = {"Image": "an image", "ClassLabel": "a class"}
 _MOST_RECORDS = 20_000_000
 _example = cache(lambda: message_type("Example", _EXAMPLE))
 
-Features = Mapping[str, Sequence[Any]]  # The values of a record by name: bytes, numbers or integers
+# The values of a record by name: bytes, numbers or integers.
+Features = Mapping[str, Sequence[Any]]
 
 
 class RecordFile:
-    """Reads the images of a file of records by their places in it, which one pass over the lengths finds."""
+    """Reads the images of a file of records by their places in it,
+    which one pass over the lengths finds.
+    """
 
     def __init__(self, file: Path) -> None:
         if not re.search(r"\.tfrecord(-\d+-of-\d+)?$", file.name.lower()):
-            hint = 'write it as TFRecord: tfds.builder(NAME, file_format="tfrecord").download_and_prepare()'
+            hint = (
+                "write it as TFRecord: tfds.builder(NAME,"
+                ' file_format="tfrecord").download_and_prepare()'
+            )
             raise UsageError(f"--data: '{file}' is in a format of TFDS that is not read", hint)
-        require_extra("google_crc32c", "tfds", f"--data: '{file}' needs google-crc32c, which is not installed")
+        require_extra(
+            "google_crc32c",
+            "tfds",
+            f"--data: '{file}' needs google-crc32c, which is not installed",
+        )
         self._file = file
         self._fault = ""
         try:
@@ -77,7 +95,10 @@ class RecordFile:
                 head = file.read(_HEAD.size)
                 length, checksum = _HEAD.unpack(head) if len(head) == _HEAD.size else (size, None)
                 if checksum is not None and _mask_checksum(head[:8]) != checksum:
-                    self._fault = f"the length of the record at byte {place} is damaged, so that no more are found"
+                    self._fault = (
+                        f"the length of the record at byte {place} is damaged, so that no more are"
+                        " found"
+                    )
                     return
                 place += _HEAD.size + length + _FOOT.size
                 if place > size:
@@ -85,14 +106,18 @@ class RecordFile:
                     return
 
     def _readable(self) -> Features:
-        """Return the features of the first record that can be read; ValueError if there is none."""
+        """Return the features of the first record that can be read; ValueError if there is
+        none.
+        """
         for row in range(len(self._ends)):
             with suppress(ValueError):
                 return self._features(row)
         raise ContentError(self._fault or "it has no whole record")
 
     def _features(self, row: int) -> Features:
-        """Return the features of a record; IndexError if there is no such row, ValueError if it is damaged."""
+        """Return the features of a record;
+        IndexError if there is no such row, ValueError if it is damaged.
+        """
         start, end = self._ends[row]
         size = end - start - _HEAD.size - _FOOT.size
         within_limit(size)
@@ -109,7 +134,11 @@ class RecordFile:
         kinds = ("bytes_list", "float_list", "int64_list")
         features = {}
         for entry in entries:
-            values = (list(getattr(entry.value, kind).value) for kind in kinds if entry.value.HasField(kind))
+            values = (
+                list(getattr(entry.value, kind).value)
+                for kind in kinds
+                if entry.value.HasField(kind)
+            )
             features[entry.key] = next(values, ())
         return features
 
@@ -128,7 +157,8 @@ class RecordFile:
         known = [name for name in usual if name in present] or names
         if not known or (len(known) > 1 and known[0] not in usual):
             raise UsageError(
-                f"--data: which feature of '{self._file}' is {_KINDS[kind]}? It has {listed(sorted(self._first))}",
+                f"--data: which feature of '{self._file}' is {_KINDS[kind]}? It has"
+                f" {listed(sorted(self._first))}",
                 f"name it '{usual[0]}'",
             )
         return known[0]
@@ -141,7 +171,9 @@ class RecordFile:
 
     def _names(self, feature: str) -> Sequence[str]:
         """Return the names of the classes of a feature, by number."""
-        place = require_beside(self._file.with_name(f"{feature.replace('/', '-')}.labels.txt"), self._file)
+        place = require_beside(
+            self._file.with_name(f"{feature.replace('/', '-')}.labels.txt"), self._file
+        )
         return read_labels(place) if place.is_file() else ()
 
     @property
@@ -151,12 +183,16 @@ class RecordFile:
         return [Member("the end", fault=fault)] if fault else []
 
     def _missing(self) -> str:
-        """Say that the file has fewer records than ``dataset_info.json`` states; empty if it has all."""
+        """Say that the file has fewer records than ``dataset_info.json`` states;
+        empty if it has all.
+        """
         match = _SHARD.fullmatch(self._file.name)
         try:
             splits = self._read_beside("dataset_info.json")["splits"]
             lengths = {part["name"]: part["shardLengths"] for part in splits}
-            stated = int(lengths[match["split"]][int(match["shard"])]) if match else len(self._ends)
+            stated = (
+                int(lengths[match["split"]][int(match["shard"])]) if match else len(self._ends)
+            )
         except (LookupError, TypeError, ValueError):
             return ""
         have = plural(len(self._ends), "whole record")
@@ -175,17 +211,28 @@ class RecordFile:
                 yield Member(f"{row:07d}", fault=reason_of(error))
                 continue
             value = values[0] if len(values) == 1 else None
-            label = value.decode("utf-8", "replace").strip() if isinstance(value, bytes) else class_name(value, names)
+            label = (
+                value.decode("utf-8", "replace").strip()
+                if isinstance(value, bytes)
+                else class_name(value, names)
+            )
             yield Member(f"{row:07d}", label, "" if label else "no label")
         yield from self._end
 
     def list_objects(self) -> Iterator[ImageObjects]:
-        """See :class:`.base.BoxedArchive`: of ``objects/bbox``, which are top, left, bottom and right as shares."""
+        """See :class:`.base.BoxedArchive`:
+        of ``objects/bbox``, which are top, left, bottom and right as shares.
+        """
         boxes = next((name for name in sorted(self._first) if name.endswith("/bbox")), "")
         label_of = f"{boxes.removesuffix('bbox')}label"
         if not boxes or label_of not in self._first:
-            what = f"has no features 'objects/bbox' and 'objects/label', but {listed(sorted(self._first))}"
-            raise UsageError(f"--data: '{self._file}' {what}", "write it with a Sequence of bbox and label")
+            what = (
+                "has no features 'objects/bbox' and 'objects/label', but"
+                f" {listed(sorted(self._first))}"
+            )
+            raise UsageError(
+                f"--data: '{self._file}' {what}", "write it with a Sequence of bbox and label"
+            )
         names = self._names(label_of)
         for row in range(len(self._ends)):
             try:

@@ -32,7 +32,9 @@ from advisor.datasets._sources.base import (
 )
 
 LABELS = ("cls", "txt", "json")
-"""Extensions of what may say a sample's class: a number or name, twice, and a JSON object with one of :data:`KEYS`."""
+"""Extensions of what may say a sample's class:
+a number or name, twice, and a JSON object with one of :data:`KEYS`.
+"""
 
 KEYS = ("label", "cls", "class", "class_name", "label_name")
 _MOST_LABEL_BYTES = 100_000
@@ -59,7 +61,9 @@ class Shard:
             if not self._places:
                 hint = "a compressed tar cannot be read in any order: store it uncompressed"
                 raise refuse_file(file, "a tar file", error, hint) from None
-            self._fault = f"the file ends in the middle, after {len(self._places)} files: {reason_of(error)}"
+            self._fault = (
+                f"the file ends in the middle, after {len(self._places)} files: {reason_of(error)}"
+            )
 
     def _index(self, tar: tarfile.TarFile) -> None:
         while (info := tar.next()) is not None:
@@ -69,7 +73,9 @@ class Shard:
             if is_hidden(info.name):
                 self._system_folders.add(system_folder_in(info.name))
                 continue
-            fault = name_fault(info.name) or ("" if info.isreg() else "a link or device, and no file")
+            fault = name_fault(info.name) or (
+                "" if info.isreg() else "a link or device, and no file"
+            )
             if fault:
                 self._faults.append(Member(f"member at byte {info.offset}", fault=fault))
             elif len(self._places) < _MOST_MEMBERS:
@@ -79,7 +85,9 @@ class Shard:
                 self._places[name] = info.offset_data, info.size
 
     def _has_end(self, offset: int) -> bool:
-        """Return whether the block of zeros is there that ends a tar file (POSIX 1003.1, ustar)."""
+        """Return whether the block of zeros is there that ends a tar file (POSIX 1003.1,
+        ustar).
+        """
         with self._file.open("rb") as file:
             file.seek(offset)
             return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
@@ -98,8 +106,12 @@ class Shard:
         return samples
 
     def list_members(self) -> Iterator[Member]:
-        """See :class:`.base.Archive`. A shard without labels of its own has the classes in the folders of the names."""
-        labelled = any(extension in LABELS for extension in chain.from_iterable(self._samples.values()))
+        """See :class:`.base.Archive`. A shard without labels of its own has the classes
+        in the folders of the names.
+        """
+        labelled = any(
+            extension in LABELS for extension in chain.from_iterable(self._samples.values())
+        )
         for files in self._samples.values():
             for extension, name in files.items():
                 if extension in LABELS:
@@ -125,14 +137,18 @@ class Shard:
         return [*self._faults, *([Member("the end", fault=self._fault)] if self._fault else [])]
 
     def _label_member(self, name: str, files: dict[str, str]) -> Member:
-        """Return an image with its class, or why it has none; ``.cls`` and ``.json`` must not say different names."""
+        """Return an image with its class, or why it has none;
+        ``.cls`` and ``.json`` must not say different names.
+        """
         written: dict[str, str] = {}
         for extension in (extension for extension in LABELS if extension in files):
             file = files[extension]
             if file in self._repeated:
                 return Member(name, fault=f"the archive has several files '.{extension}' of it")
             if self._places[file][1] > _MOST_LABEL_BYTES:
-                return Member(name, fault=f"its .{extension} has more than {_MOST_LABEL_BYTES} bytes")
+                return Member(
+                    name, fault=f"its .{extension} has more than {_MOST_LABEL_BYTES} bytes"
+                )
             try:
                 label = _label(extension, self.read_member(file))
             except (OSError, ValueError, RecursionError):
@@ -146,11 +162,15 @@ class Shard:
         # A number in one and a name in the other may mean the same class.
         are_comparable = in_cls.isdecimal() == in_json.isdecimal()
         if in_cls and in_json and in_cls != in_json and are_comparable:
-            return Member(name, fault=f"its .cls says '{in_cls[:80]}', and its .json '{in_json[:80]}'")
+            return Member(
+                name, fault=f"its .cls says '{in_cls[:80]}', and its .json '{in_json[:80]}'"
+            )
         return Member(name, next(iter(written.values())))
 
     def list_objects(self) -> Iterator[ImageObjects]:
-        """See :class:`.base.BoxedArchive`: of ``objects`` or ``annotations`` in the JSON file of a sample."""
+        """See :class:`.base.BoxedArchive`:
+        of ``objects`` or ``annotations`` in the JSON file of a sample.
+        """
         for files in self._samples.values():
             try:
                 said: Any = json.loads(self.read_member(files["json"]))
@@ -159,9 +179,13 @@ class Shard:
                 said = {}
                 written = None
             fault = (
-                "" if isinstance(written, list | dict) else f"no JSON file with its objects ({' or '.join(OBJECTS)})"
+                ""
+                if isinstance(written, list | dict)
+                else f"no JSON file with its objects ({' or '.join(OBJECTS)})"
             )
-            size = (said.get("width"), said.get("height")) if isinstance(said, dict) else (None, None)
+            size = (
+                (said.get("width"), said.get("height")) if isinstance(said, dict) else (None, None)
+            )
             for name in (name for extension, name in files.items() if extension not in LABELS):
                 yield ImageObjects(name, objects_of(written), size, fault)
         for file in self._unusable:
@@ -189,4 +213,6 @@ def _label(extension: str, data: bytes) -> str:
         return text.strip()
     said: Any = json.loads(text)
     label = next((said[key] for key in KEYS if key in said), "") if isinstance(said, dict) else ""
-    return str(label).strip() if isinstance(label, str | int) and not isinstance(label, bool) else ""
+    return (
+        str(label).strip() if isinstance(label, str | int) and not isinstance(label, bool) else ""
+    )

@@ -1,7 +1,9 @@
-"""Tables with the bytes of images: Parquet and Arrow, as the folders of Hugging Face ``datasets`` have them.
+"""Tables with the bytes of images:
+Parquet and Arrow, as the folders of Hugging Face ``datasets`` have them.
 
-The column ``image`` is a struct of ``bytes`` and ``path``, or bytes. The names of integer labels are in the metadata of
-the schema, as the feature ``ClassLabel``: https://huggingface.co/docs/datasets/about_dataset_features.
+The column ``image`` is a struct of ``bytes`` and ``path``, or bytes. The names of integer labels
+are in the metadata of the schema, as the feature ``ClassLabel``:
+https://huggingface.co/docs/datasets/about_dataset_features.
 """
 
 from __future__ import annotations
@@ -34,21 +36,27 @@ if TYPE_CHECKING:
 IMAGES = ("image", "img", "jpg", "png", "picture", "photo")
 LABELS = ("label", "labels", "class", "cls")
 MOST_GROUP_BYTES = 2**30
-"""Largest row group that is read: as much stays in memory for each process that reads the table."""
+"""Largest row group that is read: as much stays in memory for each process that reads the
+table.
+"""
 
 IMAGE_ROWS = 32
 LABEL_ROWS = 4096
 """Rows that are decoded together: of a column of images, and of another one."""
 
 MOST_ROWS = 2_000_000
-"""Rows of one file: a file of 10 MB can state a hundred million, and the list of them fills the memory."""
+"""Rows of one file: a file of 10 MB can state a hundred million,
+and the list of them fills the memory.
+"""
 
 _METADATA = b"huggingface"
 NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not installed"
 
 
 class _Table(ABC):
-    """What Parquet and Arrow share: the columns of images and labels, and the names of the classes."""
+    """What Parquet and Arrow share: the columns of images and labels,
+    and the names of the classes.
+    """
 
     kind = ""
 
@@ -70,7 +78,8 @@ class _Table(ABC):
         repeated = [name for name, count in Counter(schema.names).items() if count > 1]
         if repeated:
             raise UsageError(
-                f"--data: '{file}' has several columns named '{repeated[0][:80]}'", "give each column a name of its own"
+                f"--data: '{file}' has several columns named '{repeated[0][:80]}'",
+                "give each column a name of its own",
             )
         self._image = image_column(schema)
         if not self._image:
@@ -107,17 +116,25 @@ class _Table(ABC):
             raise refuse_file(self._file, self.kind, error) from None
 
     def list_objects(self) -> Iterator[ImageObjects]:
-        """See :class:`.base.BoxedArchive`: of the column ``objects``, with the size in ``width`` and ``height``."""
+        """See :class:`.base.BoxedArchive`:
+        of the column ``objects``, with the size in ``width`` and ``height``.
+        """
         column = next((name for name in OBJECTS if name in self._schema.names), "")
         if not column:
             raise UsageError(
-                f"--data: '{self._file}' has no column 'objects' with boxes, but {_columns(self._schema)}",
+                f"--data: '{self._file}' has no column 'objects' with boxes, but"
+                f" {_columns(self._schema)}",
                 "name it 'objects': a list of bbox and category",
             )
-        sides = [self._column(name) if name in self._schema.names else repeat(None) for name in ("width", "height")]
+        sides = [
+            self._column(name) if name in self._schema.names else repeat(None)
+            for name in ("width", "height")
+        ]
         try:
             names = _class_names(_read_column_facts(self._schema).get(column))
-            for row, (written, *size) in enumerate(zip(self._column(column), *sides, strict=False)):
+            for row, (written, *size) in enumerate(
+                zip(self._column(column), *sides, strict=False)
+            ):
                 yield ImageObjects(f"{row:07d}", objects_of(written, names), (size[0], size[1]))
         except Exception as error:
             raise refuse_file(self._file, self.kind, error) from None
@@ -152,8 +169,10 @@ class ParquetTable(_Table):
         largest = max((group.total_byte_size for group in groups), default=0)
         if largest > MOST_GROUP_BYTES:
             raise UsageError(
-                f"--data: '{self._file}' has a row group of {show_bytes(largest)}, which must be in memory at once",
-                f"write it again with row groups below {show_bytes(MOST_GROUP_BYTES)}, such as row_group_size=1000",
+                f"--data: '{self._file}' has a row group of {show_bytes(largest)}, which must be"
+                " in memory at once",
+                f"write it again with row groups below {show_bytes(MOST_GROUP_BYTES)}, such as"
+                " row_group_size=1000",
             )
         self._starts = [0]
         for group in groups:
@@ -168,13 +187,17 @@ class ParquetTable(_Table):
         return self._starts[-1]
 
     def _column(self, name: str) -> Iterator[Any]:
-        for batch in self._parquet.iter_batches(columns=[name], batch_size=LABEL_ROWS, use_threads=False):
+        for batch in self._parquet.iter_batches(
+            columns=[name], batch_size=LABEL_ROWS, use_threads=False
+        ):
             column = batch.column(0)
             column.validate(full=True)
             yield from column.to_pylist()
 
     def _read_group(self, number: int) -> pa.ChunkedArray:
-        """Return the images of a row group; ValueError if they are too large: a small file can name a value often."""
+        """Return the images of a row group; ValueError if they are too large:
+        a small file can name a value often.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -184,9 +207,11 @@ class ParquetTable(_Table):
         leaf = f"{self._image}.bytes" if pa.types.is_struct(kind) else self._image
         if not _has_dictionary(group, leaf):
             return _read_images(self._parquet, number, self._image, IMAGE_ROWS)
-        # Equal images stand in memory once, and the sizes are added before a row is decoded. The rows are read
-        # together, as Arrow copies the list of images for each part of them.
-        with pq.ParquetFile(self._file, metadata=facts, memory_map=True, read_dictionary=[leaf]) as file:
+        # Equal images stand in memory once, and the sizes are added before a row is decoded. The
+        # rows are read together, as Arrow copies the list of images for each part of them.
+        with pq.ParquetFile(
+            self._file, metadata=facts, memory_map=True, read_dictionary=[leaf]
+        ) as file:
             return _read_images(file, number, self._image, max(1, group.num_rows))
 
     def _cell(self, row: int) -> Any:
@@ -200,7 +225,8 @@ class ParquetTable(_Table):
             if number not in self._faults:
                 try:
                     return self._group(number)[row - self._starts[number]].as_py()
-                except Exception as error:  # a damaged group fails in many ways; trying it for each row takes hours
+                except Exception as error:
+                    # A damaged group fails in many ways; trying it for each row takes hours.
                     self._faults[number] = reason_of(error)
             raise ContentError(self._faults[number])
 
@@ -243,7 +269,9 @@ def _has_dictionary(group: Any, path: str) -> bool:
 
 
 def _read_images(file: Any, group: int, name: str, rows: int) -> pa.ChunkedArray:
-    """Return the images of a row group, so many rows at a time; ValueError if they are too large."""
+    """Return the images of a row group, so many rows at a time; ValueError if they are too
+    large.
+    """
     import pyarrow as pa
 
     chunks = []
@@ -253,7 +281,9 @@ def _read_images(file: Any, group: int, name: str, rows: int) -> pa.ChunkedArray
         column.validate(full=True)
         size += _bytes_of_rows(column)
         if size > MOST_GROUP_BYTES:
-            raise ContentError(f"a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images")
+            raise ContentError(
+                f"a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images"
+            )
         chunks.append(column)
     return pa.chunked_array(chunks)
 
@@ -271,7 +301,9 @@ def _bytes_of_rows(column: pa.Array) -> int:
 
 
 def has_image_column(file: Path) -> bool:
-    """Return whether a Parquet file has the bytes of images, and is no manifest; False without pyarrow."""
+    """Return whether a Parquet file has the bytes of images, and is no manifest;
+    False without pyarrow.
+    """
     from importlib.util import find_spec
 
     if find_spec("pyarrow") is None:
@@ -285,7 +317,9 @@ def has_image_column(file: Path) -> bool:
 
 
 def image_column(schema: pa.Schema) -> str:
-    """Return the column with the bytes of images: one with a usual name, or the only one; empty if there is none."""
+    """Return the column with the bytes of images: one with a usual name, or the only one;
+    empty if there is none.
+    """
     import pyarrow as pa
 
     def has_bytes(kind: pa.DataType) -> bool:
@@ -309,18 +343,24 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
     features = _features(schema)
     named = [name for name, feature in features.items() if feature.get("_type") == "ClassLabel"]
     present = set(schema.names)
-    candidates = [name for name in LABELS if name in present] or [name for name in named if name in present]
+    candidates = [name for name in LABELS if name in present] or [
+        name for name in named if name in present
+    ]
     if len(candidates) != 1 and not any(name in LABELS for name in candidates):
         raise UsageError(
-            f"--data: '{file}' has no column 'label', but {_columns(schema)}", "rename the column with the classes"
+            f"--data: '{file}' has no column 'label', but {_columns(schema)}",
+            "rename the column with the classes",
         )
     label = candidates[0]
     kind = schema.field(candidates[0]).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not (
+        pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    ):
         raise UsageError(
-            f"--data: the column '{label}' of '{file}' has the type {kind}", "write one name or number for each image"
+            f"--data: the column '{label}' of '{file}' has the type {kind}",
+            "write one name or number for each image",
         )
     names = features.get(label, {}).get("names", ())
     return label, list(map(str, names)) if isinstance(names, list) else ()
@@ -328,7 +368,11 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
 
 def _features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
     """Return the features of the columns that are no lists."""
-    return {name: feature for name, feature in _read_column_facts(schema).items() if isinstance(feature, dict)}
+    return {
+        name: feature
+        for name, feature in _read_column_facts(schema).items()
+        if isinstance(feature, dict)
+    }
 
 
 def _read_column_facts(schema: pa.Schema) -> Mapping[str, Any]:
@@ -341,7 +385,9 @@ def _read_column_facts(schema: pa.Schema) -> Mapping[str, Any]:
 
 
 def _class_names(feature: Any) -> Sequence[str]:
-    """Return the names of the classes of the objects, which the feature of a list has somewhere inside."""
+    """Return the names of the classes of the objects,
+    which the feature of a list has somewhere inside.
+    """
     if isinstance(feature, Mapping):
         names = feature.get("names")
         if feature.get("_type") == "ClassLabel" and isinstance(names, list):
@@ -353,4 +399,7 @@ def _class_names(feature: Any) -> Sequence[str]:
 
 
 def _columns(schema: pa.Schema) -> str:
-    return listed([f"'{field.name[:80]}' ({str(field.type)[:80]})" for field in schema]) or "no column"
+    return (
+        listed([f"'{field.name[:80]}' ({str(field.type)[:80]})" for field in schema])
+        or "no column"
+    )

@@ -26,11 +26,13 @@ from advisor.store import guess_encodings
 SHARED = "it shares its bytes with another file of the archive"
 INFLATED = "its content is far larger than what the archive has of it (a decompression bomb?)"
 
-_MOST_RATIO = 2000  # Of the size of a large file and its compressed size: Deflate reaches 1,032, BZIP2 a million
+# Of the size of a large file and its compressed size: Deflate reaches 1,032, BZIP2 a million.
+_MOST_RATIO = 2000
 _LARGE_BYTES = 16 * 2**20
 _IS_UTF8 = 0x800  # Bit of the flags of a file: its name is UTF-8
 _MOST_NAMES = 50  # That tell the code page of all
-# The upper bits of the external attributes are the Unix type of the file: 0 unknown, 8 a regular file.
+# The upper bits of the external attributes are the Unix type of the file:
+# 0 unknown, 8 a regular file.
 _FILE_TYPE_BIT = 28
 _REGULAR = (0, 8)
 _LOCAL_HEADER_BYTES = 30  # Without the name
@@ -101,9 +103,9 @@ class ZipFile:
 def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
     """Return the names of the files in a zip file, with slashes between those of folders.
 
-    A name without the flag for UTF-8 is UTF-8 all the same if its bytes are: macOS writes it so. Otherwise it is in a
-    code page of DOS; Python assumes 437. If it seems to be another one, no class may have the wrong name:
-    names of folders keep the bytes, as those in a tar file do.
+    A name without the flag for UTF-8 is UTF-8 all the same if its bytes are: macOS writes it so.
+    Otherwise it is in a code page of DOS; Python assumes 437. If it seems to be another one, no
+    class may have the wrong name: names of folders keep the bytes, as those in a tar file do.
     """
     unsure = {}
     for info in infos:
@@ -111,7 +113,8 @@ def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
         with suppress(UnicodeEncodeError):
             if not info.flag_bits & _IS_UTF8 and not info.filename.isascii():
                 unsure[info.filename] = info.filename.encode("cp437")
-    # One program wrote all names, so those that are no UTF-8 are guessed together: one alone says little.
+    # One program wrote all names, so those that are no UTF-8 are guessed together:
+    # one alone says little.
     others = [data for data in unsure.values() if not _is_utf8(data)][:_MOST_NAMES]
     guesses = guess_encodings(others)
     are_dos = bool(guesses) and guesses[0][1] == b"\n".join(others).decode("cp437")
@@ -119,7 +122,8 @@ def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
     for info in infos:
         data = unsure.get(info.filename)
         name = info.filename
-        # Folders name classes, and files do not: a wrong letter in the name of a file alone does no harm.
+        # Folders name classes, and files do not:
+        # a wrong letter in the name of a file alone does no harm.
         may_stay = are_dos or PurePosixPath(name).parent.as_posix().isascii()
         if data is not None and (_is_utf8(data) or not may_stay):
             name = data.decode("utf-8", "surrogateescape")
@@ -137,14 +141,18 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _overlapping(infos: Sequence[zipfile.ZipInfo]) -> frozenset[int]:
-    """Return the places of files that begin before another one ends: so a small archive can have terabytes of files."""
+    """Return the places of files that begin before another one ends:
+    so a small archive can have terabytes of files.
+    """
     offsets = set[int]()
     last = -1  # the place of the file that ends last
     end = 0
     for info in sorted(infos, key=lambda info: info.header_offset):
         if info.header_offset < end:
             offsets |= {last, info.header_offset}
-        own_end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
+        own_end = (
+            info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
+        )
         if own_end > end:
             last = info.header_offset
             end = own_end

@@ -1,4 +1,6 @@
-"""Measure on a phone with the user's adb and TensorFlow Lite's ``benchmark_model``, the user's own or a fetched one."""
+"""Measure on a phone with the user's adb and TensorFlow Lite's ``benchmark_model``,
+the user's own or a fetched one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from typing import TYPE_CHECKING
 
 from advisor.core import StageError, UsageError, plural
 from advisor.devices._connections.attached import INSTALL, QUICK_S, find_serial, read_phone
-from advisor.devices._connections.protocol import MeasurementJob, NotOnUnit, Presence, Timing, needs_export
+from advisor.devices._connections.protocol import (
+    MeasurementJob,
+    NotOnUnit,
+    Presence,
+    Timing,
+    needs_export,
+)
 from advisor.devices._connections.tool import check_tool, fetch_tool, find_tool
 from advisor.downloads import FetchOptions
 from advisor.isolation import run_program
@@ -22,7 +30,11 @@ from advisor.store import sha256_file
 if TYPE_CHECKING:
     from advisor.devices._connections.settings import ConnectionSettings
 
-DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
+DELEGATES: Mapping[str, tuple[str, ...]] = {
+    "cpu": (),
+    "gpu": ("--use_gpu=true",),
+    "npu": ("--use_nnapi=true",),
+}
 """Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
 
 _TIMINGS = re.compile(
@@ -35,15 +47,22 @@ _FOOTPRINT = re.compile(
     r"init=[-\d.e+]+ overall=([-\d.e+]+)"
 )
 
-_ON_UNIT = {"cpu": "TfLiteXNNPackDelegate", "gpu": "TfLiteGpuDelegate", "npu": "TfLiteNnapiDelegate"}
+_ON_UNIT = {
+    "cpu": "TfLiteXNNPackDelegate",
+    "gpu": "TfLiteGpuDelegate",
+    "npu": "TfLiteNnapiDelegate",
+}
 """The beginning of the name of the delegate that runs operators on a unit."""
 
 _REPLACED = re.compile(r"Replacing (\d{1,9}) out of (\d{1,9}) node\(s\) with delegate \((\w+)\)")
 _NOT_APPLIED = re.compile(
     r"Restored original execution plan after delegate application failure"
-    r"|Though \w+ delegate is explicitly applied, the model graph will not be executed by the delegate"
+    r"|Though \w+ delegate is explicitly applied, the model graph will not be executed by the"
+    r" delegate"
 )
-"""Lines of TensorFlow Lite about a delegate that had taken operators and could not begin: the CPU runs them then."""
+"""Lines of TensorFlow Lite about a delegate that had taken operators and could not begin:
+the CPU runs them then.
+"""
 
 STEADY = 1.1
 _COLUMN = re.compile(r"\[([^\]]+)\]")
@@ -52,7 +71,14 @@ _FOLDER = "/data/local/tmp"
 _RUNS = {"load": 5, "survey": 20, "search": 20, "quick": 30, "normal": 50, "full": 200}
 _SHORT = {"survey": ("--min_secs=0.2", "--warmup_min_secs=0.1")}
 _HASH_SHOWN = 8  # Characters of a tool's hash, which tell it from the few others of a user
-_GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
+_GONE = (
+    "device offline",
+    "not found",
+    "no devices",
+    "device unauthorized",
+    "closed",
+    "protocol fault",
+)
 
 
 def parse_output(text: str, model: Path, threads: int, unit: str = "cpu") -> Timing:
@@ -68,7 +94,8 @@ def parse_output(text: str, model: Path, threads: int, unit: str = "cpu") -> Tim
     if unit != "cpu" and delegated is not None and not delegated[0]:
         operators = plural(delegated[1], "operator") if delegated[1] else "operators"
         raise NotOnUnit(
-            f"{model.name} did not run on the {unit.upper()}, which took none of its {operators}: the CPU ran them",
+            f"{model.name} did not run on the {unit.upper()}, which took none of its {operators}:"
+            " the CPU ran them",
             "its latency there is that of the CPU target",
         )
     placement = ""
@@ -85,24 +112,29 @@ def _describe_placement(delegated: tuple[int, int] | None, unit: str) -> str:
 
 
 def _count_delegated(text: str, unit: str) -> tuple[int, int] | None:
-    """Return how many operators the delegate of a unit took, and all; None if the tool does not tell."""
+    """Return how many operators the delegate of a unit took, and all;
+    None if the tool does not tell.
+    """
     taken = 0
     total = 0
     for match in _REPLACED.finditer(text):
         total = max(total, int(match[2]))
         if match[3].startswith(_ON_UNIT[unit]):
             taken += int(match[1])
-    # A delegate that fails later prints first that it took operators. XNNPACK then still has the rest.
+    # A delegate that fails later prints first that it took operators.
+    # XNNPACK then still has the rest.
     if unit != "cpu" and _NOT_APPLIED.search(text):
         return 0, total
     return (taken, total) if total else None
 
 
 def _parse_timing(text: str, model: Path, threads: int) -> Timing:
-    """Return the timing; StageError if there is none, ValueError or OverflowError if it cannot be read.
+    """Return the timing; StageError if there is none,
+    ValueError or OverflowError if it cannot be read.
 
-    Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...), and the ``operators`` in run
-    order, each with kind, name, average ms in one inference and percent of the total.
+    Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...), and the
+    ``operators`` in run order, each with kind, name, average ms in one inference and percent of
+    the total.
     """
     # The tool has no machine-readable output, so its lines for people are read.
     timings = _TIMINGS.search(text)
@@ -113,7 +145,9 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
             if line.strip():
                 lines.append(line.strip())
         errors = list(filter(re.compile("ERROR|ailed").search, lines))
-        raise StageError(f"benchmark_model printed no timings: {(errors or lines or ['no output'])[-1][:300]}")
+        raise StageError(
+            f"benchmark_model printed no timings: {(errors or lines or ['no output'])[-1][:300]}"
+        )
     # The last count= line is that of the inference, the line before that of the warm-up.
     last = dict(part.split("=") for part in runs[-1][2].split())
     figures = {name: float(value) / 1e3 for name, value in last.items()}
@@ -130,7 +164,8 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
         first_ms=first,
         load_ms=init,
         runtime="tflite benchmark_model",
-        memory_bytes=max(0, round(float(footprint[1]) * 2**20)) if footprint else None,  # its MB are 2^20 bytes
+        # Its MB are 2^20 bytes.
+        memory_bytes=max(0, round(float(footprint[1]) * 2**20)) if footprint else None,
         details={
             **{f"{name}_ms": value for name, value in figures.items()},
             "operators": _parse_operators(text),
@@ -142,16 +177,24 @@ def _parse_timing(text: str, model: Path, threads: int) -> Timing:
 def _describe_throttling(first_ms: float | None, mean_ms: float, last_ms: float | None) -> str:
     """Return by how much the device slowed down, empty if it did not or if a figure is missing.
 
-    The tool prints the first, the mean and the last run only. After a steady slowdown, the mean is well above the first
-    run, and the last run well above the mean. A single slow run does not have this effect.
+    The tool prints the first, the mean and the last run only. After a steady slowdown, the mean is
+    well above the first run, and the last run well above the mean. A single slow run does not have
+    this effect.
     """
-    if first_ms is None or last_ms is None or mean_ms < STEADY * first_ms or last_ms < STEADY * mean_ms:
+    if (
+        first_ms is None
+        or last_ms is None
+        or mean_ms < STEADY * first_ms
+        or last_ms < STEADY * mean_ms
+    ):
         return ""
     return f"throttled: the last run took {last_ms / first_ms:.2f} times as long as the first"
 
 
 def _parse_operators(text: str) -> tuple[dict[str, object], ...]:
-    """Return the rows of the last table in run order, that of the inferences; its header names the columns."""
+    """Return the rows of the last table in run order, that of the inferences;
+    its header names the columns.
+    """
     # The table before it is that of the initialisation.
     _, separator, tail = text.rpartition("= Run Order =")
     lines = tail.splitlines()[1:]
@@ -171,7 +214,14 @@ def _parse_operators(text: str) -> tuple[dict[str, object], ...]:
             break
         values = [float(value.rstrip("%")) for value in match[2].split()]
         name = (match[3] or "").strip().removeprefix("[").split("]:")[0]
-        rows.append({"kind": match[1].strip(), "name": name, "mean_ms": values[mean], "share": values[share]})
+        rows.append(
+            {
+                "kind": match[1].strip(),
+                "name": name,
+                "mean_ms": values[mean],
+                "share": values[share],
+            }
+        )
     return tuple(rows)
 
 
@@ -180,11 +230,15 @@ class PhoneTool:
 
     @staticmethod
     def fetch(abi: str) -> Path:
-        """Return the published tool for an instruction set, fetched once; UsageError: it is nowhere."""
+        """Return the published tool for an instruction set, fetched once; UsageError:
+        it is nowhere.
+        """
         return fetch_tool(abi, FetchOptions()).path
 
     @staticmethod
-    def arguments(tool: str, model: str, threads: int, unit: str = "cpu", effort: str = "quick") -> list[str]:
+    def arguments(
+        tool: str, model: str, threads: int, unit: str = "cpu", effort: str = "quick"
+    ) -> list[str]:
         """Return the command with its arguments, by the paths of tool and model on the phone."""
         return [
             tool,
@@ -202,7 +256,9 @@ class PhoneTool:
 
 
 def check_serial(serial: str) -> None:
-    """Refuse what is not the serial of a phone: another character than serials have, or the beginning of an option."""
+    """Refuse what is not the serial of a phone:
+    another character than serials have, or the beginning of an option.
+    """
     if not _SERIAL.fullmatch(serial) or serial.startswith("-"):
         raise UsageError(f"{serial!r} is not a valid serial", "adb devices lists the serials")
 
@@ -212,16 +268,21 @@ class AdbConnection:
     """Measures on one attached phone."""
 
     serial: str  #: its serial, or :data:`advisor.devices._connections.attached.ANY_PHONE`
-    #: the user's ``benchmark_model`` for the phone, which is copied to it; None for the published one
+    #: the user's ``benchmark_model`` for the phone, which is copied to it;
+    #: None for the published one
     binary: Path | None = None
-    cores: str = ""  #: hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty
-    arguments: tuple[str, ...] = ()  #: further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``
+    #: hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty
+    cores: str = ""
+    #: further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``
+    arguments: tuple[str, ...] = ()
     unit: str = "cpu"  #: what runs the models: a key of :data:`DELEGATES`
 
     def __post_init__(self) -> None:
         check_serial(self.serial)
         if self.cores and not re.fullmatch(r"[0-9a-fA-F]{1,8}", self.cores):
-            raise UsageError(f"'{self.cores}' is not a mask of cores", "write a hexadecimal mask such as f0")
+            raise UsageError(
+                f"'{self.cores}' is not a mask of cores", "write a hexadecimal mask such as f0"
+            )
 
     @property
     def label(self) -> str:
@@ -232,7 +293,10 @@ class AdbConnection:
         """See :class:`advisor.devices.Connection`."""
         job.check()
         if needs_export(job.runtime):
-            raise UsageError(f"benchmark_model runs .tflite files, not {job.runtime}", "name a target with tflite")
+            raise UsageError(
+                f"benchmark_model runs .tflite files, not {job.runtime}",
+                "name a target with tflite",
+            )
         serial = find_serial(self.serial)
         phone = self
         if serial != self.serial:
@@ -244,11 +308,15 @@ class AdbConnection:
         folder = f"{_FOLDER}/advisor-{_key(tool, job)}"
         try:
             self._run_in_shell(
-                f"mkdir -p {shlex.quote(folder)} && chmod 700 {shlex.quote(folder)}", QUICK_S, "make a folder"
+                f"mkdir -p {shlex.quote(folder)} && chmod 700 {shlex.quote(folder)}",
+                QUICK_S,
+                "make a folder",
             )
             self._push(tool, f"{folder}/benchmark_model")
             self._run_in_shell(
-                f"chmod 700 {shlex.quote(folder + '/benchmark_model')}", QUICK_S, "mark the tool executable"
+                f"chmod 700 {shlex.quote(folder + '/benchmark_model')}",
+                QUICK_S,
+                "mark the tool executable",
             )
             timings = []
             for place, model in enumerate(job.models):
@@ -258,7 +326,9 @@ class AdbConnection:
             with suppress(StageError):
                 self._run_in_shell(f"rm -rf {shlex.quote(folder)}", QUICK_S, "remove the folder")
 
-    def _measure_file(self, job: MeasurementJob, folder: str, index: int, model: Path) -> list[Timing]:
+    def _measure_file(
+        self, job: MeasurementJob, folder: str, index: int, model: Path
+    ) -> list[Timing]:
         remote = f"{folder}/model{index}.tflite"
         self._push(model, remote)
         timings = []
@@ -268,7 +338,8 @@ class AdbConnection:
             # A phone that disconnects ends adb's shell so, in some releases with status 0.
             if not output.strip():
                 raise StageError(
-                    f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
+                    f"{self.label} disconnected, or its tool printed nothing, while measuring"
+                    f" {model.name}"
                 )
             timings.append(parse_output(output, model, threads, self.unit))
         self._run_in_shell(f"rm -f {shlex.quote(remote)}", QUICK_S, "remove the model")
@@ -277,14 +348,17 @@ class AdbConnection:
     def _build_command(self, job: MeasurementJob, folder: str, remote: str, threads: int) -> str:
         """Return the command for the phone's shell, with every part quoted."""
         argv = [
-            *PhoneTool.arguments(f"{folder}/benchmark_model", remote, threads, self.unit, job.effort),
+            *PhoneTool.arguments(
+                f"{folder}/benchmark_model", remote, threads, self.unit, job.effort
+            ),
             *self.arguments,
         ]
         pinned = ["taskset", self.cores, *argv] if self.cores else argv
         return shlex.join(pinned) + " 2>&1"
 
     def _push(self, path: Path, remote: str) -> None:
-        # adb reads a local path that begins with a dash as an option; an absolute path never begins with one.
+        # adb reads a local path that begins with a dash as an option;
+        # an absolute path never begins with one.
         limit = QUICK_S + path.stat().st_size / 1e6
         self._run(["push", str(path.resolve()), remote], limit, f"cannot store {path.name}")
 
@@ -293,7 +367,9 @@ class AdbConnection:
 
     def _run(self, arguments: list[str], timeout_s: float, what: str) -> str:
         """Run adb for this phone and return its output; StageError with ``what`` if it failed."""
-        finished = run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=INSTALL)
+        finished = run_program(
+            ["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=INSTALL
+        )
         if not finished.status:
             return finished.stdout
         # adb has no exit status for a phone that is gone.
@@ -309,10 +385,13 @@ def _key(binary: Path, job: MeasurementJob) -> str:
 
 
 def connect_phone(settings: ConnectionSettings, accelerator: str) -> AdbConnection:
-    """Return the connection to a phone; UsageError for a tool that no phone runs, or an accelerator that it lacks."""
+    """Return the connection to a phone;
+    UsageError for a tool that no phone runs, or an accelerator that it lacks.
+    """
     if accelerator not in DELEGATES:
         raise UsageError(
-            f"benchmark_model has no option for '{accelerator}'", f"it has options for: {', '.join(DELEGATES)}"
+            f"benchmark_model has no option for '{accelerator}'",
+            f"it has options for: {', '.join(DELEGATES)}",
         )
     binary = settings.benchmark_model
     if binary is not None:
@@ -321,7 +400,8 @@ def connect_phone(settings: ConnectionSettings, accelerator: str) -> AdbConnecti
 
 
 def ask_phone(settings: ConnectionSettings) -> Presence:
-    """Return that an attached phone can measure, by its serial and with the tool, which is fetched if there is none.
+    """Return that an attached phone can measure, by its serial and with the tool,
+    which is fetched if there is none.
 
     Raises:
         UsageError: the phone cannot be used, or there is no tool for it.

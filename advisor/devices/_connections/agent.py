@@ -1,4 +1,6 @@
-"""Measure with the agent: in a new process on this machine, or on a device over the user's OpenSSH client."""
+"""Measure with the agent: in a new process on this machine,
+or on a device over the user's OpenSSH client.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import StageError, UsageError
-from advisor.devices._connections.protocol import MeasurementJob, Presence, Timing, file_for, with_facts
+from advisor.devices._connections.protocol import (
+    MeasurementJob,
+    Presence,
+    Timing,
+    file_for,
+    with_facts,
+)
 from advisor.isolation import (
     WAITED_LIMIT,
     Block,
@@ -35,11 +43,14 @@ if TYPE_CHECKING:
 AGENT = Path(agent.__file__)
 
 THROTTLED = 1.1
-"""A device is throttled from this ratio of the last third to the first. Block medians of a cool, idle device vary by at
-most 5 %."""
+"""A device is throttled from this ratio of the last third to the first.
+Block medians of a cool, idle device vary by at most 5 %.
+"""
 
 RISING = 0.6
-"""Share of pairs of blocks in rising order minus the share in falling order (Kendall's tau); noise has about 0."""
+"""Share of pairs of blocks in rising order minus the share in falling order (Kendall's tau);
+noise has about 0.
+"""
 
 LEAST_BLOCKS = 4
 
@@ -64,7 +75,9 @@ for name in sys.argv[1:]:
         except PackageNotFoundError:
             print(name)
 """
-"""A program that prints which of its arguments a board has as packages, with the release if it is known."""
+"""A program that prints which of its arguments a board has as packages,
+with the release if it is known.
+"""
 
 _OPTIONS = (
     "BatchMode=yes",
@@ -81,7 +94,9 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class HostConnection:
-    """Measures on this machine with the agent's file and the Python interpreter of this process."""
+    """Measures on this machine with the agent's file and the Python interpreter of this
+    process.
+    """
 
     agent: Path = AGENT
 
@@ -106,42 +121,56 @@ def agent_arguments(job: MeasurementJob, names: Sequence[str]) -> list[str]:
 
 
 def read_document(finished: Finished) -> dict[str, Any]:
-    """Return the JSON document in the last line of the agent's output; StageError if there is none."""
+    """Return the JSON document in the last line of the agent's output;
+    StageError if there is none.
+    """
     document = None
     with suppress(ValueError, IndexError):
         # Libraries may write to the output before it.
         document = parse_json(finished.stdout.strip().splitlines()[-1])
     if not isinstance(document, dict):
         ended = (
-            f": it {finished.death}" if finished.death else f" (exit status {finished.status}): {finished.complaint}"
+            f": it {finished.death}"
+            if finished.death
+            else f" (exit status {finished.status}): {finished.complaint}"
         )
         raise StageError(f"the agent returned no measurements{ended}")
     return document
 
 
-def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names: Sequence[str]) -> tuple[Timing, ...]:
+def timings_of_agent(
+    document: Mapping[str, Any], models: Sequence[Path], names: Sequence[str]
+) -> tuple[Timing, ...]:
     """Return the timings in the agent's document of files that are called ``names`` on the device.
 
     StageError if the agent reports an error, or the document is not complete.
     """
     error = document.get("error")
     if isinstance(error, Mapping):
-        raise StageError(f"the device cannot run the model ({error.get('kind')}): {error.get('message')}")
+        raise StageError(
+            f"the device cannot run the model ({error.get('kind')}): {error.get('message')}"
+        )
     by_name = dict(zip(names, models, strict=True))
     common = f"{document.get('runtime')}=={document.get('runtime_version')}"
     try:
         memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
         timings = []
         for series in document["series"]:
-            timings.append(_make_timing(by_name[series["model"]], series, common, memory, document["load"]))
+            timings.append(
+                _make_timing(by_name[series["model"]], series, common, memory, document["load"])
+            )
             # Memory is that of the process with the first model, so no later series may claim it.
             memory = None
         return tuple(timings)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
-        raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
+        raise StageError(
+            f"invalid response from the device: {type(problem).__name__} {problem}"
+        ) from problem
 
 
-def _make_timing(model: Path, series: SeriesDocument, common: str, memory: int | None, load: object) -> Timing:
+def _make_timing(
+    model: Path, series: SeriesDocument, common: str, memory: int | None, load: object
+) -> Timing:
     walls = []
     for block in series["blocks"]:
         for wall in block["wall_ns"]:
@@ -176,7 +205,9 @@ def _make_timing(model: Path, series: SeriesDocument, common: str, memory: int |
 
 
 def cpu_medians_ns(blocks: Sequence[Block]) -> list[float]:
-    """Return the median CPU time of each block, which other programs hardly affect; empty if it is not known."""
+    """Return the median CPU time of each block, which other programs hardly affect;
+    empty if it is not known.
+    """
     times = [block.get("cpu_ns") or [0] for block in blocks]
     medians = [statistics.median(map(float, block_ns)) for block_ns in times]
     # A block without CPU time would have a median of 0, which is no figure of the device.
@@ -195,7 +226,9 @@ def describe_throttling(medians: Sequence[float]) -> str:
 
 
 def measure_slowdown(medians: Sequence[float]) -> float:
-    """Return the median of the last third of the blocks divided by that of the first third; 1.0 for too few blocks."""
+    """Return the median of the last third of the blocks divided by that of the first third;
+    1.0 for too few blocks.
+    """
     if len(medians) < LEAST_BLOCKS:
         return 1.0
     # Thirds and not single blocks: one slow block at an end is no slowdown.
@@ -210,25 +243,33 @@ def measure_trend(values: Sequence[float]) -> float:
 
 
 def check_destination(destination: str) -> None:
-    """Refuse what is no host, ``user@host`` or alias of the user's ssh configuration, or begins as an option does.
+    """Refuse what is no host, ``user@host`` or alias of the user's ssh configuration,
+    or begins as an option does.
 
     A message never repeats a password.
     """
     user, _, host = destination.rpartition("@")
     # ssh takes no password in an address. Shown in a message, it would end up in logs.
     if ":" in user:
-        raise UsageError("the ssh address contains a password", f"write user@host and {_KEYS_ONLY}")
+        raise UsageError(
+            "the ssh address contains a password", f"write user@host and {_KEYS_ONLY}"
+        )
     # A leading dash would be an option for ssh: `-oProxyCommand=...` runs a program.
     if not _DESTINATION.fullmatch(destination) or not host or "-" in (destination[0], host[0]):
         raise UsageError(
-            f"{destination!r} is not a valid host", "write host, user@host or a name from your ssh configuration"
+            f"{destination!r} is not a valid host",
+            "write host, user@host or a name from your ssh configuration",
         )
 
 
 def check_interpreter(python: str) -> None:
-    """Refuse the path of an interpreter that is empty, begins as an option does, or has control characters."""
+    """Refuse the path of an interpreter that is empty, begins as an option does,
+    or has control characters.
+    """
     if not python.strip() or python.startswith("-") or not python.isprintable():
-        raise UsageError(f"{python!r} is not the path of a Python interpreter", "give a path such as python3")
+        raise UsageError(
+            f"{python!r} is not the path of a Python interpreter", "give a path such as python3"
+        )
 
 
 class _LostConnection(StageError):
@@ -257,8 +298,9 @@ class SshConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.Connection`.
 
-        Files go into a new folder under ``~/.cache/advisor-agent``, which is deleted at the end, except after a lost
-        connection. Then the session reconnects, and complete files are not sent again.
+        Files go into a new folder under ``~/.cache/advisor-agent``, which is deleted at the end,
+        except after a lost connection. Then the session reconnects, and complete files are not
+        sent again.
         """
         job.check()
         exports = {model: file_for(job.runtime, model) for model in job.models}
@@ -267,10 +309,14 @@ class SshConnection:
         finished = self.run(files, ["agent.py", *agent_arguments(job, names)], job.timeout_s)
         return with_facts(timings_of_agent(read_document(finished), job.models, names), exports)
 
-    def run(self, files: Mapping[str, Path], arguments: Sequence[str], timeout_s: float) -> Finished:
-        """Copy files into a new folder on the device by their names there, and run its Python interpreter in it.
+    def run(
+        self, files: Mapping[str, Path], arguments: Sequence[str], timeout_s: float
+    ) -> Finished:
+        """Copy files into a new folder on the device by their names there,
+        and run its Python interpreter in it.
 
-        The folder is deleted at the end, except after a lost connection. :meth:`measure` has the errors.
+        The folder is deleted at the end, except after a lost connection.
+        :meth:`measure` has the errors.
         """
         # The folder's name follows from the content, so that a retry finds what has arrived.
         hashed = {name: (path, sha256_file(path)) for name, path in files.items()}
@@ -296,10 +342,19 @@ class _Session:
     sockets: Path
 
     def run_with_retries(
-        self, folder: str, files: dict[str, tuple[Path, str]], arguments: Sequence[str], timeout_s: float
+        self,
+        folder: str,
+        files: dict[str, tuple[Path, str]],
+        arguments: Sequence[str],
+        timeout_s: float,
     ) -> Finished:
-        """Send the files and run the interpreter; retry, and at last raise, if the connection was lost."""
-        command = f"cd -- {shlex.quote(folder)} && exec {shlex.join([self.connection.python, *arguments])}"
+        """Send the files and run the interpreter;
+        retry, and at last raise, if the connection was lost.
+        """
+        command = (
+            f"cd -- {shlex.quote(folder)} && exec"
+            f" {shlex.join([self.connection.python, *arguments])}"
+        )
         attempt = 0
         while True:
             try:
@@ -318,18 +373,28 @@ class _Session:
             if last:
                 self._run_remotely(last, _QUICK_S)
         with suppress(StageError, UsageError):
-            run_program([*self._argv(), "-O", "exit", "--", self.connection.destination], timeout_s=10)
+            run_program(
+                [*self._argv(), "-O", "exit", "--", self.connection.destination], timeout_s=10
+            )
 
     def _send(self, folder: str, files: dict[str, tuple[Path, str]]) -> None:
-        """Copy every file into ``folder``, except files that are already there with the right hash."""
+        """Copy every file into ``folder``,
+        except files that are already there with the right hash.
+        """
         quoted = shlex.quote(folder)
         listing = self._run_remotely(
-            f"umask 077 && mkdir -p -- {quoted} && cd -- {quoted} && (sha256sum -- * 2>/dev/null || true)", _QUICK_S
+            f"umask 077 && mkdir -p -- {quoted} && cd -- {quoted} && (sha256sum -- * 2>/dev/null"
+            " || true)",
+            _QUICK_S,
         )
         if listing.status:
-            raise StageError(f"{self.connection.label}: cannot create a folder: {listing.complaint}")
+            raise StageError(
+                f"{self.connection.label}: cannot create a folder: {listing.complaint}"
+            )
         # `sha256sum` prints hash and name.
-        present = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
+        present = {
+            tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line
+        }
         for name, (path, digest) in files.items():
             if (name, digest) not in present:
                 part = shlex.quote(f"{folder}/{name}.part")
@@ -338,40 +403,59 @@ class _Session:
                 # Written beside and renamed: a file that is there is whole.
                 done = self._run_remotely(f"cat > {part} && mv -f -- {part} {target}", limit, path)
                 if done.status:
-                    raise StageError(f"{self.connection.label}: cannot store {path.name}: {done.complaint}")
+                    raise StageError(
+                        f"{self.connection.label}: cannot store {path.name}: {done.complaint}"
+                    )
 
     def _run_remotely(self, command: str, timeout_s: float, stdin: Path | None = None) -> Finished:
-        """Run ``command`` in the device's shell; every part of it is quoted. Exit status 255 is a failure of ssh."""
+        """Run ``command`` in the device's shell; every part of it is quoted.
+        Exit status 255 is a failure of ssh.
+        """
         argv = [*self._argv(), "--", self.connection.destination, command]
         finished = run_program(argv, timeout_s=timeout_s, stdin=stdin, hint=_INSTALL)
-        # ssh reports its own failures with 255, and any other status is that of the remote command.
+        # ssh reports its own failures with 255,
+        # and any other status is that of the remote command.
         if finished.status != _LOST:
             return finished
         label = self.connection.label
         output = finished.stderr
-        # A retry cannot mend any of these, so they are UsageErrors; what is left may be a lost connection.
+        # A retry cannot mend any of these, so they are UsageErrors;
+        # what is left may be a lost connection.
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in output:
             raise UsageError(
-                f"{label}: the host key has changed; the device was set up again, or somebody intercepts it",
-                "if you know the reason, remove the old key with ssh-keygen -R and connect once by hand",
+                f"{label}: the host key has changed; the device was set up again, or somebody"
+                " intercepts it",
+                "if you know the reason, remove the old key with ssh-keygen -R and connect once by"
+                " hand",
             )
         if "Host key verification failed" in output:
-            raise UsageError(f"{label}: the host key is not known", f"connect once by hand: ssh {label}")
+            raise UsageError(
+                f"{label}: the host key is not known", f"connect once by hand: ssh {label}"
+            )
         if "Permission denied" in output:
             raise UsageError(f"{label}: permission denied", _KEYS_ONLY)
         if "Could not resolve hostname" in output or "Bad configuration option" in output:
-            raise UsageError(f"{label}: {finished.complaint}", "check the name and your ssh configuration")
+            raise UsageError(
+                f"{label}: {finished.complaint}", "check the name and your ssh configuration"
+            )
         raise _LostConnection(finished.complaint)
 
     def _argv(self) -> list[str]:
         options = (*_OPTIONS, f"ControlPath={self.sockets}/c")
         port = [] if self.connection.port is None else ["-p", str(self.connection.port)]
-        return [self.connection.program, *port, *(part for option in options for part in ("-o", option))]
+        return [
+            self.connection.program,
+            *port,
+            *(part for option in options for part in ("-o", option)),
+        ]
 
 
 def _name_files(models: Sequence[Path]) -> dict[str, Path]:
     """Return the file for each name on the device, the agent first."""
-    return {"agent.py": AGENT, **{f"model{i}{model.suffix}": model for i, model in enumerate(models)}}
+    return {
+        "agent.py": AGENT,
+        **{f"model{i}{model.suffix}": model for i, model in enumerate(models)},
+    }
 
 
 def _key(files: Mapping[str, tuple[Path, str]], arguments: Sequence[str]) -> str:
@@ -392,20 +476,24 @@ def connect_board(settings: ConnectionSettings, accelerator: str) -> SshConnecti
 
 
 def ask_board(settings: ConnectionSettings) -> Presence:
-    """Return that a board can measure, with the release of its runtime; the errors are those of a measurement."""
+    """Return that a board can measure, with the release of its runtime;
+    the errors are those of a measurement.
+    """
     # A board that is off costs the time limit of one attempt only.
     connection = replace(connect_board(settings, "cpu"), retries=0)
     finished = connection.run({}, ["-c", _ASK_PACKAGES, _NUMPY, *_RUNTIMES], _QUICK_S)
     if finished.status:
-        raise StageError(f"{connection.label}: {settings.python} does not run: {finished.complaint}")
+        raise StageError(
+            f"{connection.label}: {settings.python} does not run: {finished.complaint}"
+        )
     packages = finished.stdout.split()
     runtimes = [package for package in packages if package.partition("==")[0] != _NUMPY]
     # Without them every file would fail, as if the board did not run it.
     if not runtimes or len(runtimes) == len(packages):
         absent = "runtime for .tflite files" if not runtimes else _NUMPY
         raise StageError(
-            f"{connection.label}: {settings.python} has no {absent}; type there: {settings.python} -m pip install "
-            f"{_RUNTIMES[0]} {_NUMPY}, or name another interpreter (--python)"
+            f"{connection.label}: {settings.python} has no {absent}; type there: {settings.python}"
+            f" -m pip install {_RUNTIMES[0]} {_NUMPY}, or name another interpreter (--python)"
         )
     return Presence(settings, runtimes[0] if "==" in runtimes[0] else "")
 

@@ -21,15 +21,23 @@ ABIS = ("arm64-v8a", "armeabi-v7a")
 """Instruction sets that TensorFlow Lite's tools are built for: Arm with 64 and with 32 bits."""
 
 TWICE = "attached twice"
-"""The state of a serial that adb lists more than once; cheap phones of one model may share theirs."""
+"""The state of a serial that adb lists more than once; cheap phones of one model may share
+theirs.
+"""
 
 _STATES = {
     "no permissions": (
         "may not be used by this user: 'no permissions'",
-        "add a udev rule for it, or install the package android-sdk-platform-tools-common, and plug it in again",
+        (
+            "add a udev rule for it, or install the package android-sdk-platform-tools-common, and"
+            " plug it in again"
+        ),
     ),
     "unauthorized": ("does not allow debugging", "unlock it, and allow debugging on its screen"),
-    "authorizing": ("is being asked for permission", "unlock it, and allow debugging on its screen"),
+    "authorizing": (
+        "is being asked for permission",
+        "unlock it, and allow debugging on its screen",
+    ),
     "offline": ("does not answer: 'offline'", "plug it in again, or type: adb reconnect offline"),
     "recovery": ("runs its recovery system", "start it normally: adb reboot"),
     "sideload": ("waits for an update: 'sideload'", "start it normally: adb reboot"),
@@ -43,17 +51,21 @@ _STATES = {
 """The error about a device and its hint, by the state that ``adb devices`` prints."""
 
 _NOTHING_ATTACHED = (
-    "plug it in with a cable that carries data; on the phone, tap Settings > About phone > Build number seven times, "
-    "then allow USB debugging in Settings > System > Developer options"
+    "plug it in with a cable that carries data; on the phone, tap Settings > About phone > Build"
+    " number seven times, then allow USB debugging in Settings > System > Developer options"
 )
-_REMARK = re.compile(r"\s*[(;\[]|\s+\w+:")  # What may follow the state of a device: an explanation, or its model
+# What may follow the state of a device: an explanation, or its model.
+_REMARK = re.compile(r"\s*[(;\[]|\s+\w+:")
 
 _MARK = "==="
 _QUESTIONS = (
     "getprop",
     "cat /proc/meminfo",
     "cat /proc/cpuinfo",
-    "for file in /sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq; do echo $file $(cat $file); done",
+    (
+        "for file in /sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq; do echo $file"
+        " $(cat $file); done"
+    ),
     "df -k /data/local/tmp",
 )
 """Questions to a phone, asked in one command; one that it cannot answer leaves its part empty."""
@@ -67,7 +79,9 @@ _STORAGE_KB = re.compile(r"^\S+\s+\d+\s+\d+\s+(\d{1,15})\s", re.MULTILINE)
 
 
 class SeveralAttached(UsageError):
-    """Several phones are attached, and none is named: the user's word is needed, and nobody is away."""
+    """Several phones are attached, and none is named:
+    the user's word is needed, and nobody is away.
+    """
 
 
 @dataclass(frozen=True)
@@ -89,13 +103,16 @@ class AttachedPhone:
 
     @property
     def abi(self) -> str:
-        """The first of its instruction sets that TensorFlow Lite's tools are built for; UsageError without one."""
+        """The first of its instruction sets that TensorFlow Lite's tools are built for;
+        UsageError without one.
+        """
         for abi in self.abis:
             if abi in ABIS:
                 return abi
         raise UsageError(
-            f"the device {self.serial} runs {', '.join(self.abis) or 'an unknown instruction set'}, for which "
-            "TensorFlow Lite's benchmark_model is not published",
+            f"the device {self.serial} runs"
+            f" {', '.join(self.abis) or 'an unknown instruction set'}, for which TensorFlow Lite's"
+            " benchmark_model is not published",
             "build it for this processor, and name it with --benchmark-model FILE",
         )
 
@@ -111,7 +128,8 @@ def list_states() -> Mapping[str, str]:
 def states_of(listing: str) -> dict[str, str]:
     """Return the state of each device that ``adb devices`` lists, by its serial number.
 
-    A state may have several words, such as ``no permissions``; what stands behind them in brackets is left out.
+    A state may have several words, such as ``no permissions``;
+    what stands behind them in brackets is left out.
     """
     states = {}
     for line in listing.splitlines():
@@ -123,20 +141,25 @@ def states_of(listing: str) -> dict[str, str]:
 
 
 def find_serial(serial: str) -> str:
-    """Return the serial of an attached phone that can be used; :data:`ANY_PHONE` stands for the only one.
+    """Return the serial of an attached phone that can be used;
+    :data:`ANY_PHONE` stands for the only one.
 
     Raises:
-        UsageError: the phone is not attached, is in another state than a running one, or several are attached and none
-            is named.
+        UsageError: the phone is not attached, is in another state than a running one, or several
+            are attached and none is named.
     """
     states = list_states()
     if serial == ANY_PHONE and serial not in states:
         serial = _find_only(states)
     state = states.get(serial)
     if state is None:
-        raise UsageError(f"no device {serial} is attached", f"attached: {', '.join(states) or 'none'}")
+        raise UsageError(
+            f"no device {serial} is attached", f"attached: {', '.join(states) or 'none'}"
+        )
     if state != "device":
-        message, hint = _STATES.get(state, ("is in the state '{state}'", "unplug it, and plug it in again"))
+        message, hint = _STATES.get(
+            state, ("is in the state '{state}'", "unplug it, and plug it in again")
+        )
         raise UsageError(f"the device {serial} {message.format(state=state)}", hint)
     return serial
 
@@ -146,7 +169,9 @@ def _find_only(states: Mapping[str, str]) -> str:
         raise UsageError("no phone is attached", _NOTHING_ATTACHED)
     running = [serial for serial, state in states.items() if state == "device"]
     if len(running) > 1:
-        raise SeveralAttached(f"several phones are attached: {', '.join(running)}", f"name one: --adb {running[0]}")
+        raise SeveralAttached(
+            f"several phones are attached: {', '.join(running)}", f"name one: --adb {running[0]}"
+        )
     # Without a running phone, the error of the first one says what to do.
     return running[0] if running else next(iter(states))
 
@@ -160,11 +185,14 @@ def read_phone(serial: str) -> AttachedPhone:
     """
     serial = find_serial(serial)
     question = f"; echo {_MARK}; ".join(f"{question} 2>/dev/null" for question in _QUESTIONS)
-    finished = run_program(["adb", "-s", serial, "shell", question], timeout_s=QUICK_S, hint=INSTALL)
+    finished = run_program(
+        ["adb", "-s", serial, "shell", question], timeout_s=QUICK_S, hint=INSTALL
+    )
     answers = finished.stdout.replace("\r", "").split(f"{_MARK}\n")
     if len(answers) != len(_QUESTIONS):
         raise StageError(
-            f"adb {serial} does not answer as a phone does: {finished.complaint}", "unlock it, and plug it in again"
+            f"adb {serial} does not answer as a phone does: {finished.complaint}",
+            "unlock it, and plug it in again",
         )
     return parse_answers(serial, answers)
 
@@ -174,7 +202,10 @@ def parse_answers(serial: str, answers: Sequence[str]) -> AttachedPhone:
     properties, memory, processors, clocks, storage = answers
     known = dict(_PROPERTY.findall(properties))
     abis = known.get("ro.product.cpu.abilist") or known.get("ro.product.cpu.abi", "")
-    names = [known.get(key, "") for key in ("ro.soc.model", "ro.vendor.soc.model.external_name", "ro.board.platform")]
+    names = [
+        known.get(key, "")
+        for key in ("ro.soc.model", "ro.vendor.soc.model.external_name", "ro.board.platform")
+    ]
     return AttachedPhone(
         serial=serial,
         maker=known.get("ro.product.manufacturer", ""),
@@ -196,7 +227,9 @@ def _find_bytes(pattern: re.Pattern[str], text: str) -> int | None:
 
 
 def _parse_processors(text: str, clocks: str) -> tuple[tuple[str, str, int | None], ...]:
-    """Return implementer, part and clock of each processor; a phone lists a sleeping one among the clocks alone."""
+    """Return implementer, part and clock of each processor;
+    a phone lists a sleeping one among the clocks alone.
+    """
     mhz = {int(number): int(khz) // 1000 for number, khz in _CLOCK.findall(clocks)}
     processors = []
     number: int | None = None
@@ -207,5 +240,7 @@ def _parse_processors(text: str, clocks: str) -> tuple[tuple[str, str, int | Non
         elif key == "CPU implementer":
             implementer = value.lower()
         else:
-            processors.append((implementer, value.lower(), mhz.get(number) if number is not None else None))
+            processors.append(
+                (implementer, value.lower(), mhz.get(number) if number is not None else None)
+            )
     return tuple(processors)

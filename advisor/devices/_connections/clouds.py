@@ -1,4 +1,6 @@
-"""Device clouds: phones of others, which run the files that people send. Integrations connect to them."""
+"""Device clouds: phones of others, which run the files that people send.
+Integrations connect to them.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,29 @@ from functools import cache
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
-from advisor.core import AdvisorError, StageError, UsageError, load_integration, nearest, show_seconds, visible
+from advisor.core import (
+    AdvisorError,
+    StageError,
+    UsageError,
+    load_integration,
+    nearest,
+    show_seconds,
+    visible,
+)
 from advisor.devices._connections.protocol import Connection, MeasurementJob, Presence, Timing, Way
 
 if TYPE_CHECKING:
     from advisor.devices._connections.settings import ConnectionSettings
 
 CLOUDS = "advisor.device_clouds"
-"""Entry points of :class:`DeviceCloud`, by the name that stands before a device: ``aihub:Samsung Galaxy S24``."""
+"""Entry points of :class:`DeviceCloud`, by the name that stands before a device:
+``aihub:Samsung Galaxy S24``.
+"""
 
 CLOUD_NAMES = ("aihub", "devicefarm")
-"""The names of those entry points. They are listed here because the schema of profiles names them, and a build makes it
-before the package with its entry points is installed."""
+"""The names of those entry points. They are listed here because the schema of profiles names them,
+and a build makes it before the package with its entry points is installed.
+"""
 
 ASK_S = 60.0
 """Seconds that a cloud may take to list its devices."""
@@ -46,8 +59,8 @@ class DeviceCloud(Protocol):
     def connect(self, settings: ConnectionSettings, accelerator: str) -> Connection:
         """Return what sends files to a device, the ``address`` of the settings.
 
-        It refuses a job (UsageError) as long as the settings do not allow to send files. It need not measure the files
-        of one job in turn, and several jobs may run at once.
+        It refuses a job (UsageError) as long as the settings do not allow to send files. It need
+        not measure the files of one job in turn, and several jobs may run at once.
         """
 
 
@@ -67,7 +80,8 @@ def cloud_named(name: str) -> DeviceCloud:
     """Return a cloud; the UsageError for an unknown one names the nearest."""
     if name not in CLOUD_NAMES:
         raise UsageError(
-            f"unknown device cloud '{visible(name)}'{nearest(name, CLOUD_NAMES)}", f"clouds: {', '.join(CLOUD_NAMES)}"
+            f"unknown device cloud '{visible(name)}'{nearest(name, CLOUD_NAMES)}",
+            f"clouds: {', '.join(CLOUD_NAMES)}",
         )
     cloud: DeviceCloud = load_integration(CLOUDS, name)
     return cloud
@@ -75,10 +89,11 @@ def cloud_named(name: str) -> DeviceCloud:
 
 @cache
 def ask_devices(cloud: str) -> Mapping[str, tuple[str, ...]] | AdvisorError:
-    """Return the devices of a cloud as :meth:`DeviceCloud.list_devices` does, or why they are not known.
+    """Return the devices of a cloud as :meth:`DeviceCloud.list_devices` does,
+    or why they are not known.
 
-    A process asks a cloud once. A client tries again for minutes if a cloud says nothing, so it is left after
-    :data:`ASK_S`: whoever waits has the prediction in its place.
+    A process asks a cloud once. A client tries again for minutes if a cloud says nothing, so it is
+    left after :data:`ASK_S`: whoever waits has the prediction in its place.
     """
     answers = list[Mapping[str, tuple[str, ...]] | AdvisorError]()
     faults = list[Exception]()
@@ -97,12 +112,16 @@ def ask_devices(cloud: str) -> Mapping[str, tuple[str, ...]] | AdvisorError:
     if faults:
         raise faults[0]
     if not answers:
-        return StageError(f"{cloud_named(cloud).title} did not answer within {show_seconds(ASK_S)}")
+        return StageError(
+            f"{cloud_named(cloud).title} did not answer within {show_seconds(ASK_S)}"
+        )
     return answers[0]
 
 
 def require_device(cloud: str, device: str, devices: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the name of a device as its cloud writes it; the UsageError for an unknown one names the nearest."""
+    """Return the name of a device as its cloud writes it;
+    the UsageError for an unknown one names the nearest.
+    """
     names = {name.casefold(): name for name in devices}
     known = names.get(device.casefold())
     if known is not None:
@@ -115,14 +134,20 @@ def require_device(cloud: str, device: str, devices: Mapping[str, tuple[str, ...
 
 
 def check_device_name(name: str) -> None:
-    """Refuse a text that is no name of a device: too long, or with characters that are not printed."""
+    """Refuse a text that is no name of a device:
+    too long, or with characters that are not printed.
+    """
     if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise UsageError(f"{name!r:.80} is not the name of a device", "write it as the cloud's list has it")
+        raise UsageError(
+            f"{name!r:.80} is not the name of a device", "write it as the cloud's list has it"
+        )
 
 
 @dataclass(frozen=True)
 class _Unreachable:
-    """The connection to a device of a cloud that did not answer when it was asked for its devices."""
+    """The connection to a device of a cloud that did not answer when it was asked for its
+    devices.
+    """
 
     label: str
     problem: AdvisorError
@@ -148,6 +173,8 @@ def way_to(cloud: str) -> Way:
         if isinstance(devices, AdvisorError):
             raise devices
         # A cloud does not tell which release of the runtime its devices have.
-        return Presence(replace(settings, address=require_device(cloud, settings.address, devices)))
+        return Presence(
+            replace(settings, address=require_device(cloud, settings.address, devices))
+        )
 
     return Way(f"name of a device of the cloud {cloud}", check_device_name, connect, ask)

@@ -1,4 +1,6 @@
-"""Compare the export of a file in another format with the file: their answers to the same inputs."""
+"""Compare the export of a file in another format with the file: their answers to the same
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,10 @@ def compare_export(
 ) -> dict[str, float]:
     """Return how an export, which ``run`` runs on many inputs, compares with its file.
 
-    Answers are the same if the largest value of every output has the same index. Differences are shares of an output's
-    range: of the values of a float output, of the type of an integer one. LiteRT's own kernels, with XNNPACK and
-    without, are compared where the export differs by more than ``small``. StageError if LiteRT cannot run the file.
+    Answers are the same if the largest value of every output has the same index. Differences are
+    shares of an output's range: of the values of a float output, of the type of an integer one.
+    LiteRT's own kernels, with XNNPACK and without, are compared where the export differs by more
+    than ``small``. StageError if LiteRT cannot run the file.
     """
     inputs, outputs = _run_file(model)
     same, largest = compare_outputs(outputs, run(inputs))
@@ -31,21 +34,33 @@ def compare_export(
     kernels = 0.0
     if largest > small:
         kernels = compare_outputs(outputs, _run_file(model, xnnpack=False)[1])[1]
-    return {"inputs": INPUTS, "same_answers": same, "largest_difference": largest, "kernels_difference": kernels}
+    return {
+        "inputs": INPUTS,
+        "same_answers": same,
+        "largest_difference": largest,
+        "kernels_difference": kernels,
+    }
 
 
-def compare_outputs(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
-    """Return on how many inputs file and export have the same answers, and their largest relative difference."""
+def compare_outputs(
+    ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]
+) -> tuple[int, float]:
+    """Return on how many inputs file and export have the same answers,
+    and their largest relative difference.
+    """
     import numpy as np
 
     same = 0
     largest = 0.0
     for our_outputs, their_outputs in zip(ours, theirs, strict=True):
-        # The largest value of both is at the same place; of integers, one step less will do (a tie).
+        # The largest value of both is at the same place;
+        # of integers, one step less will do (a tie).
         behind = []
         for a, b in zip(our_outputs, their_outputs, strict=True):
             behind.append(float(a.astype(float).max()) - float(a.flat[b.argmax()]))
-        same += all(less <= (a.dtype.kind in "iu") for less, a in zip(behind, our_outputs, strict=True))
+        same += all(
+            less <= (a.dtype.kind in "iu") for less, a in zip(behind, our_outputs, strict=True)
+        )
     for position in range(len(ours[0])):
         a = np.stack([outputs[position] for outputs in ours]).astype(np.float64)
         b = np.stack([outputs[position] for outputs in theirs]).astype(np.float64)
@@ -58,12 +73,16 @@ def compare_outputs(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[A
 
 
 def _run_file(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list[list[Array]]]:
-    """Return the fixed inputs of a file, and its outputs for them by one of LiteRT's two sets of kernels."""
+    """Return the fixed inputs of a file,
+    and its outputs for them by one of LiteRT's two sets of kernels.
+    """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     kernels = OpResolverType.AUTO if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
-        interpreter = Interpreter(model_path=model, num_threads=1, experimental_op_resolver_type=kernels)
+        interpreter = Interpreter(
+            model_path=model, num_threads=1, experimental_op_resolver_type=kernels
+        )
         interpreter.allocate_tensors()
         inputs = [_draw_inputs(interpreter, index) for index in range(INPUTS)]
         return inputs, [_run(interpreter, values) for values in inputs]
@@ -72,7 +91,9 @@ def _run_file(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list
 
 
 def _draw_inputs(interpreter: Any, index: int) -> list[Array]:
-    """Return fixed inputs: noise from coarse to fine, in the range of images or of the integer type."""
+    """Return fixed inputs: noise from coarse to fine,
+    in the range of images or of the integer type.
+    """
     import numpy as np
 
     inputs: list[Array] = []

@@ -20,20 +20,28 @@ if TYPE_CHECKING:
     from advisor.devices._connections.settings import ConnectionSettings
 
 EXPORTERS = "advisor.exporters"
-"""Entry points of :class:`Exporter`: modules or objects, by the name of the runtime that runs the exports."""
+"""Entry points of :class:`Exporter`:
+modules or objects, by the name of the runtime that runs the exports.
+"""
 
 SAME_ANSWERS = 0.9  # Least share of inputs with the same answer
 
 SMALL_DIFFERENCE = 0.03
-"""Difference as a share of an output's range up to which other answers are near ties. Most exports have 0 in int8 and
-1e-6 in float32; LiteRT's HARD_SWISH in int8 rounds otherwise than ONNX Runtime's, by 0.02 in MobileNetV3."""
+"""Difference as a share of an output's range up to which other answers are near ties. Most exports
+have 0 in int8 and 1e-6 in float32; LiteRT's HARD_SWISH in int8 rounds otherwise than ONNX
+Runtime's, by 0.02 in MobileNetV3.
+"""
 
 LARGEST_DIFFERENCE = 0.1
-"""Difference beyond which an export computes something else, unless LiteRT's own kernels differ as much."""
+"""Difference beyond which an export computes something else,
+unless LiteRT's own kernels differ as much.
+"""
 
 OF_KERNELS = 1.5
-"""Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a deep int8 network: a
-retrained MobileNetV2 differs by 0.16 from its export, and by 0.19 between LiteRT with and without XNNPACK."""
+"""Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a
+deep int8 network: a retrained MobileNetV2 differs by 0.16 from its export, and by 0.19 between
+LiteRT with and without XNNPACK.
+"""
 
 _REFUSED = "refused.txt"
 _FACTS = "facts.json"
@@ -51,14 +59,18 @@ class MeasurementJob:
     runtime: str = "ai-edge-litert"
 
     def check(self) -> None:
-        """Refuse a job without models, with a model that is not a file, or with a thread count below 1 (UsageError)."""
+        """Refuse a job without models, with a model that is not a file,
+        or with a thread count below 1 (UsageError).
+        """
         if not self.models:
             raise UsageError("there is no model to measure", "name at least one .tflite file")
         for model in self.models:
             if not model.is_file():
                 raise UsageError(f"{model} is not a file", "give a .tflite file")
         if not self.threads or min(self.threads) < 1:
-            raise UsageError(f"thread counts {self.threads} are not all at least 1", "give whole numbers from 1")
+            raise UsageError(
+                f"thread counts {self.threads} are not all at least 1", "give whole numbers from 1"
+            )
 
 
 @dataclass(frozen=True)
@@ -72,31 +84,49 @@ class Timing:
     first_ms: float  #: the first run after loading
     load_ms: float  #: time to load the model
     runtime: str  #: runtime and version, such as ``ai-edge-litert==2.3.0``
-    memory_bytes: int | None = None  #: memory that the model added, as the device's tool measures it, or None
-    #: all that the device's tool printed, parsed; of a runtime here a ``SeriesDocument`` with ``load``
+    #: memory that the model added, as the device's tool measures it, or None
+    memory_bytes: int | None = None
+    #: all that the device's tool printed, parsed;
+    #: of a runtime here a ``SeriesDocument`` with ``load``
     details: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     throttled: str = ""  #: by how much the device slowed down, in words; empty if it did not
-    cpu_ms: float | None = None  #: median CPU time of the runs at one thread, None if the tool does not tell
-    waited_share: float | None = None  #: share of the time that the threads waited for a processor, None if unknown
+    #: median CPU time of the runs at one thread, None if the tool does not tell
+    cpu_ms: float | None = None
+    #: share of the time that the threads waited for a processor, None if unknown
+    waited_share: float | None = None
     placement: str = ""  #: how many operators an accelerator ran, in words; empty for the CPU
-    remarks: tuple[str, ...] = ()  #: further facts in words: the job of a cloud, the answers to the user's images
+    #: further facts in words: the job of a cloud, the answers to the user's images
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse figures that no measurement has; ValueError."""
-        # Timings come from programs on other machines. A wrong one would be ranked and could become the pick.
-        if not (0 < self.own_ms < math.inf and 0 <= self.first_ms < math.inf and 0 <= self.load_ms < math.inf):
-            raise ValueError(f"no times: {self.own_ms} ms, first {self.first_ms} ms, loading {self.load_ms} ms")
+        # Timings come from programs on other machines.
+        # A wrong one would be ranked and could become the pick.
+        if not (
+            0 < self.own_ms < math.inf
+            and 0 <= self.first_ms < math.inf
+            and 0 <= self.load_ms < math.inf
+        ):
+            raise ValueError(
+                f"no times: {self.own_ms} ms, first {self.first_ms} ms, loading {self.load_ms} ms"
+            )
         if self.threads < 1 or self.runs < 1 or (self.memory_bytes or 0) < 0:
-            raise ValueError(f"no figures: {self.threads} threads, {self.runs} runs, {self.memory_bytes} bytes")
+            raise ValueError(
+                f"no figures: {self.threads} threads, {self.runs} runs, {self.memory_bytes} bytes"
+            )
 
     @property
     def own_ms(self) -> float:
-        """The CPU time, which other programs change by a few percent only; the median of the runs if it is unknown."""
+        """The CPU time, which other programs change by a few percent only;
+        the median of the runs if it is unknown.
+        """
         return self.median_ms if self.cpu_ms is None else self.cpu_ms
 
     @property
     def contention(self) -> str:
-        """Why :attr:`own_ms` cannot be trusted, in words; empty if it can, or if the tool does not tell."""
+        """Why :attr:`own_ms` cannot be trusted, in words;
+        empty if it can, or if the tool does not tell.
+        """
         # CPU time does not count what other programs take.
         if self.cpu_ms is not None or (self.waited_share or 0.0) <= WAITED_LIMIT:
             return ""
@@ -104,7 +134,9 @@ class Timing:
 
 
 class NotOnUnit(StageError):
-    """An accelerator ran no operator of a file: its latency there is that of another unit, also at the next try."""
+    """An accelerator ran no operator of a file:
+    its latency there is that of another unit, also at the next try.
+    """
 
 
 class Connection(Protocol):
@@ -118,10 +150,10 @@ class Connection(Protocol):
         """Measure every model at every thread count.
 
         Raises:
-            UsageError: the connection cannot be made: a program is missing, access is denied, or the device's identity
-                has changed. A retry would fail, too.
-            StageError: the measurement failed: the device disconnected, its storage is full, it took too long, or its
-                response was invalid.
+            UsageError: the connection cannot be made: a program is missing, access is denied, or
+                the device's identity has changed. A retry would fail, too.
+            StageError: the measurement failed: the device disconnected, its storage is full, it
+                took too long, or its response was invalid.
         """
 
 
@@ -131,7 +163,8 @@ class Presence:
 
     #: the settings that lead to the very device that answered, with the tool that measures there
     settings: ConnectionSettings
-    software: str = ""  #: what latencies depend on there, such as ``Android 15``; empty if it does not tell
+    #: what latencies depend on there, such as ``Android 15``; empty if it does not tell
+    software: str = ""
     missing: str = ""  #: why nothing can be measured there now; empty if it can
 
 
@@ -141,14 +174,17 @@ class Way:
 
     address: str  # what stands under the key, for the schema of profiles
     check: Callable[[str], None]  # refuses an address that is not valid (UsageError)
-    connect: Callable[[ConnectionSettings, str], Connection]  # connects to a target of a kind, such as ``gpu``
-    ask: Callable[[ConnectionSettings], Presence]  # asks whether the device is there; raises as a measurement does
+    # Connects to a target of a kind, such as ``gpu``.
+    connect: Callable[[ConnectionSettings, str], Connection]
+    # Asks whether the device is there; raises as a measurement does.
+    ask: Callable[[ConnectionSettings], Presence]
 
 
 def lock_device(label: str) -> FileLock:
     """Return the lock to hold during a measurement on the device with this label.
 
-    Two models that run at once on one device disturb each other's latency. A lock file also holds between processes.
+    Two models that run at once on one device disturb each other's latency.
+    A lock file also holds between processes.
     """
     folder = cache_root() / "device-locks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -160,7 +196,8 @@ class RuntimeFile:
     """A file for another runtime that computes the same as a ``.tflite`` file."""
 
     path: Path  # the file; the ``.tflite`` file itself for a runtime that runs it
-    facts: Mapping[str, float]  # comparison of the two (:meth:`Exporter.write`); empty for the file itself
+    # Comparison of the two (:meth:`Exporter.write`); empty for the file itself.
+    facts: Mapping[str, float]
 
 
 class Exporter(Protocol):
@@ -172,22 +209,29 @@ class Exporter(Protocol):
     FORMS: tuple[str, ...]  #: Forms of files whose exports compute the same
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of all packages that an export depends on; empty texts for what is not installed."""
+        """Return the versions of all packages that an export depends on;
+        empty texts for what is not installed.
+        """
 
     def inputs(self, sha256: str) -> dict[str, str]:
-        """Return all that the export of the file with this hash depends on; UsageError if a package is missing."""
+        """Return all that the export of the file with this hash depends on;
+        UsageError if a package is missing.
+        """
 
     @property
     def write(self) -> Callable[[Path, Path], None]:
-        """A function of a module, for child processes: it writes the export of a file as ``model.*`` into a folder.
+        """A function of a module, for child processes:
+        it writes the export of a file as ``model.*`` into a folder.
 
-        It ends with :func:`keep_export`, whose comparison has the number of ``inputs``, those with the
-        ``same_answers``, and as shares of an output's range the ``largest_difference`` and the ``kernels_difference``,
-        which is that between LiteRT's own kernels.
+        It ends with :func:`keep_export`, whose comparison has the number of ``inputs``, those with
+        the ``same_answers``, and as shares of an output's range the ``largest_difference`` and the
+        ``kernels_difference``, which is that between LiteRT's own kernels.
         """
 
 
-def with_facts(timings: Sequence[Timing], exports: Mapping[Path, RuntimeFile]) -> tuple[Timing, ...]:
+def with_facts(
+    timings: Sequence[Timing], exports: Mapping[Path, RuntimeFile]
+) -> tuple[Timing, ...]:
     """Return the timings with the comparison of each file with its export among the details."""
     described = []
     for timing in timings:
@@ -212,8 +256,8 @@ def exporter_for(runtime: str) -> Exporter:
 def file_for(runtime: str, model: Path) -> RuntimeFile:
     """Return the file that a runtime runs for a ``.tflite`` file.
 
-    UsageError if a package that makes the export is not installed; StageError if the export cannot be made, does not
-    run, or computes something else.
+    UsageError if a package that makes the export is not installed; StageError if the export cannot
+    be made, does not run, or computes something else.
     """
     if not needs_export(runtime):
         return RuntimeFile(model, {})
@@ -225,20 +269,26 @@ def file_for(runtime: str, model: Path) -> RuntimeFile:
             pool.call(function, model.resolve(), folder, limits=maker.LIMITS)
 
     # A refusal is cached like an export: it depends on the same inputs.
-    return read_export(ArtifactCache().get(f"twin-{maker.VERSION}", maker.inputs(sha256_file(model)), make))
+    return read_export(
+        ArtifactCache().get(f"twin-{maker.VERSION}", maker.inputs(sha256_file(model)), make)
+    )
 
 
 def read_export(folder: Path) -> RuntimeFile:
-    """Return the export that :meth:`Exporter.write` left in a folder; StageError if it was refused."""
+    """Return the export that :meth:`Exporter.write` left in a folder;
+    StageError if it was refused.
+    """
     refused = folder / _REFUSED
     if refused.is_file():
-        raise StageError(refused.read_text(encoding="utf-8").replace(" twin: ", " export: ", 1))  # of older versions
+        # Of older versions.
+        raise StageError(refused.read_text(encoding="utf-8").replace(" twin: ", " export: ", 1))
     (path,) = folder.glob("model.*")
     return RuntimeFile(path, json.loads((folder / _FACTS).read_text(encoding="utf-8")))
 
 
 def keep_export(made: Mapping[str, float] | str, folder: Path, title: str) -> None:
-    """Keep in an export's folder its comparison with the file, or the refusal, because a second try would end alike.
+    """Keep in an export's folder its comparison with the file, or the refusal,
+    because a second try would end alike.
 
     ``title`` is the format of the export, which is the file ``model.*`` in the folder.
     """
@@ -250,7 +300,9 @@ def keep_export(made: Mapping[str, float] | str, folder: Path, title: str) -> No
 
 
 def difference_of(facts: Mapping[str, float]) -> str:
-    """Return how an export differs from its file if it computes something else; empty if the two agree."""
+    """Return how an export differs from its file if it computes something else;
+    empty if the two agree.
+    """
     share = facts["same_answers"] / facts["inputs"]
     difference = facts["largest_difference"]
     most = max(LARGEST_DIFFERENCE, OF_KERNELS * facts["kernels_difference"])
@@ -258,6 +310,6 @@ def difference_of(facts: Mapping[str, float]) -> str:
     if difference <= (most if share >= SAME_ANSWERS else SMALL_DIFFERENCE):
         return ""
     return (
-        f"it gives the file's answer on {facts['same_answers']:g} of {facts['inputs']:g} inputs, and an output differs "
-        f"by up to {difference:.0%} of its range"
+        f"it gives the file's answer on {facts['same_answers']:g} of {facts['inputs']:g} inputs,"
+        f" and an output differs by up to {difference:.0%} of its range"
     )

@@ -1,4 +1,6 @@
-"""The settings of a connection to a device, as a profile or the options of a command state them."""
+"""The settings of a connection to a device, as a profile or the options of a command state
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,14 @@ if TYPE_CHECKING:
     from advisor.devices._connections.protocol import Connection, Presence
 
 HERE = "here"
-"""The way of this machine itself. Options can name it; a profile cannot, because others may read it elsewhere."""
+"""The way of this machine itself. Options can name it;
+a profile cannot, because others may read it elsewhere.
+"""
 
 CLOUD_LIMIT_S = 1800.0
-"""Seconds that a device of a cloud may take for one file if the user states no other limit, its queue included."""
+"""Seconds that a device of a cloud may take for one file if the user states no other limit,
+its queue included.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,10 +36,14 @@ class Upload:
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The connection to a device: over ssh, over adb, in a device cloud, or this machine itself."""
+    """The connection to a device: over ssh, over adb, in a device cloud, or this machine
+    itself.
+    """
 
-    way: str = ""  #: what connects: a key of :data:`advisor.devices._connections.ways.WAYS`, or :data:`HERE`
-    address: str = ""  #: what the way leads to, such as ``user@host``, a serial, or the name of a cloud's device
+    #: what connects: a key of :data:`advisor.devices._connections.ways.WAYS`, or :data:`HERE`
+    way: str = ""
+    #: what the way leads to, such as ``user@host``, a serial, or the name of a cloud's device
+    address: str = ""
     port: int | None = None  #: port for ssh, None for that of the ssh configuration
     python: str = "python3"  #: Python interpreter on the device, for ssh
     benchmark_model: Path | None = None  #: the binary for the phone, for adb
@@ -48,14 +58,18 @@ class ConnectionSettings:
 
     @property
     def in_cloud(self) -> bool:
-        """True if the device is in a cloud, which runs several files at once and may let them wait for hours."""
+        """True if the device is in a cloud,
+        which runs several files at once and may let them wait for hours.
+        """
         from advisor.devices._connections.clouds import CLOUD_NAMES
 
         return self.way in CLOUD_NAMES
 
     @staticmethod
     def names_cloud(selector: str) -> bool:
-        """Return whether the name of a device, such as ``aihub:Samsung Galaxy S24``, begins with that of a cloud."""
+        """Return whether the name of a device, such as ``aihub:Samsung Galaxy S24``,
+        begins with that of a cloud.
+        """
         from advisor.devices._connections.clouds import split_selector
 
         return split_selector(selector)[0] != ""
@@ -78,19 +92,26 @@ class ConnectionSettings:
         stated = [(way, address) for way, address in addresses.items() if address]
         if len(stated) > 1:
             named = " and ".join(f"--{way}" for way, _ in stated)
-            raise UsageError(f"the connection is not clear: {named} are given", "leave out all but one of them")
+            raise UsageError(
+                f"the connection is not clear: {named} are given", "leave out all but one of them"
+            )
         if stated:
             binary = Path(benchmark_model) if benchmark_model else None
             return cls(*stated[0], python=python, benchmark_model=binary, cores=cores)
         if benchmark_model or cores:
-            raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
+            raise UsageError(
+                "--benchmark-model and --cores need --adb",
+                "name the phone by its serial: --adb SERIAL",
+            )
         return None
 
     def allow_upload(self, options: Mapping[str, Any]) -> ConnectionSettings:
-        """Return the settings with what may be sent to a cloud; those of another device stay as they are.
+        """Return the settings with what may be sent to a cloud;
+        those of another device stay as they are.
 
-        The ``options`` are :class:`advisor.core.UploadOptions` as the user gives them, an absent one as None or empty.
-        UsageError if images may be sent without files, or the folder of the images does not exist.
+        The ``options`` are :class:`advisor.core.UploadOptions` as the user gives them, an absent
+        one as None or empty. UsageError if images may be sent without files, or the folder of the
+        images does not exist.
         """
         if not self.in_cloud:
             return self
@@ -98,16 +119,24 @@ class ConnectionSettings:
         limit = options["cloud_limit"]
         folder = Path(images) if images else None
         if folder is not None and not options["upload"]:
-            raise UsageError("--upload-images needs --upload: the cloud runs a file on the images", "add --upload")
+            raise UsageError(
+                "--upload-images needs --upload: the cloud runs a file on the images",
+                "add --upload",
+            )
         if folder is not None and not folder.is_dir():
-            raise UsageError(f"--upload-images: '{folder}' is not a folder", "name a folder with at most 100 images")
+            raise UsageError(
+                f"--upload-images: '{folder}' is not a folder",
+                "name a folder with at most 100 images",
+            )
         limit_s = units.parse_seconds(limit, "--cloud-limit") if limit else CLOUD_LIMIT_S
         return replace(self, upload=Upload(bool(options["upload"]), folder, limit_s))
 
     def require_leave(self, files: Sequence[str | Path] = (), threads: int = 1) -> None:
-        """Refuse to send files to a cloud without leave: UsageError with their number and bytes, where they are known.
+        """Refuse to send files to a cloud without leave:
+        UsageError with their number and bytes, where they are known.
 
-        ``threads`` is the number of thread counts: a file is sent for each. It may be sent to any other device.
+        ``threads`` is the number of thread counts: a file is sent for each.
+        It may be sent to any other device.
         """
         from advisor.devices._connections.clouds import cloud_named
 
@@ -115,14 +144,19 @@ class ConnectionSettings:
             return
         count = len(files) * threads
         size = threads * sum(path.stat().st_size for path in map(Path, files) if path.is_file())
-        what = f"{plural(count, 'file')} of {show_bytes(size)} in all ({size:,} bytes)" if files else "model files"
+        what = (
+            f"{plural(count, 'file')} of {show_bytes(size)} in all ({size:,} bytes)"
+            if files
+            else "model files"
+        )
         raise UsageError(
             f"{what} would be sent to {cloud_named(self.way).title}; no image would be",
             "allow it with --upload, or name the device without its cloud for a prediction",
         )
 
     def ask(self) -> Presence:
-        """Return whether the device is there, what its latencies depend on, and settings that lead to this very one.
+        """Return whether the device is there, what its latencies depend on,
+        and settings that lead to this very one.
 
         UsageError if several phones are attached and none is named.
         """
@@ -140,14 +174,18 @@ class ConnectionSettings:
     def connect(self, accelerator: str = "cpu") -> Connection:
         """Return the connection to a target of this kind; it does not contact the device yet.
 
-        UsageError if the settings name no connection or one that is not valid, or if it cannot measure this kind.
+        UsageError if the settings name no connection or one that is not valid,
+        or if it cannot measure this kind.
         """
-        # The modules that connect are imported here: the command line reads settings, and must start fast.
+        # The modules that connect are imported here:
+        # the command line reads settings, and must start fast.
         from advisor.devices._connections.agent import connect_here
         from advisor.devices._connections.ways import WAYS
 
         if self.here:
             return connect_here(accelerator)
         if self.way not in WAYS:
-            raise UsageError("the connection is not clear", f"give one of {', '.join((*WAYS, HERE))}")
+            raise UsageError(
+                "the connection is not clear", f"give one of {', '.join((*WAYS, HERE))}"
+            )
         return WAYS[self.way].connect(self, accelerator)

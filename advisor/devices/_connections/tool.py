@@ -9,24 +9,33 @@ from advisor.devices._connections.attached import read_phone
 from advisor.downloads import FetchOptions, Program, fetch_program
 
 HOME = "https://storage.googleapis.com/tensorflow-nightly-public/prod/tensorflow/release/lite/tools/nightly/latest/"
-"""Address at which TensorFlow publishes the tool: the "native benchmark binary" of LiteRT's guide to measurement
-(ai.google.dev/edge/litert/models/measurement)."""
+"""Address at which TensorFlow publishes the tool: the "native benchmark binary" of LiteRT's guide
+to measurement (ai.google.dev/edge/litert/models/measurement).
+"""
 
-TOOLS = {"arm64-v8a": "android_aarch64_benchmark_model", "armeabi-v7a": "android_arm_benchmark_model"}
+TOOLS = {
+    "arm64-v8a": "android_aarch64_benchmark_model",
+    "armeabi-v7a": "android_arm_benchmark_model",
+}
 """Names of the tool there, by the instruction set of a phone."""
 
 _ELF = b"\x7fELF"
 _MACHINES = {40: "armeabi-v7a", 183: "arm64-v8a", 3: "x86", 62: "x86_64"}
-"""Instruction sets by the number in the header of an ELF file (``e_machine``): the ELF specification's table."""
+"""Instruction sets by the number in the header of an ELF file (``e_machine``):
+the ELF specification's table.
+"""
 
 
 def fetch_tool(abi: str, options: FetchOptions) -> Program:
-    """Return the published tool for an instruction set of :data:`TOOLS`, fetched once; UsageError: it is nowhere."""
+    """Return the published tool for an instruction set of :data:`TOOLS`, fetched once; UsageError:
+    it is nowhere.
+    """
     program = fetch_program(HOME + TOOLS[abi], options)
     try:
         check_tool(program.path, abi)
     except UsageError:
-        # A server gave something else, such as a page to log in: it must not be taken for the tool the next time.
+        # A server gave something else, such as a page to log in:
+        # it must not be taken for the tool the next time.
         if program.fetched:
             program.path.unlink()
         raise
@@ -34,19 +43,28 @@ def fetch_tool(abi: str, options: FetchOptions) -> Program:
 
 
 def find_tool(serial: str) -> Path:
-    """Return the published tool for an attached phone, with the mirror and the cache of the environment."""
+    """Return the published tool for an attached phone,
+    with the mirror and the cache of the environment.
+    """
     return fetch_tool(read_phone(serial).abi, FetchOptions()).path
 
 
 def check_tool(path: Path, abi: str = "") -> None:
-    """Refuse what no phone can run as the tool: no file, a page of a server, or a program for another processor."""
+    """Refuse what no phone can run as the tool:
+    no file, a page of a server, or a program for another processor.
+    """
     hint = "download TensorFlow Lite's benchmark_model for the phone's processor"
     if not path.is_file():
-        raise UsageError(f"--benchmark-model: '{path}' is not a file", f"{hint}, or leave the option out to fetch it")
+        raise UsageError(
+            f"--benchmark-model: '{path}' is not a file",
+            f"{hint}, or leave the option out to fetch it",
+        )
     with path.open("rb") as file:
         head = file.read(20)
     if head[:2] == b"PK":
-        raise UsageError(f"--benchmark-model: '{path}' is an app (APK), not a program for the shell", hint)
+        raise UsageError(
+            f"--benchmark-model: '{path}' is an app (APK), not a program for the shell", hint
+        )
     if head[:1] == b"<":
         raise UsageError(f"--benchmark-model: '{path}' is a web page, not a program", hint)
     if head[:4] != _ELF:
@@ -55,4 +73,7 @@ def check_tool(path: Path, abi: str = "") -> None:
     built_for = _MACHINES.get(machine, f"the processor number {machine} of the ELF format")
     if built_for != abi if abi else built_for not in TOOLS:
         wanted = abi or " or ".join(TOOLS)
-        raise UsageError(f"--benchmark-model: '{path}' is a program for {built_for}, the phone runs {wanted}", hint)
+        raise UsageError(
+            f"--benchmark-model: '{path}' is a program for {built_for}, the phone runs {wanted}",
+            hint,
+        )

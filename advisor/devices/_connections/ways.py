@@ -14,4 +14,6 @@ WAYS: Mapping[str, Way] = {
     "adb": Way("serial of an attached phone", check_serial, connect_phone, ask_phone),
     **{cloud: way_to(cloud) for cloud in CLOUD_NAMES},
 }
-"""The ways by their keys. A profile has one of them; its schema, checks and errors follow from this table."""
+"""The ways by their keys. A profile has one of them;
+its schema, checks and errors follow from this table.
+"""

@@ -40,11 +40,14 @@ _PER_CONVOLUTION = {
 }
 
 CONVERTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
-"""Operators that convert between forms. They depend on the compression, so they do not count as layers."""
+"""Operators that convert between forms.
+They depend on the compression, so they do not count as layers.
+"""
 
 SAME_NETWORK = 0.15
-"""Largest difference (natural logarithm) between the MACs of a file and of the model of the same name. Another head
-changes them by a few percent, another input size by much more."""
+"""Largest difference (natural logarithm) between the MACs of a file and of the model of the same
+name. Another head changes them by a few percent, another input size by much more.
+"""
 
 _PLAIN = Architecture("", "", 80, Traits())
 
@@ -65,16 +68,26 @@ class ModelFeatures:
 
     @property
     def vector(self) -> tuple[float, ...]:
-        """``(log MACs, log params, log input size, log layers, traits...)``, :data:`VECTOR_SIZE` numbers."""
-        counts = {"MACs": self.macs, "params": self.params, "input size": self.input_size, "layers": self.layers}
+        """``(log MACs, log params, log input size, log layers, traits...)``,
+        :data:`VECTOR_SIZE` numbers.
+        """
+        counts = {
+            "MACs": self.macs,
+            "params": self.params,
+            "input size": self.input_size,
+            "layers": self.layers,
+        }
         for label, value in counts.items():
             if not 0 < value < math.inf:
-                raise UsageError(f"{self.name}: {label} {value} is not above zero", "correct the model card")
+                raise UsageError(
+                    f"{self.name}: {label} {value} is not above zero", "correct the model card"
+                )
         return (*map(math.log, counts.values()), *self.traits.values)
 
 
 def traits_of_operators(counts: Mapping[str, int]) -> Traits:
-    """Return the traits of a ``.tflite`` file from the number of its operators of each kind (by TFLite name).
+    """Return the traits of a ``.tflite`` file from the number of its operators
+    of each kind (by TFLite name).
 
     Grouped convolutions count under ``GROUPED_CONV_2D``.
     """
@@ -85,7 +98,9 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
     share = {trait: min(1.0, number / convolutions) for trait, number in counts_by_trait.items()}
     # A block of a mobile network is one depthwise convolution between two pointwise ones.
     depthwise = min(1.0, 2 * counts.get("DEPTHWISE_CONV_2D", 0) / convolutions)
-    return Traits(depthwise=depthwise, attention=min(1.0, counts.get("BATCH_MATMUL", 0) / 8), **share)
+    return Traits(
+        depthwise=depthwise, attention=min(1.0, counts.get("BATCH_MATMUL", 0) / 8), **share
+    )
 
 
 Models = Sequence[ModelFeatures]
@@ -96,7 +111,8 @@ class FeatureTable:
     """Features of the models that the shipped measurements name."""
 
     models: Mapping[str, ModelFeatures]  # features by model name
-    architectures: tuple[Architecture, ...]  # shared features by the beginning of the name; the longest beginning wins
+    # Shared features by the beginning of the name; the longest beginning wins.
+    architectures: tuple[Architecture, ...]
 
     def architecture(self, name: str) -> Architecture | None:
         """Return the architecture with the longest beginning of ``name``, or None."""
@@ -105,10 +121,16 @@ class FeatureTable:
             return max(matches, key=lambda known: len(known.prefix))
         return None
 
-    def features(self, name: str, family: str, macs: float, params: float, input_size: int) -> ModelFeatures:
-        """Return the features of a model card; its name, its family or a default decides on the architecture."""
+    def features(
+        self, name: str, family: str, macs: float, params: float, input_size: int
+    ) -> ModelFeatures:
+        """Return the features of a model card;
+        its name, its family or a default decides on the architecture.
+        """
         known = self.architecture(name) or self.architecture(family) or _PLAIN
-        return ModelFeatures(name, known.family or family, macs, params, input_size, known.layers, known.traits)
+        return ModelFeatures(
+            name, known.family or family, macs, params, input_size, known.layers, known.traits
+        )
 
 
 def load_features() -> FeatureTable:
@@ -117,13 +139,18 @@ def load_features() -> FeatureTable:
     architectures = []
     for row, at in _read_rows(folder / TRAITS_FILE):
         traits = Traits(*(_number(row, key, at) for key in Traits.__dataclass_fields__))
-        architectures.append(Architecture(row["prefix"], row["family"], _number(row, "layers", at), traits))
+        architectures.append(
+            Architecture(row["prefix"], row["family"], _number(row, "layers", at), traits)
+        )
     empty = FeatureTable({}, tuple(architectures))
     models = {}
     for row, at in _read_rows(folder / FEATURES_FILE):
         known = empty.architecture(row["name"])
         if known is None:
-            raise UsageError(f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}", "add a row there")
+            raise UsageError(
+                f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}",
+                "add a row there",
+            )
         macs, params, size = (_number(row, key, at) for key in ("macs", "params", "input_size"))
         models[row["name"]] = empty.features(row["name"], known.family, macs, params, int(size))
     return FeatureTable(models, empty.architectures)
@@ -142,21 +169,26 @@ def _number(row: Mapping[str, str], key: str, at: str) -> float:
     try:
         return float(row[key])
     except (KeyError, TypeError, ValueError):
-        raise UsageError(f"{at}: the column '{key}' is not a number", "install the package again") from None
+        raise UsageError(
+            f"{at}: the column '{key}' is not a number", "install the package again"
+        ) from None
 
 
-def model_features(file: FileFeatures, name: str, family: str, table: FeatureTable) -> ModelFeatures | None:
-    """Return the features for the predictor; None for a file without MACs, weights, image input or layers.
+def model_features(
+    file: FileFeatures, name: str, family: str, table: FeatureTable
+) -> ModelFeatures | None:
+    """Return the features for the predictor;
+    None for a file without MACs, weights, image input or layers.
 
-    ``name`` and ``family`` are those of the model card. Known latencies of ``name`` are used only if the file has about
-    as many MACs as that model.
+    ``name`` and ``family`` are those of the model card. Known latencies of ``name`` are used only
+    if the file has about as many MACs as that model.
     """
     if min(file.macs, file.parameters, file.input_size, file.layers) <= 0:
         return None
     listed = table.models.get(name)
     architecture = table.architecture(name) or table.architecture(family)
-    # A file of the user may have the name of a published network and other layers. Its known latencies do not apply
-    # then.
+    # A file of the user may have the name of a published network and other layers.
+    # Its known latencies do not apply then.
     has_other_layers = listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
     return ModelFeatures(
         name=f"{name} with other layers" if has_other_layers else name,
@@ -195,13 +227,16 @@ def features_of(model: Model) -> FileFeatures:
         traits=traits_of_operators(kinds),
         weight_bytes=weights,
         # Files without expanded constants pack each weight once.
-        held_bytes=(widened * (2 if form == "weight_int8" else 1) or weights) + indirection_bytes(graph),
+        held_bytes=(widened * (2 if form == "weight_int8" else 1) or weights)
+        + indirection_bytes(graph),
         micro_arena_bytes=micro_arena(model).total,
     )
 
 
 def _kind(graph: Subgraph, operator: Operator) -> str:
-    """Return the operator's name; the depth of the kernel shows whether a convolution is grouped."""
+    """Return the operator's name; the depth of the kernel shows whether a convolution is
+    grouped.
+    """
     if operator.name != "CONV_2D" or len(operator.inputs) < 2:
         return operator.name
     source, kernel = (graph.tensors[index].shape for index in operator.inputs[:2])

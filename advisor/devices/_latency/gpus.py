@@ -12,14 +12,17 @@ _LINEAR = 1.0
 _BUILD = 0.15
 _SILICON = 0.3
 _NOISE = 0.5
-"""Deviations (log) of a GPU's level: of all together, by its peak arithmetic (in standard deviations of the known
-ones), by its runtime, by its silicon, and of its own. Chosen by the likelihood of hidden silicon, over 38 targets of
-ncnn, ArmNN, Paddle Lite, MNN and OpenCV on 28 systems on chip. LiteRT's GPUs chose nothing ("GPUs that nobody
-measured", ``docs/studies/latency.md``)."""
+"""Deviations (log) of a GPU's level: of all together, by its peak arithmetic (in standard
+deviations of the known ones), by its runtime, by its silicon, and of its own. Chosen by the
+likelihood of hidden silicon, over 38 targets of ncnn, ArmNN, Paddle Lite, MNN and OpenCV on 28
+systems on chip. LiteRT's GPUs chose nothing ("GPUs that nobody measured",
+``docs/studies/latency.md``).
+"""
 
 
 def place_gpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
-    """Return the weights (known,) of the known GPUs for a GPU's level, and the standard deviation of the level.
+    """Return the weights (known,) of the known GPUs for a GPU's level,
+    and the standard deviation of the level.
 
     The peak arithmetic of all of them is known.
     """

@@ -1,4 +1,6 @@
-"""Keep the fit of the predictor in the cache: it takes a second of CPU time, and each command needs the same one."""
+"""Keep the fit of the predictor in the cache:
+it takes a second of CPU time, and each command needs the same one.
+"""
 
 import hashlib
 import io
@@ -24,7 +26,9 @@ _log = logging.getLogger(__name__)
 
 @lru_cache(maxsize=1)
 def find_base(table: LatencyTable) -> Base:
-    """Return the fit of a table: the one of this process, the one that is kept, or a new one, which is kept."""
+    """Return the fit of a table: the one of this process, the one that is kept, or a new one,
+    which is kept.
+    """
     base = recall_base(table)
     if base is None:
         base = fit_base(table)
@@ -47,15 +51,20 @@ def recall_base(table: LatencyTable) -> Base | None:
     shapes = ((columns, models), (columns, models), (models, columns), (columns,))
     if any(arrays[name].shape != shape for name, shape in zip(ARRAYS, shapes, strict=True)):
         return None
-    # A file that was cut off or changed may still unpack, and its figures would spread into every prediction.
-    if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in arrays.values()):
+    # A file that was cut off or changed may still unpack,
+    # and its figures would spread into every prediction.
+    if not all(
+        array.dtype == np.float64 and np.isfinite(array).all() for array in arrays.values()
+    ):
         return None
     space = ModelSpace(table.features, table.families)
     return Base(table, space, space.within(), **arrays)
 
 
 def keep_base(base: Base) -> None:
-    """Keep a fit for later commands; without a cache that can be written, each of them fits anew."""
+    """Keep a fit for later commands; without a cache that can be written, each of them fits
+    anew.
+    """
     path = _place(base.table)
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **{name: getattr(base, name) for name in ARRAYS})
@@ -67,7 +76,9 @@ def keep_base(base: Base) -> None:
 
 
 def _place(table: LatencyTable) -> Path:
-    key = hashlib.sha256(f"{table.fingerprint()} {_hash_code()} {np.__version__}".encode()).hexdigest()
+    key = hashlib.sha256(
+        f"{table.fingerprint()} {_hash_code()} {np.__version__}".encode()
+    ).hexdigest()
     return cache_root() / FOLDER / f"{key[:32]}.npz"
 
 

@@ -1,4 +1,6 @@
-"""Predict the latencies of models on a target from the fitted additive model, and choose models to measure on it."""
+"""Predict the latencies of models on a target from the fitted additive model,
+and choose models to measure on it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,21 +23,34 @@ from advisor.devices._latency.base import (
 )
 from advisor.devices._latency.features import Models
 from advisor.devices._latency.posterior import PREDICTION_NOISE, SCALES, LatencyPosterior
-from advisor.devices._latency.table import Column, Floats, ModelSpace, invert_matrix, self_covariance
+from advisor.devices._latency.table import (
+    Column,
+    Floats,
+    ModelSpace,
+    invert_matrix,
+    self_covariance,
+)
 
-SUPPORTED = 0.5  # A model or family counts as known if at least this share of the resembled targets has measured it
+# A model or family counts as known if at least this share
+# of the resembled targets has measured it.
+SUPPORTED = 0.5
 
 NAMED = 1.5
-"""A measurement is named if it contradicts the others by more than this factor: networks such as vision transformers
-differ by less without any error."""
+"""A measurement is named if it contradicts the others by more than this factor: networks such as
+vision transformers differ by less without any error.
+"""
 
 _FEATURE_NOISE = 0.15
 _MARGIN = 0.25
-"""A model is outside if its MACs or parameters are this far (natural logarithm) beyond those of measured models."""
+"""A model is outside if its MACs or parameters are this far (natural logarithm) beyond those
+of measured models.
+"""
 
 _TYPICAL_SCALE = SCALES[3]
 _ANCHOR_PECULIARITY = 4 * PECULIARITY
-"""It is larger than in prediction: an anchor must represent many models, as they differ on the known targets."""
+"""It is larger than in prediction:
+an anchor must represent many models, as they differ on the known targets.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +63,8 @@ class Queries:
     towards: Floats  # (queries, known models) kernel
     itself: Floats  # (queries,) kernel of each model with itself
     variance: Floats  # (queries,) variance of an estimate from features alone
-    counts: Floats  # (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN if unknown
+    # (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN if unknown.
+    counts: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +100,9 @@ def queries_of(base: Base, models: Models) -> Queries:
     alone[named] = np.diag(base.gram)[known[named]]
     estimates[named] = base.filled.T[known[named]]
     variance = feature_variance(base, towards, alone)
-    return Queries(known, points.families, estimates, towards, alone, variance, vectors[:, :COUNTS])
+    return Queries(
+        known, points.families, estimates, towards, alone, variance, vectors[:, :COUNTS]
+    )
 
 
 def queries_of_known(base: Base, models: Indices) -> Queries:
@@ -111,35 +129,44 @@ def feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
 
 @lru_cache(maxsize=4)
 def _invert_covariance(space: ModelSpace) -> Floats:
-    """Return the inverse covariance of the known models by their features, computed once for each fit."""
+    """Return the inverse covariance of the known models by their features,
+    computed once for each fit.
+    """
     gram = space.within()
     return invert_matrix(gram + _FEATURE_NOISE**2 * np.eye(len(gram)))
 
 
-def estimate_latencies(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0) -> Estimate:
+def estimate_latencies(
+    posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0
+) -> Estimate:
     """Predict ``queries``, described relative to the posterior's base, on one target.
 
     ``log_sd`` is a further deviation (log), as of latencies of another form.
     """
     base = posterior.base
     of_model, of_family = _shares(base, posterior, queries)
-    mean, variance = posterior.predict(queries.estimates, queries.counts, queries.towards, queries.itself)
+    mean, variance = posterior.predict(
+        queries.estimates, queries.counts, queries.towards, queries.itself
+    )
     variance = variance + (1 - of_model) * queries.variance
     below, beyond = _measure_outside(base, posterior, queries)
     deviation = np.sqrt(variance)
     support_by_family = np.where(of_family >= SUPPORTED, 1, 2)
     support = np.where(of_model >= SUPPORTED, 0, support_by_family)
     outside = np.maximum(below, beyond)
-    # A network below the measured range takes no longer than one at its edge: only a launch is left.
+    # A network below the measured range takes no longer than one at its edge:
+    # only a launch is left.
     towards_shorter = np.hypot(deviation * (1 + outside), log_sd)
     towards_longer = np.hypot(deviation * (1 + beyond), log_sd)
     return Estimate(mean, towards_shorter, towards_longer, support, outside)
 
 
 def find_contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:
-    """Return the measured models whose latencies (log ms, in the order of ``seen``) contradict the others.
+    """Return the measured models whose latencies (log ms, in the order of ``seen``) contradict the
+    others.
 
-    Each is more likely wrong than right, and differs by a factor over :data:`NAMED` from what the others expect (ms).
+    Each is more likely wrong than right,
+    and differs by a factor over :data:`NAMED` from what the others expect (ms).
     """
     is_doubted = posterior.doubts > DOUBTED
     doubted = posterior.seen[is_doubted]
@@ -153,7 +180,8 @@ def find_contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str,
 
 
 def _shares(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
-    """Return the shares (queries,) of the resembled targets that measured each model, and one of its family.
+    """Return the shares (queries,) of the resembled targets that measured each model,
+    and one of its family.
 
     A family that was measured on the target itself has the share 1.
     """
@@ -170,8 +198,12 @@ def _shares(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[
     return of_model, of_family
 
 
-def _measure_outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
-    """Return how far each model's MACs or parameters are below and above those that the prediction is based on."""
+def _measure_outside(
+    base: Base, posterior: LatencyPosterior, queries: Queries
+) -> tuple[Floats, Floats]:
+    """Return how far each model's MACs or parameters are below and above those
+    that the prediction is based on.
+    """
     unmeasured = np.isnan(base.table.values[posterior.shares > 0.01]).all(axis=0)
     used = np.logical_not(unmeasured)
     # What was measured on the target itself counts as well.
@@ -187,24 +219,34 @@ def _measure_outside(base: Base, posterior: LatencyPosterior, queries: Queries) 
 
 
 def _farthest(distances: Floats) -> Floats:
-    """Return the larger of each model's two distances (queries, 2); 0 within the range, or if a size is unknown."""
+    """Return the larger of each model's two distances (queries, 2);
+    0 within the range, or if a size is unknown.
+    """
     known = ~np.isnan(distances).any(axis=1)
     beyond = np.nan_to_num(np.maximum(distances, 0))
     return np.where(known, beyond.max(axis=1), 0.0)
 
 
 def choose_models(
-    base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
+    base: Base,
+    column: Column,
+    candidates: Sequence[int],
+    wanted: int,
+    costs: Mapping[int, float] | None = None,
 ) -> tuple[int, ...]:
-    """Choose ``wanted`` models greedily by how much variance of all candidates a measurement removes; the best first.
+    """Choose ``wanted`` models greedily by how much variance
+    of all candidates a measurement removes; the best first.
 
-    ``column`` is the target to be measured, ``candidates`` are indices of models. The information is divided by the
-    cost of each (such as the size of its file), relative to 1 for a free one.
+    ``column`` is the target to be measured, ``candidates`` are indices of models. The information
+    is divided by the cost of each (such as the size of its file), relative to 1 for a free one.
     """
     index = np.array(candidates, dtype=np.intp)
-    # The covariance of the models' latencies on a target of this kind before any measurement there.
+    # The covariance of the models' latencies on a target of this kind
+    # before any measurement there.
     contrasts = Contrasts.of(base, column, np.arange(len(base.table.columns)))
-    seen = contrasts.coordinates(base.filled.T[index], base.table.features[index, :COUNTS], _ANCHOR_PECULIARITY)
+    seen = contrasts.coordinates(
+        base.filled.T[index], base.table.features[index, :COUNTS], _ANCHOR_PECULIARITY
+    )
     cover = _TYPICAL_SCALE**2 * (base.gram[np.ix_(index, index)] + seen @ seen.T) + LEVEL_VARIANCE
     cost_of = costs or {}
     price = np.array([1.0 + cost_of.get(int(model), 0.0) for model in index])
@@ -212,20 +254,28 @@ def choose_models(
     for _ in range(min(wanted, len(index))):
         removed = np.square(cover).sum(axis=0) / (np.diag(cover) + PREDICTION_NOISE**2)
         gains = removed / price
-        # After its measurement a model has hardly any variance, but rounding could still make it the best one.
+        # After its measurement a model has hardly any variance,
+        # but rounding could still make it the best one.
         gains[chosen] = -np.inf
         best = int(np.argmax(gains))
         chosen.append(best)
-        # What a measurement leaves of the covariance (Gaussian conditioning), before the next model is chosen.
-        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + PREDICTION_NOISE**2)
+        # What a measurement leaves of the covariance (Gaussian conditioning),
+        # before the next model is chosen.
+        cover = cover - np.outer(cover[:, best], cover[best]) / (
+            cover[best, best] + PREDICTION_NOISE**2
+        )
     return tuple(int(index[i]) for i in chosen)
 
 
-def choose_decisive(chances: Floats, accuracy: Floats, distance: Floats, measured: NDArray[np.bool_]) -> int:
-    """Return the index of the model whose measurement raises the accuracy of the pick most, by expectation.
+def choose_decisive(
+    chances: Floats, accuracy: Floats, distance: Floats, measured: NDArray[np.bool_]
+) -> int:
+    """Return the index of the model whose measurement raises the accuracy of the pick most,
+    by expectation.
 
-    The pick is the most accurate model that meets a budget with :data:`advisor.core.CONFIDENCE`. A measured
-    model becomes it if it meets the budget and is more accurate. If no model can, the one nearest to the budget counts.
+    The pick is the most accurate model that meets a budget with :data:`advisor.core.CONFIDENCE`. A
+    measured model becomes it if it meets the budget and is more accurate. If no model can, the one
+    nearest to the budget counts.
 
     Args:
         chances: probability of each model to meet the budget.

@@ -1,4 +1,6 @@
-"""Place a target among the measured ones: by other releases of its runtime, or by what is known of its processor."""
+"""Place a target among the measured ones:
+by other releases of its runtime, or by what is known of its processor.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -40,43 +42,58 @@ _SILICON = 0.22
 _SCALING = 0.2
 _NOISE = 0.3
 _LEVEL = 3.0
-"""Deviations (log) of a CPU's level: by its speed, by similar speeds, by its runtime's package, by its runtime and
-kernels, by its silicon, by its silicon at one number of threads (cores share its bandwidth), of its own, and of all
-targets together. Speeds are in standard deviations of the measured targets'. Chosen by the likelihood of hidden
-silicon, over 330 targets, 24 of them of the sources that judge."""
+"""Deviations (log) of a CPU's level: by its speed, by similar speeds, by its runtime's package, by
+its runtime and kernels, by its silicon, by its silicon at one number of threads (cores share its
+bandwidth), of its own, and of all targets together. Speeds are in standard deviations of the
+measured targets'. Chosen by the likelihood of hidden silicon, over 330 targets, 24 of them of the
+sources that judge.
+"""
 
 _X86_SILICON = 0.4
-"""The same of an x86 processor, most of which are virtual: two servers with cores that are equal by name and vectors
-differ by a factor of 2.3 beyond their clocks. With it, 80 % intervals cover about 80 % of each of them, when hidden."""
+"""The same of an x86 processor, most of which are virtual: two servers with cores that are equal
+by name and vectors differ by a factor of 2.3 beyond their clocks. With it, 80 % intervals cover
+about 80 % of each of them, when hidden.
+"""
 
 _X86_DESIGN = 0.3
-"""The same of x86 cores of one line of designs, such as Zen, with one build: XNNPACK reaches 80 % of the peak of Zen 4
-and Zen 5, and 40 to 55 % of that of Intel's cores with AVX-512. Designs of Arm show no such likeness."""
+"""The same of x86 cores of one line of designs, such as Zen, with one build: XNNPACK reaches 80 %
+of the peak of Zen 4 and Zen 5, and 40 to 55 % of that of Intel's cores with AVX-512. Designs of
+Arm show no such likeness.
+"""
 
 _ACROSS_BUILDS = 0.2
-"""Share of the covariances by similar speeds and by silicon that is left between two builds; silicon at one number of
-threads keeps its whole covariance."""
+"""Share of the covariances by similar speeds and by silicon that is left between two builds;
+silicon at one number of threads keeps its whole covariance.
+"""
 
 _USUAL = 1.0
-"""Silicons that count beside those of a build, with errors of the common deviations' size (:func:`_scale_build`)."""
+"""Silicons that count beside those of a build,
+with errors of the common deviations' size (:func:`_scale_build`).
+"""
 
 _OTHER_MAJOR = 1.0  # Deviation (log) of the level between two major releases of a build
 
 _REWRITTEN = 1.5
-"""The same of TensorFlow Lite: MobileNet V2 on a Raspberry Pi 4 took 324 ms with TensorFlow Lite 1.15, and 62 to 88 ms
-with kernels of the releases after it. No other pair is known, so the deviation is as large as that gap."""
+"""The same of TensorFlow Lite: MobileNet V2 on a Raspberry Pi 4 took 324 ms with TensorFlow Lite
+1.15, and 62 to 88 ms with kernels of the releases after it. No other pair is known, so the
+deviation is as large as that gap.
+"""
 
 _TFLITE = "litert"
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
 
-_BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; the rest is common to all networks
+# Networks differ by this share of what releases differ by; the rest is common to all networks.
+_BY_NETWORK = 0.5
 
 _ON_DEVICE = 0.04
-"""Deviation (log) of one network's ratio between devices; within 0.02 to 0.05 for all pairs of shipped releases."""
+"""Deviation (log) of one network's ratio between devices;
+within 0.02 to 0.05 for all pairs of shipped releases.
+"""
 
-_ENOUGH = 5  # A release with fewer measured networks on a target tells nothing about the next release
+# A release with fewer measured networks on a target tells nothing about the next release.
+_ENOUGH = 5
 
 _INFLUENCE = 0.02  # Least weight of a target whose measured networks count as measured at a place
 
@@ -85,12 +102,13 @@ _PRIOR_PAIRS = 5
 
 
 def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
-    """Return the weights (base columns,) of the targets ``candidates``, and the expected error of the level (log).
+    """Return the weights (base columns,) of the targets ``candidates``,
+    and the expected error of the level (log).
 
-    The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads, order of issue and bandwidth of
-    its memory, in the arithmetic of its runtime, with a deviation of each runtime and silicon. That of a GPU follows
-    from its peak arithmetic. An NPU is interpolated between generations. A target whose processor is not known gets the
-    mean of its kind.
+    The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads, order of
+    issue and bandwidth of its memory, in the arithmetic of its runtime, with a deviation of each
+    runtime and silicon. That of a GPU follows from its peak arithmetic. An NPU is interpolated
+    between generations. A target whose processor is not known gets the mean of its kind.
     """
     combination = np.zeros(len(base.table.columns))
     known = _find_comparable(base, column, candidates)
@@ -104,7 +122,9 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floa
         return combination, spread
     if len(known):
         speed = np.array([base.table.columns[i].speed for i in known])
-        combination[known], spread = _interpolate(np.array(column.speed), speed, base.smooth[known])
+        combination[known], spread = _interpolate(
+            np.array(column.speed), speed, base.smooth[known]
+        )
         return combination, spread
     similar = _find_similar(base, column, candidates)
     combination[similar] = 1 / max(len(similar), 1)
@@ -112,17 +132,21 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floa
 
 
 def is_beyond(base: Base, column: Column, candidates: Indices) -> bool:
-    """Return whether a target's generation of accelerators is earlier or later than those of all ``candidates``."""
+    """Return whether a target's generation of accelerators is earlier
+    or later than those of all ``candidates``.
+    """
     known = _find_comparable(base, column, candidates) if column.kind == "npu" else ()
     speeds = np.array([base.table.columns[i].speed for i in known])
-    return len(known) > 0 and bool(((column.speed < speeds.min(axis=0)) | (column.speed > speeds.max(axis=0))).any())
+    return len(known) > 0 and bool(
+        ((column.speed < speeds.min(axis=0)) | (column.speed > speeds.max(axis=0))).any()
+    )
 
 
 def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns whose speed can be compared with the target's; none if there are too few.
 
-    Floats and integers are kept apart on CPUs and GPUs. There are few other accelerators, so each silicon counts once,
-    with the target's runtime if it was measured with it.
+    Floats and integers are kept apart on CPUs and GPUs. There are few other accelerators, so each
+    silicon counts once, with the target's runtime if it was measured with it.
     """
     columns = base.table.columns
     size = len(column.speed)
@@ -145,11 +169,15 @@ def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices
     of_silicon: dict[str, int] = {}
     for i in sorted(alike, key=lambda i: columns[i].runtime != column.runtime):
         of_silicon.setdefault(columns[i].silicon, i)
-    return np.array(list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp)
+    return np.array(
+        list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp
+    )
 
 
 def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
-    """Return the columns of the same kind, precision and runtime; drop conditions until there are enough columns."""
+    """Return the columns of the same kind, precision and runtime;
+    drop conditions until there are enough columns.
+    """
     columns = base.table.columns
     kind = []
     for i in candidates:
@@ -164,7 +192,11 @@ def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
         if columns[i].runtime == column.runtime:
             runtime.append(i)
     chosen = next(
-        (columns_alike for columns_alike in (runtime, precision, kind) if len(columns_alike) >= ENOUGH_TARGETS),
+        (
+            columns_alike
+            for columns_alike in (runtime, precision, kind)
+            if len(columns_alike) >= ENOUGH_TARGETS
+        ),
         candidates,
     )
     return np.array(chosen, dtype=np.intp)
@@ -187,12 +219,16 @@ def _place_cpu(known: Sequence[Column], column: Column, levels: Floats) -> tuple
     return weights, float(np.sqrt(variance * _scale_build(known, column, precision, levels)))
 
 
-def _scale_build(known: Sequence[Column], column: Column, precision: Floats, levels: Floats) -> float:
-    """Return how much larger the variance of the levels of one build is than the common deviations say.
+def _scale_build(
+    known: Sequence[Column], column: Column, precision: Floats, levels: Floats
+) -> float:
+    """Return how much larger the variance of the levels of one build is
+    than the common deviations say.
 
-    Machines with ruy are alike by their cores and clocks, virtual x86 machines are not. So each silicon of the build is
-    hidden with all its targets, and its levels are compared with what the others say. ``precision`` (known, known) is
-    the inverse covariance. Few silicons count with :data:`_USUAL` that are as the deviations say.
+    Machines with ruy are alike by their cores and clocks, virtual x86 machines are not. So each
+    silicon of the build is hidden with all its targets, and its levels are compared with what the
+    others say. ``precision`` (known, known) is the inverse covariance. Few silicons count with
+    :data:`_USUAL` that are as the deviations say.
     """
     alike = np.array([_code(cpu) == _code(column) for cpu in known])
     silicons = np.array(_silicons(known))
@@ -200,7 +236,8 @@ def _scale_build(known: Sequence[Column], column: Column, precision: Floats, lev
     squares = []
     for silicon in sorted(set(silicons[alike])):
         hidden = np.flatnonzero(silicons == silicon)
-        # The errors and the covariance of hidden values follow from the inverse that the fit has already.
+        # The errors and the covariance of hidden values follow
+        # from the inverse that the fit has already.
         cover = invert_matrix(precision[np.ix_(hidden, hidden)])
         errors = cover @ gaps[hidden]
         variances = np.diag(cover)
@@ -212,7 +249,9 @@ def _scale_build(known: Sequence[Column], column: Column, precision: Floats, lev
     return observed / expected
 
 
-def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]) -> Floats:
+def _cpu_cover(
+    left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]
+) -> Floats:
     """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
     builds = _compare_names(_codes(ones), _codes(others))
     runtimes = _compare_names(_runtimes(ones), _runtimes(others))
@@ -222,8 +261,8 @@ def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequ
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     silicon = np.array([[_X86_SILICON if is_x86(column) else _SILICON] for column in ones])
     deviations = _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2)) + silicon**2 * silicons
-    # What one build makes of a processor tells little about what another build makes of it. But all of them share the
-    # caches and the memory in the same way.
+    # What one build makes of a processor tells little about what another build makes of it. But
+    # all of them share the caches and the memory in the same way.
     deviations *= np.where(builds, 1.0, _ACROSS_BUILDS)
     deviations += _SCALING**2 * scalings
     on_x86 = np.array([[is_x86(column)] for column in ones])
@@ -233,7 +272,9 @@ def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequ
 
 
 def _compare_names(ones: Sequence[str], others: Sequence[str]) -> NDArray[np.bool_]:
-    """Return (ones, others) which names are equal; numbers are compared, which is faster than text."""
+    """Return (ones, others) which names are equal;
+    numbers are compared, which is faster than text.
+    """
     numbers: dict[str, int] = {}
     left = np.array([numbers.setdefault(name, len(numbers)) for name in ones])
     right = np.array([numbers.setdefault(name, len(numbers)) for name in others])
@@ -254,7 +295,9 @@ def _silicons(columns: Sequence[Column]) -> list[str]:
 
 
 def _scalings(columns: Sequence[Column]) -> list[str]:
-    """Return a name for each silicon at one number of threads, apart where its memory is known to limit it."""
+    """Return a name for each silicon at one number of threads,
+    apart where its memory is known to limit it.
+    """
     return [f"{column.silicon} {column.speed[2:3]} {is_limited(column)}" for column in columns]
 
 
@@ -269,22 +312,26 @@ def _code(column: Column) -> str:
 
 
 def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
-    """Return the weights of the known targets for the query's latencies, and the expected error of its level."""
+    """Return the weights of the known targets for the query's latencies,
+    and the expected error of its level.
+    """
     centre = known.mean(axis=0)
     scale = np.maximum(known.std(axis=0), 1e-3)
     points = (known - centre) / scale
     position = (query - centre) / scale
     smoother = _smoother(points, points)
     level = values.mean(axis=1)
-    # The leave-one-out residuals of a linear smoother follow from its diagonal.
-    # Near 1, a point has decided its own value, and the division would give an error without bounds.
+    # The leave-one-out residuals of a linear smoother follow from its diagonal. Near 1, a point
+    # has decided its own value, and the division would give an error without bounds.
     leverage = np.minimum(np.diag(smoother), 0.9)
     residuals = (level - smoother @ level) / (1 - leverage)
     return _smoother(points, position[None])[0], float(np.sqrt(np.mean(residuals**2)))
 
 
 def _smoother(points: Floats, queries: Floats) -> Floats:
-    """Return the (queries, points) weights of ridge regression with a Gaussian process on its residuals."""
+    """Return the (queries, points) weights of ridge regression
+    with a Gaussian process on its residuals.
+    """
     design = np.column_stack([np.ones(len(points)), points])
     at = np.column_stack([np.ones(len(queries)), queries])
     # The constant is not penalised, but for what keeps the system solvable.
@@ -302,9 +349,11 @@ def _local(left: Floats, right: Floats) -> Floats:
 
 
 def release_deviation(table: LatencyTable, column: Column, candidates: Indices) -> float:
-    """Return the deviation (log) that the nearest known release of a target's build leaves; 0 if it is the same one.
+    """Return the deviation (log) that the nearest known release of a target's build leaves;
+    0 if it is the same one.
 
-    XNNPACK's kernels are the same library in LiteRT 1 and 2, so a major release alone changes nothing there.
+    XNNPACK's kernels are the same library in LiteRT 1 and 2,
+    so a major release alone changes nothing there.
     """
     others = []
     for i in candidates:
@@ -317,11 +366,17 @@ def release_deviation(table: LatencyTable, column: Column, candidates: Indices) 
     if not column.version or not versions:
         return 0.0
     steps = min(count_releases(version, column.version) for version in versions)
-    return float(np.hypot(estimate_change(table, column.runtime, steps), _find_major_deviation(column, steps)))
+    return float(
+        np.hypot(
+            estimate_change(table, column.runtime, steps), _find_major_deviation(column, steps)
+        )
+    )
 
 
 def _find_major_deviation(column: Column, steps: int) -> float:
-    """Return the deviation (log) that another major release of a target's build adds, ``steps`` minor ones away."""
+    """Return the deviation (log) that another major release of a target's build adds,
+    ``steps`` minor ones away.
+    """
     if steps < MAJOR or column.kernels == XNNPACK:
         return 0.0
     return _REWRITTEN if runtime_family(column.runtime) == _TFLITE else _OTHER_MAJOR
@@ -330,8 +385,8 @@ def _find_major_deviation(column: Column, steps: int) -> float:
 def estimate_change(table: LatencyTable, runtime: str, steps: int) -> float:
     """Return the standard deviation (log) of what ``steps`` minor releases of a runtime change.
 
-    It grows with the root of the distance, at a rate that the table's devices show: the runtime's own, drawn to that of
-    all runtimes.
+    It grows with the root of the distance, at a rate that the table's devices show:
+    the runtime's own, drawn to that of all runtimes.
     """
     rates = _fit_rates(table)
     return float(np.sqrt(steps * rates.get(runtime_family(runtime), rates[""])))
@@ -339,19 +394,25 @@ def estimate_change(table: LatencyTable, runtime: str, steps: int) -> float:
 
 @lru_cache(maxsize=4)
 def _fit_rates(table: LatencyTable) -> dict[str, float]:
-    """Return the variance (log) that one minor release adds, by runtime, and of any runtime under an empty name."""
+    """Return the variance (log) that one minor release adds, by runtime,
+    and of any runtime under an empty name.
+    """
     squares: dict[str, list[float]] = defaultdict(list)
     for first, second in _pair_releases(table.columns, range(len(table.columns))):
         column = table.columns[first]
         steps = count_releases(column.version, table.columns[second].version)
         gaps = table.values[first] - table.values[second]
         if not np.isnan(gaps).all():
-            squares[runtime_family(column.runtime)].append(float(np.nanmean(np.square(gaps))) / steps)
+            squares[runtime_family(column.runtime)].append(
+                float(np.nanmean(np.square(gaps))) / steps
+            )
     means = {runtime: float(np.mean(variances)) for runtime, variances in squares.items()}
     overall = max(float(np.mean(list(means.values()))) if means else 0.0, _LEAST_RATE**2)
     drawn = {}
     for runtime, variances in squares.items():
-        drawn[runtime] = (len(variances) * means[runtime] + _PRIOR_PAIRS * overall) / (len(variances) + _PRIOR_PAIRS)
+        drawn[runtime] = (len(variances) * means[runtime] + _PRIOR_PAIRS * overall) / (
+            len(variances) + _PRIOR_PAIRS
+        )
     return {**drawn, "": overall}
 
 
@@ -361,17 +422,26 @@ def _pair_releases(columns: Sequence[Column], indices: Iterable[int]) -> list[tu
     for i in indices:
         column = columns[i]
         if column.version:
-            alike[column.device, column.kind, column.precision, *column.build, str(column.speed)].append(i)
+            alike[
+                column.device, column.kind, column.precision, *column.build, str(column.speed)
+            ].append(i)
     pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
-    return [(first, second) for first, second in pairs if other_release(columns[first], columns[second])]
+    return [
+        (first, second)
+        for first, second in pairs
+        if other_release(columns[first], columns[second])
+    ]
 
 
-def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base, tuple[float, ...]]:
-    """Return the base with a column for each other release measured on the silicon, and the deviation of each level.
+def with_releases(
+    base: Base, column: Column, candidates: Indices
+) -> tuple[Base, tuple[float, ...]]:
+    """Return the base with a column for each other release measured on the silicon,
+    and the deviation of each level.
 
-    A new column, the last ones of the base, is the other release's latencies times the ratio of the two releases: for
-    every network the one that other devices show, as far as they ran both. ``candidates`` are columns that can be
-    references.
+    A new column, the last ones of the base, is the other release's latencies times the ratio of
+    the two releases: for every network the one that other devices show, as far as they ran both.
+    ``candidates`` are columns that can be references.
     """
     counts = (~np.isnan(base.table.values)).sum(axis=1)
     known = (int(place) for place in candidates if counts[place] >= _ENOUGH)
@@ -387,10 +457,12 @@ def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base
 
 
 def with_place(base: Base, column: Column, candidates: Indices) -> tuple[Base, Floats]:
-    """Return the base with one more column, the last: what a CPU takes by its place; and the weights of the others.
+    """Return the base with one more column, the last: what a CPU takes by its place;
+    and the weights of the others.
 
-    The mean of many machines of the build has less of the noise and of the habits of a single one. The weights are
-    empty and the base is the same for other processors, and for CPUs whose speed is not known.
+    The mean of many machines of the build has less of the noise and of the habits of a single one.
+    The weights are empty and the base is the same for other processors, and for CPUs whose speed
+    is not known.
     """
     if column.kind != "cpu" or not len(_find_comparable(base, column, candidates)):
         return base, np.zeros(0)
@@ -420,8 +492,12 @@ def with_place(base: Base, column: Column, candidates: Indices) -> tuple[Base, F
     return wider, weights
 
 
-def _translate_base(base: Base, column: Column, sibling: int, candidates: Indices) -> tuple[Base, float]:
-    """Return the base with the latencies of a sibling as the column's release would have them, and their deviation."""
+def _translate_base(
+    base: Base, column: Column, sibling: int, candidates: Indices
+) -> tuple[Base, float]:
+    """Return the base with the latencies of a sibling as the column's release would have them,
+    and their deviation.
+    """
     table = base.table
     old = base.table.columns[sibling]
     steps = count_releases(old.version, column.version)
@@ -435,7 +511,11 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
     cover = rate**2 + network * (gram + own_part)
     # Half of the deviation belongs to the target itself, however many other devices were measured.
     noise = _ON_DEVICE**2 * (1 + 1 / np.maximum(counts[seen], 1)) / 2
-    precision = invert_matrix(cover[np.ix_(seen, seen)] + np.diag(noise)) if len(seen) else np.zeros((0, 0))
+    precision = (
+        invert_matrix(cover[np.ix_(seen, seen)] + np.diag(noise))
+        if len(seen)
+        else np.zeros((0, 0))
+    )
     values = np.nansum(gaps[:, seen], axis=0) / counts[seen]
     explained = precision @ values
     ratio = cover[:, seen] @ explained
@@ -455,7 +535,10 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
         base,
         table=replace(
             table,
-            columns=(*table.columns, replace(column, target=f"{old.target} as {column.version}", device=old.device)),
+            columns=(
+                *table.columns,
+                replace(column, target=f"{old.target} as {column.version}", device=old.device),
+            ),
             values=np.vstack([table.values, table.values[sibling] + ratio]),
         ),
         filled=np.vstack([base.filled, base.filled[sibling] + ratio]),
@@ -468,7 +551,8 @@ def _translate_base(base: Base, column: Column, sibling: int, candidates: Indice
 
 
 def _integer_instructions(column: Column) -> str:
-    """Return the 8-bit instructions of a CPU's core: releases that begin to use them change int8 on these cores only.
+    """Return the 8-bit instructions of a CPU's core:
+    releases that begin to use them change int8 on these cores only.
 
     Empty for other processors, other precisions and cores that are not known.
     """

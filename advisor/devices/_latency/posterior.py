@@ -1,7 +1,9 @@
-"""Infer from a target's measurements which known targets it resembles, and how it deviates from them.
+"""Infer from a target's measurements which known targets it resembles,
+and how it deviates from them.
 
-The place of a target is a mix of measured targets whose processors are like its own (``placement.py``). Its likeness
-says how comparable the known targets are: :data:`advisor.devices._latency.table.LIKENESSES`.
+The place of a target is a mix of measured targets whose processors are like its own
+(``placement.py``). Its likeness says how comparable the known targets are:
+:data:`advisor.devices._latency.table.LIKENESSES`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +20,13 @@ from advisor.devices._latency.base import (
     choose_agreeing,
     student_density,
 )
-from advisor.devices._latency.placement import is_beyond, release_deviation, weigh_targets, with_place, with_releases
+from advisor.devices._latency.placement import (
+    is_beyond,
+    release_deviation,
+    weigh_targets,
+    with_place,
+    with_releases,
+)
 from advisor.devices._latency.table import (
     Column,
     Floats,
@@ -50,7 +58,8 @@ _UNMEASURED = 0.8
 class LatencyPosterior:
     """A column's latencies as a combination of other columns and of its measured models."""
 
-    base: Base  # the additive model, with the target's other releases as they would be at its release
+    # The additive model, with the target's other releases as they would be at its release.
+    base: Base
     column: Column  # the target
     seen: Indices  # (n,) indices of the models measured on it
     shares: Floats  # (base columns,) how much it resembles each column
@@ -62,15 +71,21 @@ class LatencyPosterior:
     seen_contrasts: Floats  # (n, directions) coordinates of the measured models
     inverse: Floats  # (n, n) inverse covariance of the measured values at that scale
     spread: float  # standard deviation (log) between the predictions of the resembled columns
-    likeness: str  # how comparable the known columns are (:func:`advisor.devices._latency.table.find_likeness`)
-    doubts: Floats  # (n,) probability that each measurement is wrong (:func:`.base.choose_agreeing`)
-    beyond: bool = False  # whether its accelerator is of an earlier or a later generation than all known ones
+    # How comparable the known columns are (:func:`advisor.devices._latency.table.find_likeness`).
+    likeness: str
+    # (n,) probability that each measurement is wrong (:func:`.base.choose_agreeing`).
+    doubts: Floats
+    # Whether its accelerator is of an earlier or a later generation than all known ones.
+    beyond: bool = False
 
-    def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
+    def predict(
+        self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats
+    ) -> tuple[Floats, Floats]:
         """Return means and variances (queries,) of the log latency.
 
-        ``estimates`` (queries, base columns) are those of :class:`Base`, ``counts`` (queries, COUNTS) logarithms,
-        ``towards`` (queries, known models) is the kernel, ``itself`` (queries,) that of each model with itself.
+        ``estimates`` (queries, base columns) are those of :class:`Base`, ``counts`` (queries,
+        COUNTS) logarithms, ``towards`` (queries, known models) is the kernel, ``itself``
+        (queries,) that of each model with itself.
         """
         mean = estimates @ self.combination + self.level
         if not len(self.seen):
@@ -80,18 +95,24 @@ class LatencyPosterior:
         cover = self.scale**2 * alike + LEVEL_VARIANCE
         total = self.scale**2 * (itself + np.square(contrasts).sum(axis=1)) + LEVEL_VARIANCE
         total = total - ((cover @ self.inverse) * cover).sum(axis=1)
-        return mean + alike @ self.coefficients, np.maximum(total, 0.0) + PREDICTION_NOISE**2 + self.spread**2
+        return (
+            mean + alike @ self.coefficients,
+            np.maximum(total, 0.0) + PREDICTION_NOISE**2 + self.spread**2,
+        )
 
 
 def posterior_of(
     base: Base, column: Column, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
 ) -> LatencyPosterior:
-    """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
+    """Return the posterior of a target from its measurements;
+    without any, from its processor and similar targets.
 
-    ``seen`` (n,) are the models measured on it, ``values`` (n,) their log latencies, ``excluded`` the columns of the
-    base that cannot be references (the target itself).
+    ``seen`` (n,) are the models measured on it, ``values`` (n,) their log latencies, ``excluded``
+    the columns of the base that cannot be references (the target itself).
     """
-    candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
+    candidates = np.setdiff1d(
+        np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp)
+    )
     wider, spreads = with_releases(base, column, candidates)
     if not len(seen):
         return _place_unmeasured(wider, column, candidates, spreads)
@@ -99,18 +120,27 @@ def posterior_of(
 
 
 def _condition(
-    base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices, release_count: int
+    base: Base,
+    column: Column,
+    seen: Indices,
+    values: Floats,
+    candidates: Indices,
+    release_count: int,
 ) -> LatencyPosterior:
-    """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
+    """Return a target's posterior: every reference and deviation is weighted
+    by how well it explains the measurements.
 
-    ``candidates`` are the indices of the measured columns that can be references; ``release_count`` columns follow. The
-    target's place is one more reference, as likely as all single targets of its build together.
+    ``candidates`` are the indices of the measured columns that can be references;
+    ``release_count`` columns follow. The target's place is one more reference, as likely as all
+    single targets of its build together.
     """
     contrasts = Contrasts.of(base, column, candidates)
     likeness = _likeness_of_target(base, column, candidates, release_count)
     columns = len(base.table.columns)
     known = base
-    base, place = with_place(known, column, np.append(candidates, np.arange(columns - release_count, columns)))
+    base, place = with_place(
+        known, column, np.append(candidates, np.arange(columns - release_count, columns))
+    )
     further = np.arange(columns - release_count, len(base.table.columns))
     candidates = np.append(candidates, further)
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
@@ -123,9 +153,15 @@ def _condition(
     level = 0.0
     shares = np.zeros((len(candidates), len(SCALES)))
     doubts = np.ones(len(seen))
-    # Mostly one set with weight 1. If several measurements may be wrong, their answers are averaged.
-    for weight, believed in choose_agreeing(prior, residuals, [_make_covariance(gram, scale) for scale in SCALES]):
-        inverses = [invert_matrix(_make_covariance(gram[np.ix_(believed, believed)], scale)) for scale in SCALES]
+    # Mostly one set with weight 1. If several measurements may be wrong,
+    # their answers are averaged.
+    for weight, believed in choose_agreeing(
+        prior, residuals, [_make_covariance(gram, scale) for scale in SCALES]
+    ):
+        inverses = [
+            invert_matrix(_make_covariance(gram[np.ix_(believed, believed)], scale))
+            for scale in SCALES
+        ]
         shares_of_believed = _weigh_references(prior, residuals[:, believed], inverses)
         shares += weight * shares_of_believed
         doubts[believed] -= weight
@@ -158,7 +194,9 @@ def _condition(
 
 
 def _share_place(resemblance: Floats, place: Floats) -> Floats:
-    """Return the resemblance (base columns,) without the place, the last column, whose share its targets get."""
+    """Return the resemblance (base columns,) without the place, the last column,
+    whose share its targets get.
+    """
     if not len(place):
         return resemblance
     shares: Floats = resemblance[:-1] + resemblance[-1] * place
@@ -170,7 +208,10 @@ def _weigh_references(prior: Floats, residuals: Floats, inverses: Sequence[Float
     logs = []
     for precision in inverses:
         squares = ((residuals @ precision) * residuals).sum(axis=1)
-        logs.append(prior + student_density(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1]))
+        logs.append(
+            prior
+            + student_density(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1])
+        )
     shares: Floats = np.exp(np.stack(logs, axis=1) - np.max(logs))
     # Hundreds of references with a share of nearly nothing would make each prediction slow.
     shares[shares < _KEPT] = 0
@@ -183,7 +224,9 @@ def _make_covariance(gram: Floats, scale: float) -> Floats:
 
 
 def _measure_spread(base: Base, resemblance: Floats) -> float:
-    """Return the standard deviation between the shapes of the references, weighted by their shares."""
+    """Return the standard deviation between the shapes of the references,
+    weighted by their shares.
+    """
     used = np.flatnonzero(resemblance)
     shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
     departure = shapes - resemblance[used] @ shapes
@@ -192,7 +235,9 @@ def _measure_spread(base: Base, resemblance: Floats) -> float:
 
 
 def _compute_priors(base: Base, column: Column, candidates: Indices, *, placed: bool) -> Floats:
-    """Return the log weights (candidates,) of references; if ``placed``, the last one is the place of the target."""
+    """Return the log weights (candidates,) of references;
+    if ``placed``, the last one is the place of the target.
+    """
     priors = np.array([_compute_prior(base.table.columns[i], column) for i in candidates])
     if placed:
         of_build = priors[:-1] >= _SAME_KIND + _SAME_PRECISION + _SAME_RUNTIME
@@ -215,15 +260,19 @@ def _compute_prior(other: Column, column: Column) -> float:
 def _place_unmeasured(
     base: Base, column: Column, candidates: Indices, release_spreads: Sequence[float]
 ) -> LatencyPosterior:
-    """Return the posterior of a target without measurements: another release on it, or its place among the others.
+    """Return the posterior of a target without measurements:
+    another release on it, or its place among the others.
 
-    ``release_spreads`` are the deviations of the other releases' levels, the last columns of the base.
+    ``release_spreads`` are the deviations of the other releases' levels,
+    the last columns of the base.
     """
     if release_spreads:
         combination = np.zeros(len(base.table.columns))
         spread = min(release_spreads)
         # Of several other releases on the silicon, the nearest one alone.
-        combination[len(base.table.columns) - len(release_spreads) + release_spreads.index(spread)] = 1.0
+        combination[
+            len(base.table.columns) - len(release_spreads) + release_spreads.index(spread)
+        ] = 1.0
     else:
         combination, spread = weigh_targets(base, column, candidates)
         spread = float(np.hypot(spread, release_deviation(base.table, column, candidates)))
@@ -248,6 +297,8 @@ def _place_unmeasured(
     )
 
 
-def _likeness_of_target(base: Base, column: Column, candidates: Indices, release_count: int) -> str:
+def _likeness_of_target(
+    base: Base, column: Column, candidates: Indices, release_count: int
+) -> str:
     likeness = find_likeness(column, (base.table.columns[i] for i in candidates))
     return "release" if release_count and likeness == "same" else likeness

@@ -1,4 +1,6 @@
-"""Place CPUs by what they could compute: their arithmetic, clocks, threads, order of issue and memory."""
+"""Place CPUs by what they could compute:
+their arithmetic, clocks, threads, order of issue and memory.
+"""
 
 from collections.abc import Sequence
 
@@ -9,24 +11,29 @@ from advisor.devices._latency.table import XNNPACK, Column, Floats, is_x86
 ENOUGH_TARGETS = 8  # With fewer known targets, nothing is learnt from them
 
 _MACS_PER_BYTE = 5.0
-"""Float32 multiply-accumulates of XNNPACK on Arm for each byte of weights that the memory delivers.
+"""Float32 multiply-accumulates of XNNPACK on Arm for each byte
+of weights that the memory delivers.
 
-Its kernels compute four to six rows at once (``mr`` in google/XNNPACK, src/gemm-config.c) and do not divide the weights
-into blocks for the caches. So four bytes serve six multiply-accumulates each time they are read, and most reads are
-served by a cache."""
+Its kernels compute four to six rows at once (``mr`` in google/XNNPACK, src/gemm-config.c) and do
+not divide the weights into blocks for the caches. So four bytes serve six multiply-accumulates
+each time they are read, and most reads are served by a cache.
+"""
 
 _OVERLAP = 1.5
-"""Power in which the times of arithmetic and memory add up: 1 if one waits for the other, more if they overlap.
+"""Power in which the times of arithmetic and memory add up:
+1 if one waits for the other, more if they overlap.
 
-This and the constant above were chosen on Pixel 1 to 3a, Raspberry Pi 2, 3 and Zero W, and rows of ruy ("What a core
-copies", ``docs/studies/latency.md``)."""
+This and the constant above were chosen on Pixel 1 to 3a, Raspberry Pi 2, 3 and Zero W, and rows of
+ruy ("What a core copies", ``docs/studies/latency.md``).
+"""
 
 
 def locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Floats]:
-    """Return the known CPUs (known, 5) and the target (1, 5) in standard deviations of the known ones.
+    """Return the known CPUs (known, 5) and the target (1, 5)
+    in standard deviations of the known ones.
 
-    The last figure is the logarithm of the memory's bandwidth. Where it is not known, it is what the known CPUs have at
-    the same speeds.
+    The last figure is the logarithm of the memory's bandwidth. Where it is not known, it is what
+    the known CPUs have at the same speeds.
     """
     cpus = (*known, column)
     speeds = np.array([cpu.speed for cpu in cpus])
@@ -48,10 +55,11 @@ def locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Floats
 
 
 def _limit_arithmetic(cpus: Sequence[Column], arithmetic: Floats, bandwidths: Floats) -> Floats:
-    """Return the log arithmetic (cpus,) that the memory of each CPU can feed; ``bandwidths`` (cpus,) are logs of GB/s.
+    """Return the log arithmetic (cpus,) that the memory of each CPU can feed;
+    ``bandwidths`` (cpus,) are logs of GB/s.
 
-    Weights of one byte mostly stay in the caches. The caches of x86 servers hold those of four bytes, too. The times of
-    arithmetic and memory overlap in part (:data:`_OVERLAP`).
+    Weights of one byte mostly stay in the caches. The caches of x86 servers hold those of four
+    bytes, too. The times of arithmetic and memory overlap in part (:data:`_OVERLAP`).
     """
     limited = np.array(list(map(is_limited, cpus)))
     shares = np.array([cpu.memory_share for cpu in cpus])
@@ -62,5 +70,7 @@ def _limit_arithmetic(cpus: Sequence[Column], arithmetic: Floats, bandwidths: Fl
 
 
 def is_limited(cpu: Column) -> bool:
-    """Return whether the kernels of a target read float32 weights from the memory again and again."""
+    """Return whether the kernels of a target read float32 weights from the memory again and
+    again.
+    """
     return cpu.kernels == XNNPACK and cpu.precision != "int8" and not is_x86(cpu)

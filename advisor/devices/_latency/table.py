@@ -1,4 +1,6 @@
-"""Collect the measurements of many profiles in one table: targets by models, in log milliseconds."""
+"""Collect the measurements of many profiles in one table: targets by models, in log
+milliseconds.
+"""
 
 import hashlib
 import math
@@ -23,26 +25,34 @@ LINEAR_SHARE = 0.5
 RADIAL_SHARE = 0.25
 FAMILY_SHARE = 0.25
 RADIUS = 1.3  # Radius of the radial part, in standard deviations of a feature
-FAMILY_RADIUS = 2.5  # Distance in log MACs over which two models of a family are similar beyond their features
+# Distance in log MACs over which two models of a family are similar beyond their features.
+FAMILY_RADIUS = 2.5
 CLOCK_TOLERANCE = math.log(1.1)
-"""Largest difference (log) between the clocks of two targets that run on the same cores: boards state 2200 or 2265 MHz
-for one processor, and the latency changes in proportion."""
+"""Largest difference (log) between the clocks of two targets that run on the same cores: boards
+state 2200 or 2265 MHz for one processor, and the latency changes in proportion.
+"""
 
 HALF_PRECISION = frozenset({"ncnn", "mnn"})
-"""Runtimes that compute float32 files in 16-bit float on cores that can (Armv8.2 FP16); all others compute float32."""
+"""Runtimes that compute float32 files in 16-bit float on cores that can (Armv8.2 FP16);
+all others compute float32.
+"""
 
-UNSTATED_THREADS = "-unstated-threads"  # End of the name of a target whose source does not state the number of threads
+# End of the name of a target whose source does not state the number of threads.
+UNSTATED_THREADS = "-unstated-threads"
 
 _HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
 LIKENESSES = ("release", "same", "version", "runtime", "core")
-"""Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
-silicon only, in the runtime's version, in the runtime, or in the design of the core."""
+"""Differences of the nearest measured target of the kind, the worst last: in the release on the
+same silicon, in the silicon only, in the runtime's version, in the runtime, or in the design of
+the core.
+"""
 
 XNNPACK = "xnnpack"  # Kernels of LiteRT's usual build for CPUs
 
 MAJOR = 10  # Minor releases that a major one counts as
-UNSTATED = 8  # Minor releases between two versions if one is not stated, or if they have no part in common
+# Minor releases between two versions if one is not stated, or if they have no part in common.
+UNSTATED = 8
 
 _PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
 _X86 = ("SSE", "AVX", "Zen", "Tremont")  # Begins of the names of x86 cores
@@ -74,7 +84,9 @@ class ModelSpace:
         self.points = self.points_of(features, families)
 
     def points_of(self, features: Floats, families: Sequence[str]) -> Points:
-        """Return models (models, features) as points; rows with NaN are models with unknown features."""
+        """Return models (models, features) as points;
+        rows with NaN are models with unknown features.
+        """
         known: NDArray[np.bool_] = np.logical_not(np.isnan(features).any(axis=1))
         return Points(
             np.where(known[:, None], (features - self._centre) / self._scale, 0.0),
@@ -98,8 +110,9 @@ class ModelSpace:
 def compute_kernel(left: Points, right: Points) -> Floats:
     """Return the covariance (n, m) at unit scale.
 
-    A linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in common
-    beyond its features. A model with unknown features is similar to itself only.
+    A linear part, so that trends extrapolate, a radial part for similarity, and a part for what a
+    family has in common beyond its features. A model with unknown features is similar to itself
+    only.
     """
     size = left.features.shape[1]
     products = left.features @ right.features.T / size
@@ -121,7 +134,9 @@ def self_covariance(points: Points) -> Floats:
 
 def solve_system(matrix: Floats, right: Floats) -> Floats:
     """Solve a symmetric positive-definite system; a small value is added to the diagonal."""
-    return np.asarray(np.linalg.solve(matrix + 1e-9 * np.eye(len(matrix)), right), dtype=np.float64)
+    return np.asarray(
+        np.linalg.solve(matrix + 1e-9 * np.eye(len(matrix)), right), dtype=np.float64
+    )
 
 
 def invert_matrix(matrix: Floats) -> Floats:
@@ -130,12 +145,16 @@ def invert_matrix(matrix: Floats) -> Floats:
 
 
 def runtime_family(runtime: str) -> str:
-    """Return the name that the versions and packages of one runtime share; LiteRT is TensorFlow Lite."""
+    """Return the name that the versions and packages of one runtime share;
+    LiteRT is TensorFlow Lite.
+    """
     return "litert" if runtime in TFLITE_RUNTIMES else runtime
 
 
 def arithmetic_of(runtime: str, precision: str) -> str:
-    """Return the arithmetic (``float32``, ``float16`` or ``int8``) of a CPU runtime for files of a precision."""
+    """Return the arithmetic (``float32``, ``float16`` or ``int8``)
+    of a CPU runtime for files of a precision.
+    """
     if precision in ("int8", "int16x8"):
         return "int8"
     if precision == "float16" or runtime in HALF_PRECISION:
@@ -143,12 +162,16 @@ def arithmetic_of(runtime: str, precision: str) -> str:
     return "float32"
 
 
-def target_vector(profile: DeviceProfile, target: DeviceTarget, precision: str) -> tuple[float, ...] | None:
-    """Return the features of a target's processor, None if it is not known; the length depends on the kind.
+def target_vector(
+    profile: DeviceProfile, target: DeviceTarget, precision: str
+) -> tuple[float, ...] | None:
+    """Return the features of a target's processor, None if it is not known;
+    the length depends on the kind.
 
-    For a CPU: the logarithm of 10^9 multiply-accumulates per second of the cores that run, in the arithmetic of the
-    runtime; the logarithm of the sum of their clocks in GHz; the logarithm of the threads; the share of the cores that
-    issue in order. For a Hexagon NPU, its generation (75 for ``Hexagon v75``).
+    For a CPU: the logarithm of 10^9 multiply-accumulates per second of the cores that run, in the
+    arithmetic of the runtime; the logarithm of the sum of their clocks in GHz; the logarithm of
+    the threads; the share of the cores that issue in order. For a Hexagon NPU, its generation (75
+    for ``Hexagon v75``).
     """
     if target.accelerator == "npu":
         generation = _HEXAGON.match(profile.npu)
@@ -166,9 +189,11 @@ def target_vector(profile: DeviceProfile, target: DeviceTarget, precision: str) 
 
 
 def running_cores(profile: DeviceProfile, target: DeviceTarget) -> list[tuple[Core, float]]:
-    """Return the cores that run, each with its clock in GHz: the fastest ones, or the slowest of ``-little``.
+    """Return the cores that run, each with its clock in GHz:
+    the fastest ones, or the slowest of ``-little``.
 
-    The list is empty if the target is no CPU, if a core is unknown, or if the number of threads is not stated.
+    The list is empty if the target is no CPU, if a core is unknown,
+    or if the number of threads is not stated.
     """
     if target.accelerator != "cpu" or target.name.endswith(UNSTATED_THREADS):
         return []
@@ -190,16 +215,20 @@ class Column:
     precision: str  # form of the artefact
     runtime: str  # the target's runtime
     version: str  # its version, or empty
-    kind: str  # ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs
+    # ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``;
+    # targets of one kind have similar costs.
+    kind: str
     silicon: str  # name of the silicon; devices with the same chip share it
     # figures of the processor (:func:`advisor.devices.target_vector`), or empty
     speed: tuple[float, ...] = ()
     core: str = ""  # design of the fastest core that runs, or empty
     kernels: str = ""  # what the runtime's build computes with on a CPU, or empty
-    # of a CPU's main memory in GB/s, 0 if it is not known. It follows from the silicon, and no fit depends on it
+    # of a CPU's main memory in GB/s, 0 if it is not known.
+    # It follows from the silicon, and no fit depends on it
     bandwidth: float = field(default=0.0, repr=False)
     memory_share: float = field(default=1.0, repr=False)  # of the bandwidth that one core reaches
-    gflops: float = field(default=0.0, repr=False)  # peak arithmetic of a GPU, 0 if it is not known; as the bandwidth
+    # Peak arithmetic of a GPU, 0 if it is not known; as the bandwidth.
+    gflops: float = field(default=0.0, repr=False)
 
     @property
     def build(self) -> tuple[str, str]:
@@ -237,7 +266,11 @@ class LatencyTable:
 
 def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> Column:
     """Return the column of one target and precision."""
-    kind = "mcu" if profile.kind == "microcontroller" and target.accelerator == "cpu" else target.accelerator
+    kind = (
+        "mcu"
+        if profile.kind == "microcontroller" and target.accelerator == "cpu"
+        else target.accelerator
+    )
     silicon = silicon_of(profile)
     memory = find_memory(silicon)
     return Column(
@@ -260,10 +293,11 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
 def build_table(
     profiles: Iterable[DeviceProfile], features: FeatureTable, *, flags: Sequence[str] = ("",)
 ) -> LatencyTable:
-    """Return the table of all measurements in ``profiles`` with one of these flags; only those without are good enough.
+    """Return the table of all measurements in ``profiles`` with one of these flags;
+    only those without are good enough.
 
-    Repeated measurements of a model on a target (other heads, other jobs) are averaged in the logarithm. The table also
-    contains models with known features that no target has measured.
+    Repeated measurements of a model on a target (other heads, other jobs) are averaged in the
+    logarithm. The table also contains models with known features that no target has measured.
     """
     cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for profile in profiles:
@@ -274,7 +308,9 @@ def build_table(
             of[key] = column_of(profile, targets[key[0]], key[1])
         for row in rows:
             if row.flag in flags:
-                cells[of[row.target, row.precision]][row.model].append(float(np.log(row.latency_ms)))
+                cells[of[row.target, row.precision]][row.model].append(
+                    float(np.log(row.latency_ms))
+                )
     columns = tuple(sorted(cells))
     measured = set[str]()
     for figures_of_models in cells.values():
@@ -284,27 +320,34 @@ def build_table(
     position = {model: index for index, model in enumerate(models)}
     for row_index, column in enumerate(columns):
         for model, repeats in cells[column].items():
-            # Most models were measured once: thousands of means of one number would take half of the time.
-            values[row_index, position[model]] = repeats[0] if len(repeats) == 1 else float(np.mean(repeats))
+            # Most models were measured once:
+            # thousands of means of one number would take half of the time.
+            values[row_index, position[model]] = (
+                repeats[0] if len(repeats) == 1 else float(np.mean(repeats))
+            )
     vectors = np.full((len(models), VECTOR_SIZE), np.nan)
     for index, name in enumerate(models):
         if name in features.models:
             vectors[index] = features.models[name].vector
     architectures = map(features.architecture, models)
-    families = tuple(known.family if known else name for name, known in zip(models, architectures, strict=True))
+    families = tuple(
+        known.family if known else name for name, known in zip(models, architectures, strict=True)
+    )
     return LatencyTable(models, families, vectors, columns, values)
 
 
 def silicon_of(profile: DeviceProfile) -> str:
-    """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
+    """Return the name of the silicon without variants:
+    RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855.
+    """
     return without_variant(profile.soc)
 
 
 def find_likeness(column: Column, others: Iterable[Column]) -> str:
     """Return which of :data:`LIKENESSES` the targets ``others`` are for ``column``.
 
-    A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a version, and a core or
-    processor that is not stated, are taken as known.
+    A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a
+    version, and a core or processor that is not stated, are taken as known.
     """
     kind = []
     for known_column in others:
@@ -326,7 +369,9 @@ def _release(version: str) -> str:
 
 
 def count_releases(one: str, other: str) -> int:
-    """Return the minor releases between two versions such as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``."""
+    """Return the minor releases between two versions such
+    as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``.
+    """
     if one == other:
         return 0
     left = {name: (int(major), int(minor)) for name, major, minor in _PART.findall(one)}
@@ -343,14 +388,18 @@ def count_releases(one: str, other: str) -> int:
 
 
 def other_release(one: Column, other: Column) -> bool:
-    """Return whether both targets state the version of their runtime, and these are different releases."""
+    """Return whether both targets state the version of their runtime,
+    and these are different releases.
+    """
     return bool(one.version and other.version) and count_releases(one.version, other.version) > 0
 
 
 def comparable_builds(one: Column, other: Column) -> bool:
-    """Return whether two targets may have one build of one runtime: kernels that are not stated may be any.
+    """Return whether two targets may have one build of one runtime:
+    kernels that are not stated may be any.
 
-    Kernels of x86 and of Arm are different code under one name: ruy's 8-bit kernels are tuned for Arm alone.
+    Kernels of x86 and of Arm are different code under one name:
+    ruy's 8-bit kernels are tuned for Arm alone.
     """
     same = runtime_family(one.runtime) == runtime_family(other.runtime)
     same = same and (is_x86(one) == is_x86(other) or not (one.core and other.core))
@@ -363,14 +412,22 @@ def is_x86(column: Column) -> bool:
 
 
 def are_related_releases(other: Column, column: Column) -> bool:
-    """Return whether two targets are releases of one runtime on the same silicon, at about the same clocks."""
-    same = (other.silicon, other.kind, other.precision) == (column.silicon, column.kind, column.precision)
+    """Return whether two targets are releases of one runtime on the same silicon,
+    at about the same clocks.
+    """
+    same = (other.silicon, other.kind, other.precision) == (
+        column.silicon,
+        column.kind,
+        column.precision,
+    )
     same = same and other.build == column.build and same_cores(other, column)
     return same and other_release(other, column)
 
 
 def same_cores(one: Column, other: Column) -> bool:
-    """Return whether two targets run on as many cores of the same kind, at about the same clocks."""
+    """Return whether two targets run on as many cores of the same kind, at about the same
+    clocks.
+    """
     if one.kind != "cpu" or len(one.speed) != len(other.speed) or not one.speed:
         return one.speed == other.speed
     gaps = []

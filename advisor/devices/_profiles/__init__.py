@@ -1,6 +1,11 @@
 """Device profiles: read, write, list and select them."""
 
-from advisor.devices._profiles.loading import Profiles, find_shipped_profiles, load_profiles, read_profile
+from advisor.devices._profiles.loading import (
+    Profiles,
+    find_shipped_profiles,
+    load_profiles,
+    read_profile,
+)
 from advisor.devices._profiles.values import (
     HOST,
     KERNELS,

@@ -1,4 +1,6 @@
-"""Describe an attached phone as a device: by a known profile, its system on chip, or the cores that it reports."""
+"""Describe an attached phone as a device:
+by a known profile, its system on chip, or the cores that it reports.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from itertools import groupby
 from advisor.core import UsageError
 from advisor.devices._connections.attached import AttachedPhone
 from advisor.devices._connections.settings import ConnectionSettings
-from advisor.devices._profiles.phones import PhoneModel, SeveralPhones, describe_by_hand, find_device, slug_of
+from advisor.devices._profiles.phones import (
+    PhoneModel,
+    SeveralPhones,
+    describe_by_hand,
+    find_device,
+    slug_of,
+)
 from advisor.devices._profiles.runtimes import find_core_of_part
 from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, title_with_maker
 from advisor.devices._profiles.values import Cluster, DeviceProfile, DeviceTarget
@@ -18,19 +26,24 @@ ACCELERATORS = (
     DeviceTarget("tflite-gpu", "tflite", "gpu", precisions=("float32", "float16")),
     DeviceTarget("tflite-npu", "tflite", "npu", precisions=("float32", "int8")),
 )
-"""Targets that ``benchmark_model`` can be asked for on a phone besides its CPU. Whether the phone has them shows when a
-network is timed there."""
+"""Targets that ``benchmark_model`` can be asked for on a phone besides its CPU. Whether the phone
+has them shows when a network is timed there.
+"""
 
 LONGEST_NAME = 40
 
 
 def describe_phone(
-    phone: AttachedPhone, profiles: Mapping[str, DeviceProfile], connection: ConnectionSettings, name: str = ""
+    phone: AttachedPhone,
+    profiles: Mapping[str, DeviceProfile],
+    connection: ConnectionSettings,
+    name: str = "",
 ) -> DeviceProfile:
-    """Return the profile of an attached phone with its connection, its CPU targets, and those of accelerators to try.
+    """Return the profile of an attached phone with its connection, its CPU targets,
+    and those of accelerators to try.
 
-    The facts and the measurements of a known profile of the same phone stay. The cores are those that the phone
-    reports, because their clocks are its own; else those of its system on chip.
+    The facts and the measurements of a known profile of the same phone stay. The cores are those
+    that the phone reports, because their clocks are its own; else those of its system on chip.
 
     Args:
         phone: what the phone says of itself.
@@ -39,7 +52,8 @@ def describe_phone(
         name: name of the profile; by default that of the phone.
 
     Raises:
-        UsageError: neither its model nor its system on chip is known, and it does not tell its cores.
+        UsageError: neither its model nor its system on chip is known, and it does not tell its
+            cores.
     """
     known = find_known((phone.model, phone.device), phone.soc, profiles)
     soc = next(filter(None, map(find_soc, phone.soc)), None)
@@ -48,11 +62,14 @@ def describe_phone(
     cores = read_clusters(phone) or (described.cores if described else ())
     if not cores:
         raise UsageError(
-            f"the processor of {phone.maker} {phone.model} is not known: {', '.join(phone.soc) or 'it has no name'}",
+            f"the processor of {phone.maker} {phone.model} is not known:"
+            f" {', '.join(phone.soc) or 'it has no name'}",
             describe_by_hand(phone.model, f"adb: {phone.serial}"),
         )
     title = known.title if known else title_with_maker(phone.maker, phone.model)
-    targets = {target.name: target for target in (*(known.targets if known else ()), *cpu_targets(cores))}
+    targets = {
+        target.name: target for target in (*(known.targets if known else ()), *cpu_targets(cores))
+    }
     default = cpu_targets(cores)[-1].name
     for accelerator in ACCELERATORS:
         targets.setdefault(accelerator.name, accelerator)
@@ -82,7 +99,9 @@ def describe_phone(
 
 
 def read_clusters(phone: AttachedPhone) -> tuple[Cluster, ...]:
-    """Return the cores that a phone reports, fastest first; none if one of them is unknown or asleep."""
+    """Return the cores that a phone reports, fastest first;
+    none if one of them is unknown or asleep.
+    """
     cores = []
     for implementer, part, mhz in phone.processors:
         core = find_core_of_part(implementer, part)
@@ -99,10 +118,11 @@ def read_clusters(phone: AttachedPhone) -> tuple[Cluster, ...]:
 def find_known(
     names: Sequence[str], chips: Sequence[str], profiles: Mapping[str, DeviceProfile]
 ) -> DeviceProfile | None:
-    """Return the known profile of a phone by one of its names; of several phones, that with one of the chips.
+    """Return the known profile of a phone by one of its names;
+    of several phones, that with one of the chips.
 
-    A chip may be named without what its maker adds for one phone: ``Snapdragon 8 Gen 3`` is also the one ``for
-    Galaxy``.
+    A chip may be named without what its maker adds for one phone:
+    ``Snapdragon 8 Gen 3`` is also the one ``for Galaxy``.
     """
     chip_names = _name_chips(chips)
     for name in filter(None, names):
@@ -117,7 +137,11 @@ def find_known(
 
 
 def _has_chip(phone: PhoneModel, chip_names: tuple[str, ...]) -> bool:
-    return any(name.startswith(chip_names) for name in _name_chips([phone.soc])) if chip_names else False
+    return (
+        any(name.startswith(chip_names) for name in _name_chips([phone.soc]))
+        if chip_names
+        else False
+    )
 
 
 def _name_chips(names: Sequence[str]) -> tuple[str, ...]:

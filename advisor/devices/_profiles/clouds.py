@@ -1,4 +1,6 @@
-"""Describe the devices of a device cloud: by a known profile of the same phone, or by the chip that the cloud names."""
+"""Describe the devices of a device cloud:
+by a known profile of the same phone, or by the chip that the cloud names.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor.core import AdvisorError, UsageError
-from advisor.devices._connections.clouds import ask_devices, cloud_named, require_device, split_selector
+from advisor.devices._connections.clouds import (
+    ask_devices,
+    cloud_named,
+    require_device,
+    split_selector,
+)
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._profiles.attached import ACCELERATORS, LONGEST_NAME, find_known
 from advisor.devices._profiles.phones import describe_by_hand, slug_of
-from advisor.devices._profiles.socs import Soc, cpu_targets, find_soc, instruction_set, title_with_maker
+from advisor.devices._profiles.socs import (
+    Soc,
+    cpu_targets,
+    find_soc,
+    instruction_set,
+    title_with_maker,
+)
 from advisor.devices._profiles.values import DeviceProfile, DeviceTarget
 
 _log = logging.getLogger(__name__)
@@ -20,15 +33,18 @@ _log = logging.getLogger(__name__)
 _IN_BRACKETS = re.compile(r"\s*\([^()]*\)")
 
 
-def select_in_cloud(selector: str, profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, DeviceTarget]:
-    """Return device and target of ``aihub:Samsung Galaxy S24:tflite-npu``, without a target the default one.
+def select_in_cloud(
+    selector: str, profiles: Mapping[str, DeviceProfile]
+) -> tuple[DeviceProfile, DeviceTarget]:
+    """Return device and target of ``aihub:Samsung Galaxy S24:tflite-npu``,
+    without a target the default one.
 
-    If the cloud does not answer, a phone that is known by its name is described without it: its prediction stands, and
-    the reason is logged.
+    If the cloud does not answer, a phone that is known by its name is described without it: its
+    prediction stands, and the reason is logged.
 
     Raises:
-        UsageError: the cloud has no such device (the message names the nearest), or does not answer and the device is
-            not known by its name; its chip is unknown.
+        UsageError: the cloud has no such device (the message names the nearest), or does not
+            answer and the device is not known by its name; its chip is unknown.
     """
     cloud, device, target = split_selector(selector)
     devices = ask_devices(cloud)
@@ -41,7 +57,8 @@ def select_in_cloud(selector: str, profiles: Mapping[str, DeviceProfile]) -> tup
 
 
 def list_in_cloud(cloud: str, profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, ...]:
-    """Return the devices of a cloud, named as ``--device`` takes them; those without a known chip have no cores.
+    """Return the devices of a cloud, named as ``--device`` takes them;
+    those without a known chip have no cores.
 
     Raises:
         UsageError: an unknown cloud, or a token that is missing or refused.
@@ -53,14 +70,18 @@ def list_in_cloud(cloud: str, profiles: Mapping[str, DeviceProfile]) -> tuple[De
         raise devices
     described = []
     for device, chips in sorted(devices.items()):
-        described.append(replace(_describe(cloud, device, chips, profiles), name=f"{cloud}:{device}"))
+        described.append(
+            replace(_describe(cloud, device, chips, profiles), name=f"{cloud}:{device}")
+        )
     return tuple(described)
 
 
 def describe_listed(
     cloud: str, device: str, chips: Sequence[str], profiles: Mapping[str, DeviceProfile]
 ) -> DeviceProfile:
-    """Return the profile of a device that the cloud lists, by the names of its chip; UsageError for unknown chips."""
+    """Return the profile of a device that the cloud lists, by the names of its chip;
+    UsageError for unknown chips.
+    """
     profile = _describe(cloud, device, chips, profiles)
     if not profile.cores:
         raise UsageError(
@@ -73,16 +94,25 @@ def describe_listed(
 def _describe_unlisted(
     cloud: str, device: str, problem: AdvisorError, profiles: Mapping[str, DeviceProfile]
 ) -> DeviceProfile:
-    """Return the known profile of a device of a cloud that does not answer; UsageError if there is none."""
+    """Return the known profile of a device of a cloud that does not answer;
+    UsageError if there is none.
+    """
     known = find_known((_IN_BRACKETS.sub("", device),), (), profiles)
     if known is None:
-        hint = problem.hint or f"try again when it answers; or {describe_by_hand(device, f'{cloud}: {device}')}"
-        raise UsageError(f"{cloud}:{device} cannot be looked up: {problem.message}", hint) from problem
+        hint = (
+            problem.hint
+            or f"try again when it answers; or {describe_by_hand(device, f'{cloud}: {device}')}"
+        )
+        raise UsageError(
+            f"{cloud}:{device} cannot be looked up: {problem.message}", hint
+        ) from problem
     _log.warning("%s:%s is predicted: %s", cloud, device, problem.message)
     return _connect(cloud, device, known)
 
 
-def _describe(cloud: str, device: str, chips: Sequence[str], profiles: Mapping[str, DeviceProfile]) -> DeviceProfile:
+def _describe(
+    cloud: str, device: str, chips: Sequence[str], profiles: Mapping[str, DeviceProfile]
+) -> DeviceProfile:
     known = find_known((_IN_BRACKETS.sub("", device),), chips, profiles)
     if known is not None:
         return _connect(cloud, device, known)
@@ -108,7 +138,9 @@ def _describe_by_chip(device: str, chips: Sequence[str], soc: Soc | None) -> Dev
 
 
 def _connect(cloud: str, device: str, profile: DeviceProfile) -> DeviceProfile:
-    """Return a profile with the connection to its cloud, and with all units that can be tried there."""
+    """Return a profile with the connection to its cloud,
+    and with all units that can be tried there.
+    """
     targets = {target.name: target for target in profile.targets}
     for target in (*cpu_targets(profile.cores), *ACCELERATORS):
         targets.setdefault(target.name, target)

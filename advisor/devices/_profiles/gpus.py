@@ -15,17 +15,22 @@ _VARIANT = re.compile(r"(?<=\d)[S+]$")
 
 
 def find_gpu_peak(soc: str) -> float:
-    """Return the 10^9 float32 operations a second of a system on chip's GPU; 0 if it is not listed."""
+    """Return the 10^9 float32 operations a second of a system on chip's GPU;
+    0 if it is not listed.
+    """
     return _read_peaks().get(plain_name(soc), 0.0)
 
 
 def without_variant(soc: str) -> str:
-    """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
+    """Return the name of the silicon without variants:
+    RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855.
+    """
     return _VARIANT.sub("", soc.split(" for ")[0])
 
 
 def gpu_targets(soc: str) -> tuple[DeviceTarget, ...]:
-    """Return the target of LiteRT on the GPU of a system on chip; none if its peak arithmetic is not listed.
+    """Return the target of LiteRT on the GPU of a system on chip;
+    none if its peak arithmetic is not listed.
 
     No release is stated: a phone takes the delegate from the app.
     """

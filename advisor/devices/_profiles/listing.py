@@ -63,12 +63,18 @@ THIS_MACHINE = "this machine"
 
 
 def find_provenance(profile: DeviceProfile) -> str:
-    """Return where the profile comes from: ``shipped``, ``own``, ``predicted`` or ``this machine``."""
+    """Return where the profile comes from:
+    ``shipped``, ``own``, ``predicted`` or ``this machine``.
+    """
     if profile.predicted_from:
         return PREDICTED
     if profile.origin is None:
         return THIS_MACHINE
-    return SHIPPED if profile.origin.resolve().parent == find_shipped_profiles().resolve() else OWN_PROFILE
+    return (
+        SHIPPED
+        if profile.origin.resolve().parent == find_shipped_profiles().resolve()
+        else OWN_PROFILE
+    )
 
 
 def is_own_profile(profile: DeviceProfile) -> bool:
@@ -95,30 +101,44 @@ def count_flagged(profile: DeviceProfile) -> int:
 
 
 def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
-    """Return the number of measurements by source, the largest first; ``not stated`` if a row names no source."""
-    return dict(Counter(row.source_repo or "not stated" for row in profile.measurements).most_common())
+    """Return the number of measurements by source, the largest first;
+    ``not stated`` if a row names no source.
+    """
+    return dict(
+        Counter(row.source_repo or "not stated" for row in profile.measurements).most_common()
+    )
 
 
 def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
-    """Return that latencies of a CPU target are predicted because none was measured on it; empty otherwise.
+    """Return that latencies of a CPU target are predicted because none was measured on it;
+    empty otherwise.
 
     Phones that no profile describes say so themselves.
     """
-    if profile.name == HOST or profile.predicted_from or target.accelerator != "cpu" or count_measured(profile, target):
+    if (
+        profile.name == HOST
+        or profile.predicted_from
+        or target.accelerator != "cpu"
+        or count_measured(profile, target)
+    ):
         return ""
-    others = [other_target for other_target in profile.targets if count_measured(profile, other_target)]
+    others = [
+        other_target for other_target in profile.targets if count_measured(profile, other_target)
+    ]
     # A target of the same runtime differs by its kernels or threads, which only its name tells.
     names = {other.name if other.runtime == target.runtime else other.runtime for other in others}
     known = f", only with {', '.join(sorted(names))}" if names else ""
     return (
-        f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted from its cores, and "
-        "another build or number of threads may take twice or half as long; "
-        f"{how_to_measure(profile)}"
+        f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted"
+        " from its cores, and another build or number of threads may take twice or half as long;"
+        f" {how_to_measure(profile)}"
     )
 
 
 def list_remarks(profile: DeviceProfile) -> tuple[str, ...]:
-    """Return what limits predictions on the device: nothing was measured on it, its cores are unknown or assumed."""
+    """Return what limits predictions on the device:
+    nothing was measured on it, its cores are unknown or assumed.
+    """
     return (*phone_remarks(profile), *core_remarks(cluster.core for cluster in profile.cores))
 
 
@@ -134,10 +154,18 @@ def row_json(profile: DeviceProfile) -> dict[str, object]:
 
 
 def list_row(profile: DeviceProfile) -> dict[str, object]:
-    """Return the device as a row of a table, with the names of :data:`LIST_COLUMNS`; targets are counted."""
+    """Return the device as a row of a table, with the names of :data:`LIST_COLUMNS`;
+    targets are counted.
+    """
     entry = row_json(profile)
     cores = ", ".join(cluster.core for cluster in profile.cores)
-    return {**entry, "device": profile.name, "cores": cores, "npu": profile.npu, "targets": len(profile.targets)}
+    return {
+        **entry,
+        "device": profile.name,
+        "cores": cores,
+        "npu": profile.npu,
+        "targets": len(profile.targets),
+    }
 
 
 def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
@@ -169,7 +197,9 @@ def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
 
 
 def device_json(profile: DeviceProfile) -> dict[str, object]:
-    """Return the whole profile as JSON, measurements as counts and sources. Sizes are bytes, null if unknown."""
+    """Return the whole profile as JSON, measurements as counts and sources.
+    Sizes are bytes, null if unknown.
+    """
     connection = profile.connection
     return {
         **row_json(profile),
@@ -180,8 +210,15 @@ def device_json(profile: DeviceProfile) -> dict[str, object]:
         "memory_bytes": profile.memory_bytes,
         "storage_bytes": profile.storage_bytes,
         "limits": asdict(profile.limits),
-        "connection": {"by": connection.way, "name": connection.address} if connection and connection.way else None,
-        "targets": [{**asdict(target), "measurements": count_measured(profile, target)} for target in profile.targets],
+        "connection": (
+            {"by": connection.way, "name": connection.address}
+            if connection and connection.way
+            else None
+        ),
+        "targets": [
+            {**asdict(target), "measurements": count_measured(profile, target)}
+            for target in profile.targets
+        ],
         "measurements_not_used": count_flagged(profile),
         "measurement_sources": measurement_sources(profile),
         "sources": list(profile.sources),
@@ -205,26 +242,37 @@ def own_folder() -> Path:
 
 
 def folder_of(profile: DeviceProfile) -> Path:
-    """Return the folder to write a changed ``profile`` to: its own folder, or the team's for a shipped profile."""
+    """Return the folder to write a changed ``profile`` to:
+    its own folder, or the team's for a shipped profile.
+    """
     return profile.origin.parent if profile.origin and is_own_profile(profile) else own_folder()
 
 
 def load_known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
-    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine.
+    """Load the shipped profiles, the team's own ones, those in ``folders``,
+    and the profile of this machine.
 
-    UsageError if a folder of ``folders`` has no profile: it may be another one than the user meant.
+    UsageError if a folder of ``folders`` has no profile:
+    it may be another one than the user meant.
     """
     own_folders = [own_folder()] if own_folder().is_dir() else []
     chosen = list(map(Path, folders))
-    # A team's folder that is also named on the command line is read once: two folders must not hold one name.
-    profiles = load_profiles({os.path.realpath(folder): folder for folder in (*own_folders, *chosen)}.values())
+    # A team's folder that is also named on the command line is read once:
+    # two folders must not hold one name.
+    profiles = load_profiles(
+        {os.path.realpath(folder): folder for folder in (*own_folders, *chosen)}.values()
+    )
     for folder in chosen:
         if not any(folder.glob("*.yaml")):
-            raise UsageError(f"'{folder}' has no device profile", "give a folder that holds *.yaml files")
+            raise UsageError(
+                f"'{folder}' has no device profile", "give a folder that holds *.yaml files"
+            )
     return profiles
 
 
-def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> NewDevice:
+def add_profile(
+    file: str | Path, into: str | Path | None = None, *, replace: bool = False
+) -> NewDevice:
     """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
     folder = Path(into) if into else own_folder()
     _refuse_shipped(folder, "--into")
@@ -232,18 +280,28 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
     path = folder / f"{profile.name}.yaml"
     try:
         exists = path.exists()
-        # Copying a file onto itself would replace it by what was read, without the user's comments.
+        # Copying a file onto itself would replace it by what was read,
+        # without the user's comments.
         if exists and path.samefile(file):
-            raise UsageError(f"{file} is already in {folder}", f"use it as it is: advisor devices show {profile.name}")
+            raise UsageError(
+                f"{file} is already in {folder}",
+                f"use it as it is: advisor devices show {profile.name}",
+            )
         if exists and not replace:
-            raise UsageError(f"the device '{profile.name}' already exists in {path}", "replace it with --force")
+            raise UsageError(
+                f"the device '{profile.name}' already exists in {path}", "replace it with --force"
+            )
         return store_profile(profile, folder)
     except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror}", "name another folder with --into"
+        ) from error
 
 
 def store_profile(profile: DeviceProfile, folder: Path) -> NewDevice:
-    """Write a profile to a folder of the user's, in place of one with its name; UsageError if it cannot be written."""
+    """Write a profile to a folder of the user's, in place of one with its name;
+    UsageError if it cannot be written.
+    """
     _refuse_shipped(folder, "--into")
     exists = (folder / f"{profile.name}.yaml").exists()
     written = write_profile(profile, folder)
@@ -251,7 +309,9 @@ def store_profile(profile: DeviceProfile, folder: Path) -> NewDevice:
 
 
 def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ...]:
-    """Remove a profile, readable or not, with its measurements; see :func:`advisor.devices.remove`."""
+    """Remove a profile, readable or not, with its measurements;
+    see :func:`advisor.devices.remove`.
+    """
     folder = Path(from_) if from_ else own_folder()
     _refuse_shipped(folder, "--from")
     names = _names(folder)
@@ -271,10 +331,11 @@ def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ..
 
 
 def write_profile(profile: DeviceProfile, folder: Path) -> Path:
-    """Write ``profile`` as ``<name>.yaml`` with its measurements and kernels, and return the YAML file's path.
+    """Write ``profile`` as ``<name>.yaml`` with its measurements and kernels,
+    and return the YAML file's path.
 
-    Each file is replaced as a whole, so a profile is never half written. UsageError if the profile does not match the
-    schema, or the folder is not writable.
+    Each file is replaced as a whole, so a profile is never half written. UsageError if the profile
+    does not match the schema, or the folder is not writable.
     """
     import yaml
 
@@ -285,7 +346,8 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
         )
     if not re.fullmatch(NAME_PATTERN, profile.name):
         raise UsageError(
-            f"'{profile.name}' is not a valid device name", "use lower-case letters, digits, '.', '-' and '_'"
+            f"'{profile.name}' is not a valid device name",
+            "use lower-case letters, digits, '.', '-' and '_'",
         )
     text = yaml.safe_dump(_build_document(profile), sort_keys=False, allow_unicode=True, width=120)
     path, rows, timed = (f"{profile.name}{ending}" for ending in (".yaml", ".csv", SUFFIX))
@@ -295,18 +357,21 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
         (staging / path).write_text(text, encoding="utf-8")
         write_measurements(staging / rows, profile.measurements)
         write_kernels(staging / timed, profile.kernels)
-        # What was written is read before it replaces anything: a profile that cannot be read would break each command.
+        # What was written is read before it replaces anything:
+        # a profile that cannot be read would break each command.
         read_profile(staging / path)
         (staging / rows).replace(folder / rows)
         if profile.kernels:
             (staging / timed).replace(folder / timed)
         else:
             (folder / timed).unlink(missing_ok=True)
-        # The YAML file comes last: a profile without it does not exist, so an interruption leaves the old one or none.
+        # The YAML file comes last: a profile without it does not exist,
+        # so an interruption leaves the old one or none.
         (staging / path).replace(folder / path)
     except OSError as error:
         raise UsageError(
-            f"cannot write to {folder}: {error.strerror}", "check its permissions and the free space"
+            f"cannot write to {folder}: {error.strerror}",
+            "check its permissions and the free space",
         ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -321,14 +386,21 @@ def _build_document(profile: DeviceProfile) -> dict[str, object]:
     settings = profile.connection
     if settings:
         connection = asdict(settings)
-        del connection["upload"]  # a profile is shared: it says where a device is, and never what may be sent there
+        # A profile is shared: it says where a device is, and never what may be sent there.
+        del connection["upload"]
         connection[connection.pop("way")] = connection.pop("address")
         connection["python"] = settings.python if settings.way == "ssh" else ""
-        # Relative paths would count from the folder of the profile, and not from where the user typed it.
-        connection["benchmark_model"] = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
+        # Relative paths would count from the folder of the profile,
+        # and not from where the user typed it.
+        connection["benchmark_model"] = (
+            str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
+        )
     return _drop_unknown(
         {
-            **{fact: getattr(profile, fact) for fact in ("name", "title", "kind", "soc", "isa", "npu")},
+            **{
+                fact: getattr(profile, fact)
+                for fact in ("name", "title", "kind", "soc", "isa", "npu")
+            },
             "cores": [_drop_unknown(asdict(cluster)) for cluster in profile.cores],
             **{name: size and f"{size}B" for name, size in sizes.items()},
             "limits": _drop_unknown({name: size and f"{size}B" for name, size in limits.items()}),
@@ -347,11 +419,13 @@ def _drop_unknown(facts: Mapping[str, object]) -> dict[str, object]:
 def _missing_error(name: str, folder: Path, names: Sequence[str]) -> UsageError:
     if name == HOST or name in local_runtimes():
         return UsageError(
-            f"'{name}' is this machine, which has no profile file", "advisor devices list shows those that have one"
+            f"'{name}' is this machine, which has no profile file",
+            "advisor devices list shows those that have one",
         )
     if name in _names(find_shipped_profiles()):
         return UsageError(
-            f"the device '{name}' ships with advisor; only your own profiles in {folder} can be removed",
+            f"the device '{name}' ships with advisor; only your own profiles in {folder} can be"
+            " removed",
             "add your own profile of the same name to replace it",
         )
     listed = f"devices there: {', '.join(names)}" if names else "there are no devices"
@@ -361,7 +435,8 @@ def _missing_error(name: str, folder: Path, names: Sequence[str]) -> UsageError:
 def _refuse_shipped(folder: Path, option: str) -> None:
     if folder.resolve() == find_shipped_profiles().resolve():
         raise UsageError(
-            f"{option}: {folder} contains the shipped profiles, which must not change", "name your own folder"
+            f"{option}: {folder} contains the shipped profiles, which must not change",
+            "name your own folder",
         )
 
 

@@ -12,13 +12,16 @@ class Measurement:
     precision: str  # form of the artefact, one of :data:`PRECISIONS`
     latency_ms: float  # milliseconds of one inference at batch size 1
     statistic: str = "unstated"  # statistic of the repetitions, one of :data:`STATISTICS`
-    peak_memory_bytes: int | None = None  # peak memory as the source defines it, None if not stated
+    # Peak memory as the source defines it, None if not stated.
+    peak_memory_bytes: int | None = None
     flag: str = ""  # the reason why the row is not used for predictions (:data:`FLAGS`), or empty
     source_repo: str = ""  # repository or site of the figure, or ``calibrated``
     source_path: str = ""  # file or address in it
     job: str = ""  # the source's identifier of the run, or empty
-    input_side: int | None = None  # side of the network's square input in pixels, None if not stated
-    graph: str = ""  # version of the network's graph as the source names it; ``unstated`` or empty if it does not
+    # Side of the network's square input in pixels, None if not stated.
+    input_side: int | None = None
+    # Version of the network's graph as the source names it; ``unstated`` or empty if it does not.
+    graph: str = ""
     # versions of the runtime and its parts, such as ``1.30.0+qairt2.50.0``; ``unstated`` or empty
     runtime_version: str = ""
 

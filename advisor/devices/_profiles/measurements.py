@@ -18,7 +18,9 @@ from advisor.tflite import SIZES, Work
 Row = TypeVar("Row")
 
 PRECISIONS = ("float32", "float16", "int8", "int16x8")
-"""Forms of artefacts. A float32 model is ``float32`` even if an accelerator computes it in float16."""
+"""Forms of artefacts. A float32 model is ``float32`` even
+if an accelerator computes it in float16.
+"""
 
 STATISTICS = ("median", "mean", "min", "cpu_median", "unstated")
 """Statistics of the repetitions: of wall time, or the median of the CPU time of one thread."""
@@ -26,19 +28,28 @@ STATISTICS = ("median", "mean", "min", "cpu_median", "unstated")
 FLAGS = {
     "throughput": "1000 / frames per second of a pipeline, not the latency of one image",
     "fallback": "part of the model ran on another processor than the target's",
-    "slow_state": "the same model is 2.2 times faster through the vendor's other runtime: a throttled or contended run",
-    "limited": "the source limited the cooling or power of the device, or all its networks show that",
+    "slow_state": (
+        "the same model is 2.2 times faster through the vendor's other runtime: a throttled or"
+        " contended run"
+    ),
+    "limited": (
+        "the source limited the cooling or power of the device, or all its networks show that"
+    ),
     "spiky": "the average is over 1.5 times the minimum",
     "sparse": "pruned weights run by sparse kernels",
     "with_image_handling": "includes decoding and resizing the image",
     "superseded": "a later release of the runtime measured the same",
     "source_error": "marked as implausible by the source or against its own table",
     "unstated_input": "the source does not state the input side of the network",
-    "unexplained": "differs from the same network on other devices or releases, and the source gives no reason",
+    "unexplained": (
+        "differs from the same network on other devices or releases, and the source gives no"
+        " reason"
+    ),
 }
 """Reasons why a row is kept but not used for predictions."""
 
-UNSTATED = "unstated"  # The value of ``graph`` and ``runtime_version`` where a published source does not state them
+# The value of ``graph`` and ``runtime_version`` where a published source does not state them.
+UNSTATED = "unstated"
 
 _VERSION_PART = r"(?:\d+(?:[.-]?\w+)*|[a-z_]+\d+(?:[.-]\w+)+)"
 _VERSION = re.compile(rf"{_VERSION_PART}(?:\+[\w.-]+)*")
@@ -53,7 +64,8 @@ FORMS = ("float32", "int8")  # Forms in which kernels are timed
 
 SUFFIX = ".kernels.csv"
 
-SOURCE = "kernels measured on the device"  # Beginning of the source of a latency that was predicted from kernels
+# Beginning of the source of a latency that was predicted from kernels.
+SOURCE = "kernels measured on the device"
 
 KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
 _LONGEST_US = 1e9
@@ -67,10 +79,10 @@ def read_measurements(
 ) -> tuple[Measurement, ...]:
     """Read the CSV of one profile, whose first row names the columns (:data:`COLUMNS`).
 
-    ``targets`` are the names of the profile's targets, ``models`` those of the known models; None accepts every name.
-    UsageError with file and line of every row with an unknown target, model, precision, statistic or flag, a latency
-    that is not plausible (0, negative, above 10^7 ms), no runtime version, or the target, model, precision and job of
-    another row.
+    ``targets`` are the names of the profile's targets, ``models`` those of the known models; None
+    accepts every name. UsageError with file and line of every row with an unknown target, model,
+    precision, statistic or flag, a latency that is not plausible (0, negative, above 10^7 ms), no
+    runtime version, or the target, model, precision and job of another row.
     """
     problems = Problems()
     parse = partial(_parse, targets=targets, models=models)
@@ -81,7 +93,8 @@ def read_measurements(
         if seen.setdefault(key, line) != line:
             problems.add(
                 UsageError(
-                    f"{path}:{line}: {row.model} {row.precision} on {row.target} is already in line {seen[key]}",
+                    f"{path}:{line}: {row.model} {row.precision} on {row.target} is already in"
+                    f" line {seen[key]}",
                     "keep one of the two",
                 )
             )
@@ -111,7 +124,8 @@ def _read(
                 if None in row or None in row.values():
                     columns = COLUMNS if check is _check_columns else KERNEL_COLUMNS
                     raise UsageError(
-                        f"{at}: the row has more or fewer fields than the header", f"columns: {', '.join(columns)}"
+                        f"{at}: the row has more or fewer fields than the header",
+                        f"columns: {', '.join(columns)}",
                     )
                 rows.append((reader.line_num, parse(row, at)))
     except csv.Error as error:
@@ -120,7 +134,9 @@ def _read(
 
 
 def check_version(text: str) -> str:
-    """Return ``text`` if it is empty or a version such as ``1.30.0+qairt2.50.0`` or ``2022-02-08``; else ValueError."""
+    """Return ``text`` if it is empty or a version such as ``1.30.0+qairt2.50.0``
+    or ``2022-02-08``; else ValueError.
+    """
     if text and not _VERSION.fullmatch(text):
         raise ValueError(f"'{text}' is not a version: write for example 2.17.0")
     return text
@@ -139,10 +155,14 @@ def write_measurements(path: Path, rows: Iterable[Measurement]) -> None:
 def _check_columns(path: Path, names: Collection[str]) -> None:
     for name in names:
         if name not in COLUMNS:
-            raise UsageError(f"{path}:1: unknown column '{name}'{nearest(name, COLUMNS)}", f"columns: {COLUMNS}")
+            raise UsageError(
+                f"{path}:1: unknown column '{name}'{nearest(name, COLUMNS)}", f"columns: {COLUMNS}"
+            )
     for name in REQUIRED:
         if name not in names:
-            raise UsageError(f"{path}:1: the column '{name}' is missing", f"columns: {', '.join(COLUMNS)}")
+            raise UsageError(
+                f"{path}:1: the column '{name}' is missing", f"columns: {', '.join(COLUMNS)}"
+            )
 
 
 def _parse(
@@ -170,7 +190,9 @@ def _parse(
         precision=_one_of(row["precision"], PRECISIONS, "precision", at),
         latency_ms=_latency(row["latency_ms"], at),
         statistic=_one_of(row.get("statistic") or "unstated", STATISTICS, "statistic", at),
-        peak_memory_bytes=_whole(row.get("peak_memory_bytes", ""), "peak_memory_bytes", "bytes", at),
+        peak_memory_bytes=_whole(
+            row.get("peak_memory_bytes", ""), "peak_memory_bytes", "bytes", at
+        ),
         flag=flag,
         source_repo=row.get("source_repo", ""),
         source_path=row.get("source_path", ""),
@@ -183,7 +205,9 @@ def _parse(
 
 def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
     if value not in valid:
-        raise UsageError(f"{at}: unknown {what} '{value}'{nearest(value, valid)}", f"valid: {', '.join(valid)}")
+        raise UsageError(
+            f"{at}: unknown {what} '{value}'{nearest(value, valid)}", f"valid: {', '.join(valid)}"
+        )
     return value
 
 
@@ -191,10 +215,13 @@ def _latency(text: str, at: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise UsageError(f"{at}: latency_ms '{text}' is not a number", "the column is in milliseconds") from None
+        raise UsageError(
+            f"{at}: latency_ms '{text}' is not a number", "the column is in milliseconds"
+        ) from None
     if not math.isfinite(value) or not MIN_LATENCY_MS <= value <= MAX_LATENCY_MS:
         raise UsageError(
-            f"{at}: latency_ms {text} is not a latency ({MIN_LATENCY_MS:g} to {MAX_LATENCY_MS:g} ms)",
+            f"{at}: latency_ms {text} is not a latency ({MIN_LATENCY_MS:g} to"
+            f" {MAX_LATENCY_MS:g} ms)",
             "the column is in milliseconds",
         )
     return value
@@ -206,7 +233,8 @@ def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     value = units.whole_number(text, round(units.MOST))
     if value is None:
         raise UsageError(
-            f"{at}: {column} '{text}' is not a whole number of {unit}", "leave it empty if it is not known"
+            f"{at}: {column} '{text}' is not a whole number of {unit}",
+            "leave it empty if it is not known",
         )
     return value
 
@@ -224,8 +252,8 @@ class Kernel:
 def read_kernels(path: Path, targets: Collection[str]) -> tuple[Kernel, ...]:
     """Read the kernels of one profile, whose first row names the columns (:data:`KERNEL_COLUMNS`).
 
-    UsageError with file and line of every row with an unknown target or form, a size that is not a whole number above
-    zero, or a time that is not plausible.
+    UsageError with file and line of every row with an unknown target or form, a size that is not a
+    whole number above zero, or a time that is not plausible.
     """
     problems = Problems()
     rows = _read(path, _check_kernel_columns, partial(_kernel, targets=targets), problems, _AGAIN)
@@ -235,7 +263,10 @@ def read_kernels(path: Path, targets: Collection[str]) -> tuple[Kernel, ...]:
 
 def _check_kernel_columns(path: Path, names: Sequence[str]) -> None:
     if tuple(names) != KERNEL_COLUMNS:
-        raise UsageError(f"{path}:1: the columns are not those of kernels", f"columns: {', '.join(KERNEL_COLUMNS)}")
+        raise UsageError(
+            f"{path}:1: the columns are not those of kernels",
+            f"columns: {', '.join(KERNEL_COLUMNS)}",
+        )
 
 
 def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
@@ -245,7 +276,15 @@ def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
         writer.writerow(KERNEL_COLUMNS)
         for kernel in kernels:
             sizes = (getattr(kernel.work, name) for name in SIZES)
-            writer.writerow((kernel.target, kernel.form, kernel.work.kind, *sizes, f"{kernel.microseconds:.6g}"))
+            writer.writerow(
+                (
+                    kernel.target,
+                    kernel.form,
+                    kernel.work.kind,
+                    *sizes,
+                    f"{kernel.microseconds:.6g}",
+                )
+            )
 
 
 def _kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
@@ -259,5 +298,7 @@ def _kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
     if min(sizes.values()) < 1:
         raise UsageError(f"{at}: a size is below 1", _AGAIN)
     if not 0 < microseconds < _LONGEST_US or not math.isfinite(microseconds):
-        raise UsageError(f"{at}: {row['microseconds']} microseconds are not plausible", "a time is above 0")
+        raise UsageError(
+            f"{at}: {row['microseconds']} microseconds are not plausible", "a time is above 0"
+        )
     return Kernel(target, form, Work(row["kind"], **sizes), microseconds)

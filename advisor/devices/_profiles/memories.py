@@ -20,7 +20,8 @@ class Memory:
 
     Attributes:
         bandwidth: of its bus in GB/s: width times transfers; 0 if unknown.
-        share: of the bandwidth that one core reaches when it copies; that of a typical chip where nobody measured it.
+        share: of the bandwidth that one core reaches when it copies; that of a typical chip where
+            nobody measured it.
     """
 
     bandwidth: float
@@ -28,14 +29,18 @@ class Memory:
 
 
 def find_memory(soc: str) -> Memory:
-    """Return the memory of a system on chip; a chip that is not listed has a typical one of unknown bandwidth."""
+    """Return the memory of a system on chip;
+    a chip that is not listed has a typical one of unknown bandwidth.
+    """
     memories = _read_memories()
     return memories.get(plain_name(soc), memories[""])
 
 
 @cache
 def _read_memories() -> Mapping[str, Memory]:
-    """Return the shipped memories by the names of the chips, with and without their makers'; a typical one under ""."""
+    """Return the shipped memories by the names of the chips, with and without their makers';
+    a typical one under "".
+    """
     bandwidths = {}
     shares = {}
     rows = read_rows(shipped_folder("device_profiles") / MEMORIES_FILE)

@@ -1,7 +1,8 @@
-"""Find phones and boards by the names that people use, and describe phones that nobody measured by their cores.
+"""Find phones and boards by the names that people use,
+and describe phones that nobody measured by their cores.
 
-A phone of ``device_profiles/phones.csv`` has a system on chip, whose cores place its CPU targets. A profile of the same
-phone is used instead.
+A phone of ``device_profiles/phones.csv`` has a system on chip, whose cores place its CPU targets.
+A profile of the same phone is used instead.
 """
 
 from __future__ import annotations
@@ -51,8 +52,13 @@ _MOST_NEAREST = 3
 APPLE_DEVICES = ("iphone", "ipad")
 """The beginnings of the plain names of Apple's devices."""
 
-APPLE_CORES = "[{core: A15 performance, count: 2, max_mhz: 3200}, {core: A15 efficiency, count: 4, max_mhz: 2000}]"
-ANDROID_CORES = "[{core: Cortex-X4, count: 1, max_mhz: 3300}, {core: Cortex-A720, count: 7, max_mhz: 2800}]"
+APPLE_CORES = (
+    "[{core: A15 performance, count: 2, max_mhz: 3200}, {core: A15 efficiency, count: 4, max_mhz:"
+    " 2000}]"
+)
+ANDROID_CORES = (
+    "[{core: Cortex-X4, count: 1, max_mhz: 3300}, {core: Cortex-A720, count: 7, max_mhz: 2800}]"
+)
 """Examples of the cores of a device that nobody knows by its name."""
 
 _CUTOFF = 0.55  # similarity, as in :func:`advisor.core.nearest`
@@ -67,7 +73,8 @@ class PhoneModel:
     Attributes:
         maker: its maker.
         name: its name; brackets contain the SoC if the phone is sold with several.
-        codes: ``Build.MODEL``, ``Build.DEVICE``, ``hw.machine`` and further names; ``*`` stands for any ending.
+        codes: ``Build.MODEL``, ``Build.DEVICE``, ``hw.machine`` and further names; ``*`` stands
+            for any ending.
         year: year of its release.
         soc: its system on chip, a name that :func:`advisor.devices._profiles.socs.find_soc` knows.
         memory_bytes: the least memory that it is sold with, None if it is not known.
@@ -118,7 +125,9 @@ class PhoneModel:
 
 
 class SeveralPhones(UsageError):
-    """A name that several phones have, which are sold with other systems on chip or by other makers."""
+    """A name that several phones have,
+    which are sold with other systems on chip or by other makers.
+    """
 
     def __init__(self, name: str, phones: Sequence[PhoneModel]) -> None:
         listed = ", ".join(f"{phone.slug} ({phone.soc})" for phone in phones)
@@ -131,7 +140,9 @@ class SeveralPhones(UsageError):
 
 @dataclass(frozen=True)
 class Board:
-    """A board of ``device_profiles/boards.csv``: its name, further names, and the profile that describes it."""
+    """A board of ``device_profiles/boards.csv``:
+    its name, further names, and the profile that describes it.
+    """
 
     name: str
     names: tuple[str, ...]
@@ -144,7 +155,9 @@ def slug_of(name: str) -> str:
 
 
 def _without_brand(maker: str, name: str) -> str:
-    """Return a name without its brand if the rest is still a name (``s24``), and the whole name if not (``14``)."""
+    """Return a name without its brand if the rest is still a name (``s24``),
+    and the whole name if not (``14``).
+    """
     brand, _, rest = name.partition(" ")
     short = plain_name(rest)
     stands_alone = short[:1].isalpha() and any(char.isdigit() for char in short)
@@ -208,8 +221,8 @@ def _boards_by_key() -> Mapping[str, str]:
 def phones_named(name: str) -> tuple[PhoneModel, ...]:
     """Return the phones that a name may mean: several if it is ambiguous, none if it is unknown.
 
-    Case, spaces, hyphens and the maker do not matter. ``5G`` and ``4G`` at the end matter where both phones exist, and
-    a phone whose chip has no 5G is no ``5G``.
+    Case, spaces, hyphens and the maker do not matter. ``5G`` and ``4G`` at the end matter where
+    both phones exist, and a phone whose chip has no 5G is no ``5G``.
     """
     key = plain_name(name)
     if not key:
@@ -269,7 +282,8 @@ def find_phone(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfil
     """Return the profile of a phone of the table, as :func:`find_device` does."""
     phones = phones_named(name)
     known = list(filter(None, (_find_profile(phone, profiles) for phone in phones)))
-    # Variants of one phone with other SoCs: the measured one stands for the name, and its remark names the others.
+    # Variants of one phone with other SoCs:
+    # the measured one stands for the name, and its remark names the others.
     if known and len({phone.base for phone in phones}) == 1:
         return known[0]
     if len(phones) > 1:
@@ -282,19 +296,27 @@ def _profile_keys(profile: DeviceProfile) -> tuple[str, ...]:
     return plain_name(profile.name), plain_name(profile.title), plain_name(rest)
 
 
-def _find_profile(phone: PhoneModel, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
+def _find_profile(
+    phone: PhoneModel, profiles: Mapping[str, DeviceProfile]
+) -> DeviceProfile | None:
     return profiles.get(phone.slug) or profiles.get(phone.profile)
 
 
 def profile_of(phone: PhoneModel) -> DeviceProfile:
-    """Return the profile of a phone that nobody measured: its SoC's cores, and CPU targets that they place."""
+    """Return the profile of a phone that nobody measured:
+    its SoC's cores, and CPU targets that they place.
+    """
     soc = find_soc(phone.soc)
     assert soc is not None, f"the SoC of {phone.name} is not in the table"
-    return _profile_from(soc, phone.slug, phone.title, title_with_maker(soc.maker, phone.soc), phone.memory_bytes)
+    return _profile_from(
+        soc, phone.slug, phone.title, title_with_maker(soc.maker, phone.soc), phone.memory_bytes
+    )
 
 
 def find_soc_profile(name: str) -> DeviceProfile | None:
-    """Return the profile of a phone with a system on chip by the chip's name, None if it is unknown."""
+    """Return the profile of a phone with a system on chip by the chip's name,
+    None if it is unknown.
+    """
     soc = find_soc(name)
     if soc is None:
         return None
@@ -302,7 +324,9 @@ def find_soc_profile(name: str) -> DeviceProfile | None:
     return _profile_from(soc, slug_of(soc.name), f"{title} phone", title, None)
 
 
-def _profile_from(soc: Soc, name: str, title: str, soc_title: str, memory_bytes: int | None) -> DeviceProfile:
+def _profile_from(
+    soc: Soc, name: str, title: str, soc_title: str, memory_bytes: int | None
+) -> DeviceProfile:
     targets = cpu_targets(soc.cores)
     return DeviceProfile(
         name=name,
@@ -315,7 +339,12 @@ def _profile_from(soc: Soc, name: str, title: str, soc_title: str, memory_bytes:
         cores=soc.cores,
         npu=soc.npu,
         memory_bytes=memory_bytes,
-        sources=(f"{PHONES_FILE} and socs.csv in device_profiles, which name what each figure was compared with",),
+        sources=(
+            (
+                f"{PHONES_FILE} and socs.csv in device_profiles, which name what each figure was"
+                " compared with"
+            ),
+        ),
         origin=shipped_folder("device_profiles") / PHONES_FILE,
         predicted_from=soc_title,
     )
@@ -329,9 +358,11 @@ def _gpu_targets(soc: str) -> tuple[DeviceTarget, ...]:
 
 
 def describe_unmeasured(profile: DeviceProfile) -> DeviceProfile | None:
-    """Return a profile with the targets on a phone's CPU and GPU that its own lacks; None if there are none.
+    """Return a profile with the targets on a phone's CPU and GPU that its own lacks;
+    None if there are none.
 
-    Nothing was measured on these targets, so their latencies are predicted from the cores and the peak arithmetic.
+    Nothing was measured on these targets,
+    so their latencies are predicted from the cores and the peak arithmetic.
     """
     if profile.kind != "phone" or not profile.cores:
         return None
@@ -350,7 +381,8 @@ def describe_unmeasured(profile: DeviceProfile) -> DeviceProfile | None:
 
 
 def phone_remarks(profile: DeviceProfile, target: DeviceTarget | None = None) -> tuple[str, ...]:
-    """Return what a user must know of a phone: that nothing was measured on it, or that it is sold with other SoCs.
+    """Return what a user must know of a phone:
+    that nothing was measured on it, or that it is sold with other SoCs.
 
     ``target`` is the one that latencies are of; None stands for its CPU.
     """
@@ -372,7 +404,9 @@ def phone_remarks(profile: DeviceProfile, target: DeviceTarget | None = None) ->
 
 
 def _list_variants(profile: str) -> tuple[PhoneModel, ...]:
-    """Return the phones that are sold under the name of a profile's phone; none if there is one only."""
+    """Return the phones that are sold under the name of a profile's phone;
+    none if there is one only.
+    """
     for phone in read_phones():
         if phone.profile == profile and _VARIANT.search(phone.name):
             return phones_named(phone.base)
@@ -385,12 +419,17 @@ def how_to_measure(profile: DeviceProfile) -> str:
         return f"measure it: advisor devices calibrate {profile.name} --ssh USER@ADDRESS"
     if profile.kind != "phone" or profile.soc.startswith(APPLE):
         columns = ", ".join(REQUIRED)
-        return f"measure it: write latencies of your app on it into a CSV beside your own profile ({columns})"
+        return (
+            "measure it: write latencies of your app on it into a CSV beside your own profile"
+            f" ({columns})"
+        )
     return "measure it: attach it by USB, then type: advisor devices add --usb"
 
 
 def list_phones(profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, ...]:
-    """Return the profiles of the phones of the table: one of ``profiles`` where there is one, else a predicted one."""
+    """Return the profiles of the phones of the table:
+    one of ``profiles`` where there is one, else a predicted one.
+    """
     phones = {}
     for phone in read_phones():
         # Several variants may share a measured profile, which is listed once.
@@ -407,20 +446,30 @@ def device_names() -> tuple[str, ...]:
 def nearest_names(name: str, profiles: Iterable[str]) -> tuple[str, ...]:
     """Return the names of devices that are nearest to an unknown one, the nearest first."""
     shown: dict[str, str] = {}
-    for known in (*profiles, *(board.name for board in read_boards()), *(phone.name for phone in read_phones())):
+    for known in (
+        *profiles,
+        *(board.name for board in read_boards()),
+        *(phone.name for phone in read_phones()),
+    ):
         shown[plain_name(known)] = known
-    matches = get_close_matches(plain_name(name[:_LONGEST]), shown, n=_MOST_NEAREST, cutoff=_CUTOFF)
+    matches = get_close_matches(
+        plain_name(name[:_LONGEST]), shown, n=_MOST_NEAREST, cutoff=_CUTOFF
+    )
     return tuple(shown[match] for match in matches)
 
 
 def describe_by_hand(name: str, connection: str) -> str:
-    """Return the lines that describe a device that can be reached, but whose cores are not known."""
+    """Return the lines that describe a device that can be reached, but whose cores are not
+    known.
+    """
     lines = two_lines(name).replace("or write two lines", "write these lines", 1)
     return f"{lines}\n  connection: {{{connection}}}"
 
 
 def two_lines(name: str) -> str:
-    """Return the two lines that describe a device that no table knows, and what to do with them."""
+    """Return the two lines that describe a device that no table knows, and what to do with
+    them.
+    """
     slug = slug_of(name)[:_LONGEST_SLUG].strip("-") or "phone"
     if "-" not in slug:
         # A number alone is no text in YAML, and "host" is this machine.

@@ -1,6 +1,8 @@
-"""Runtimes of this machine besides LiteRT, as devices: always connected, measured and never predicted.
+"""Runtimes of this machine besides LiteRT, as devices:
+always connected, measured and never predicted.
 
-To add a runtime, register an object with the members of :class:`LocalRuntime`, such as a :class:`PackagedRuntime`.
+To add a runtime, register an object with the members of :class:`LocalRuntime`,
+such as a :class:`PackagedRuntime`.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ _CPUINFO = Path("/proc/cpuinfo")
 _MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 _RUNTIME = "ai-edge-litert"
 _ZEN = {("AuthenticAMD", "25"): "Zen 4", ("AuthenticAMD", "26"): "Zen 5"}
-"""Designs with AVX-512 by vendor and family. Family 25 is also Zen 3, which has no AVX-512; Zen 4 computes it at half
-the width of a register."""
+"""Designs with AVX-512 by vendor and family. Family 25 is also Zen 3, which has no AVX-512; Zen 4
+computes it at half the width of a register.
+"""
 
 _VECTORS = (
     ("avx512_vnni", "AVX-512 VNNI"),
@@ -52,7 +55,9 @@ CORES_FILE = "cores.yaml"
 _DOT = 4.0
 _I8MM = 8.0
 _NARROW = 2.0
-"""8-bit multiply-accumulates per float32 lane: dot product, matrix multiplication, and widening multiplication."""
+"""8-bit multiply-accumulates per float32 lane:
+dot product, matrix multiplication, and widening multiplication.
+"""
 
 _DESIGN = re.compile(r"\(([^()]+)\)\s*$")
 _MOST_NEAREST = 3
@@ -74,7 +79,9 @@ class LocalRuntime(Protocol):
         """Return the device with its targets; a runtime that is not installed has no version."""
 
     def versions(self, target: DeviceTarget) -> Mapping[str, str]:
-        """Return the versions of all that latencies on a target depend on; empty texts for what is not installed."""
+        """Return the versions of all that latencies on a target depend on;
+        empty texts for what is not installed.
+        """
 
     def missing(self) -> tuple[str, str]:
         """Return why the runtime cannot run here and how to get it; two empty texts if it can."""
@@ -85,7 +92,9 @@ class LocalRuntime(Protocol):
 
 @dataclass(frozen=True)
 class PackagedRuntime:
-    """A runtime of this machine's CPU that packages of Python bring, and that runs files or their exports."""
+    """A runtime of this machine's CPU that packages of Python bring,
+    and that runs files or their exports.
+    """
 
     runtime: str  #: its name; the device is called ``host:`` and this
     title: str  #: its name for people
@@ -94,7 +103,8 @@ class PackagedRuntime:
     precisions: tuple[str, ...]  #: what it computes in
     forms: tuple[str, ...]  #: forms of files whose exports compute the same
     connection: Connection  #: measures files
-    package: str = ""  #: the package whose version it has; empty if this is called like the runtime
+    #: the package whose version it has; empty if this is called like the runtime
+    package: str = ""
 
     @property
     def name(self) -> str:
@@ -114,7 +124,9 @@ class PackagedRuntime:
             kernels="",
         )
         targets = tuple(map(in_runtime, host.targets))
-        return replace(host, name=self.name, title=on_this_machine(self.title, host), targets=targets)
+        return replace(
+            host, name=self.name, title=on_this_machine(self.title, host), targets=targets
+        )
 
     def versions(self, target: DeviceTarget | None = None) -> Mapping[str, str]:
         """See :class:`LocalRuntime`; they are those of an exporter, too."""
@@ -135,17 +147,23 @@ class PackagedRuntime:
 @cache
 def local_runtimes() -> Mapping[str, LocalRuntime]:
     """Return the runtimes by the names of their devices."""
-    runtimes: list[LocalRuntime] = [load_integration(RUNTIMES, name) for name in list_registered(RUNTIMES)]
+    runtimes: list[LocalRuntime] = [
+        load_integration(RUNTIMES, name) for name in list_registered(RUNTIMES)
+    ]
     return {runtime.name: runtime for runtime in runtimes}
 
 
 def on_this_machine(runtime: str, host: DeviceProfile) -> str:
-    """Return the title of a runtime with this machine's processor, which the title of its profile names in brackets."""
+    """Return the title of a runtime with this machine's processor,
+    which the title of its profile names in brackets.
+    """
     return f"{runtime} on this machine ({host.title.partition('(')[2]}"
 
 
 def find_version(package: str) -> str:
-    """Return the version of a package, or of its build for CPUs alone; empty if it is not installed."""
+    """Return the version of a package, or of its build for CPUs alone;
+    empty if it is not installed.
+    """
     for name in (package, f"{package}-cpu"):
         with suppress(PackageNotFoundError):
             return version(name)
@@ -158,22 +176,32 @@ def canonical(device: str) -> str:
 
 
 def runtime_of(selector: str) -> LocalRuntime | None:
-    """Return the runtime of a device of this machine by ``device`` or ``device:target``; None for another device."""
+    """Return the runtime of a device of this machine by ``device`` or ``device:target``;
+    None for another device.
+    """
     return local_runtimes().get(selector) or local_runtimes().get(selector.rpartition(":")[0])
 
 
 def title_of(selector: str) -> str:
-    """Return the name of a runtime of this machine for people, with a named target; empty for another device."""
+    """Return the name of a runtime of this machine for people, with a named target;
+    empty for another device.
+    """
     if canonical(selector) == HOST:
         return "LiteRT"
     runtime = runtime_of(selector)
     if runtime is None:
         return ""
-    return runtime.title if selector == runtime.name else f"{runtime.title} {selector.rpartition(':')[2]}"
+    return (
+        runtime.title
+        if selector == runtime.name
+        else f"{runtime.title} {selector.rpartition(':')[2]}"
+    )
 
 
 def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
-    """Return the runtime of a device of this machine, or None; refuse one that cannot run here (UsageError)."""
+    """Return the runtime of a device of this machine, or None;
+    refuse one that cannot run here (UsageError).
+    """
     runtime = local_runtimes().get(profile.name)
     if runtime is not None:
         problem, hint = runtime.missing()
@@ -184,14 +212,27 @@ def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
 
 def profiles_here() -> dict[str, DeviceProfile]:
     """Return the profiles of this machine and of its runtimes by name."""
-    return {HOST: host_profile(), **{name: runtime.profile() for name, runtime in local_runtimes().items()}}
+    return {
+        HOST: host_profile(),
+        **{name: runtime.profile() for name, runtime in local_runtimes().items()},
+    }
 
 
 def host_profile() -> DeviceProfile:
-    """Return the profile of this machine: its processor, its memory, and the installed LiteRT runtime."""
+    """Return the profile of this machine:
+    its processor, its memory, and the installed LiteRT runtime.
+    """
     cores = usable_cores()
     targets = tuple(
-        DeviceTarget(f"cpu-x{threads}", _RUNTIME, "cpu", threads, version(_RUNTIME), PRECISIONS, kernels="xnnpack")
+        DeviceTarget(
+            f"cpu-x{threads}",
+            _RUNTIME,
+            "cpu",
+            threads,
+            version(_RUNTIME),
+            PRECISIONS,
+            kernels="xnnpack",
+        )
         for threads in sorted({1, min(4, cores), cores})
     )
     return DeviceProfile(
@@ -219,7 +260,9 @@ def processor_name() -> str:
 
 
 def _read_max_mhz() -> int | None:
-    """Return the highest clock in MHz, None if the system does not tell: a virtual machine states the base clock."""
+    """Return the highest clock in MHz, None if the system does not tell:
+    a virtual machine states the base clock.
+    """
     if _MAX_FREQUENCY.is_file():
         return int(_MAX_FREQUENCY.read_text()) // 1000 or None
     # Reversed, so that the first processor's line wins.
@@ -271,10 +314,13 @@ class Core:
     int8: float | None = None  # 8-bit multiply-accumulates per cycle if the flags do not give them
     source: str = ""  # where the figures are from
     assumed: tuple[str, ...] = ()  # names of the figures that no source confirms
-    parts: tuple[str, ...] = ()  # implementer and part number in ``/proc/cpuinfo``, such as ``41:d0b``
+    # Implementer and part number in ``/proc/cpuinfo``, such as ``41:d0b``.
+    parts: tuple[str, ...] = ()
 
     def macs_per_cycle(self, arithmetic: str) -> float:
-        """Return the multiply-accumulates per cycle in ``float32``, ``float16`` or ``int8`` (the fastest it has)."""
+        """Return the multiply-accumulates per cycle in ``float32``,
+        ``float16`` or ``int8`` (the fastest it has).
+        """
         if arithmetic == "int8":
             if self.int8 is not None:
                 return self.int8
@@ -299,18 +345,24 @@ class CoreSchema(BaseModel):
     names: tuple[str, ...] = Field(default=(), strict=False)
     source: str = Field(min_length=1)
     assumed: tuple[Figure, ...] = Field(default=(), strict=False)
-    parts: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{2}:[0-9a-f]{3}$")], ...] = Field(default=(), strict=False)
+    parts: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{2}:[0-9a-f]{3}$")], ...] = Field(
+        default=(), strict=False
+    )
 
 
 @lru_cache(maxsize=4)
 def read_cores(path: Path | None = None) -> dict[str, Core]:
-    """Return the known cores by their names without case, spaces and hyphens; a core has one or more names.
+    """Return the known cores by their names without case, spaces and hyphens;
+    a core has one or more names.
 
-    ``path`` is the file to read, by default the shipped one. UsageError if it is not valid, or two cores share a name.
+    ``path`` is the file to read, by default the shipped one.
+    UsageError if it is not valid, or two cores share a name.
     """
     document = read_yaml(path or shipped_folder("device_profiles") / CORES_FILE)
     if not isinstance(document.values, Mapping):
-        raise UsageError(f"'{document.path}' has no cores", "give a mapping of names to the figures of a core")
+        raise UsageError(
+            f"'{document.path}' has no cores", "give a mapping of names to the figures of a core"
+        )
     cores: dict[str, Core] = {}
     for name, values in document.values.items():
         try:
@@ -324,14 +376,16 @@ def read_cores(path: Path | None = None) -> dict[str, Core]:
         for core_name in (name, *data.names):
             if _key(core_name) in cores:
                 raise UsageError(
-                    f"{document.at((name,))}: the core '{core_name}' is listed twice", "remove one of them"
+                    f"{document.at((name,))}: the core '{core_name}' is listed twice",
+                    "remove one of them",
                 )
             cores[_key(core_name)] = core
     return cores
 
 
 def find_core(name: str) -> Core | None:
-    """Return the core of a name, None if it is unknown: ``Cortex-A72``, ``cortex a72``, or ``Kryo 485 (A76)``.
+    """Return the core of a name, None if it is unknown:
+    ``Cortex-A72``, ``cortex a72``, or ``Kryo 485 (A76)``.
 
     Brackets contain the design behind a vendor's name, where ``A76`` is short for ``Cortex-A76``.
     """
@@ -342,11 +396,17 @@ def find_core(name: str) -> Core | None:
 
 def arm_cores() -> dict[str, Core]:
     """Return Arm's own cores by their part numbers in ``/proc/cpuinfo``, such as ``0xd0b``."""
-    return {f"0x{part[3:]}": core for part, core in _cores_by_part().items() if part.startswith(_BY_ARM)}
+    return {
+        f"0x{part[3:]}": core
+        for part, core in _cores_by_part().items()
+        if part.startswith(_BY_ARM)
+    }
 
 
 def find_core_of_part(implementer: str, part: str) -> Core | None:
-    """Return the core with an implementer and a part number as ``/proc/cpuinfo`` has them; None if it is unknown."""
+    """Return the core with an implementer and a part number as ``/proc/cpuinfo`` has them;
+    None if it is unknown.
+    """
     return _cores_by_part().get(f"{implementer.removeprefix('0x')}:{part.removeprefix('0x')}")
 
 
@@ -360,7 +420,9 @@ def _cores_by_part() -> Mapping[str, Core]:
 
 
 def core_named(name: str) -> Core:
-    """Return the core of a name, as :func:`find_core`; the UsageError for an unknown one names the nearest ones."""
+    """Return the core of a name, as :func:`find_core`;
+    the UsageError for an unknown one names the nearest ones.
+    """
     core = find_core(name)
     if core:
         return core
@@ -369,19 +431,27 @@ def core_named(name: str) -> Core:
     near = list(dict.fromkeys(known[match].name for match in matches))[:_MOST_NEAREST]
     raise UsageError(
         f"unknown core '{name}'" + (f" (nearest: {', '.join(near)})" if near else ""),
-        "write a known core, or the known design in brackets: 'Maker X1 (Cortex-A76)'; or leave the cores out",
+        "write a known core, or the known design in brackets: 'Maker X1 (Cortex-A76)'; or leave"
+        " the cores out",
     )
 
 
 def core_remarks(names: Iterable[str]) -> tuple[str, ...]:
-    """Return a sentence for each core that is unknown, or some of whose figures no source confirms."""
+    """Return a sentence for each core that is unknown,
+    or some of whose figures no source confirms.
+    """
     remarks = []
     for name in dict.fromkeys(names):
         core = find_core(name)
         if core is None:
-            remarks.append(f"Core '{name}' is not known, so a prediction takes the mean of its kind")
+            remarks.append(
+                f"Core '{name}' is not known, so a prediction takes the mean of its kind"
+            )
         elif core.assumed:
-            remarks.append(f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the family")
+            remarks.append(
+                f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the"
+                " family"
+            )
     return tuple(remarks)
 
 

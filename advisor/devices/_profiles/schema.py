@@ -8,7 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
 
 from advisor.core import Problems, UsageError, nearest, units
 from advisor.devices._connections.agent import check_interpreter
@@ -28,7 +36,8 @@ from advisor.devices._profiles.values import (
 )
 from advisor.store import YamlDocument, shipped_folder
 
-MAX_YAML_BYTES = 4_000_000  # A profile has a few kilobytes; one with every published measurement has several hundred
+# A profile has a few kilobytes; one with every published measurement has several hundred.
+MAX_YAML_BYTES = 4_000_000
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -42,12 +51,16 @@ class FileKind(Generic[Schema]):
     """A kind of file and its schema."""
 
     noun: str  # name of the described thing, such as ``profile``
-    schema: type[Schema]  # schema of the whole file. It has a ``name``, which must be the file's name
-    parts: Mapping[str, type[BaseModel]]  # schemas of the values under its keys; errors list their valid keys
+    # Schema of the whole file. It has a ``name``, which must be the file's name.
+    schema: type[Schema]
+    # Schemas of the values under its keys; errors list their valid keys.
+    parts: Mapping[str, type[BaseModel]]
     example: str  # hint that says where to find an example
 
     def validate_file(self, document: YamlDocument) -> Schema:
-        """Return the validated content of the file, a mapping that matches the schema and has the file's name."""
+        """Return the validated content of the file,
+        a mapping that matches the schema and has the file's name.
+        """
         if not isinstance(document.values, dict):
             raise UsageError(f"{document.at()}: a {self.noun} is a mapping of keys", self.example)
         try:
@@ -76,12 +89,20 @@ class FileKind(Generic[Schema]):
                 meant = get_close_matches(str(error_facts["loc"][-1]), valid, n=1, cutoff=0.5)
                 misspelt.update((*error_facts["loc"][:-1], name) for name in meant)
         errors.sort(
-            key=lambda error_facts: (document.line(tuple(error_facts["loc"])), error_facts["type"] != "extra_forbidden")
+            key=lambda error_facts: (
+                document.line(tuple(error_facts["loc"])),
+                error_facts["type"] != "extra_forbidden",
+            )
         )
         for error_facts in errors:
             location = tuple(error_facts["loc"])
-            # A misspelt key also makes another key missing, and each alternative of a value has an error of its own.
-            place = location if error_facts["type"] == "missing" else _find_existing(document.values, location)
+            # A misspelt key also makes another key missing,
+            # and each alternative of a value has an error of its own.
+            place = (
+                location
+                if error_facts["type"] == "missing"
+                else _find_existing(document.values, location)
+            )
             if location not in misspelt and place not in reported:
                 reported.add(place)
                 yield self._refusal(error_facts, document)
@@ -92,7 +113,9 @@ class FileKind(Generic[Schema]):
         key = str(location[-1]) if location else ""
         if error["type"] == "extra_forbidden":
             valid = tuple(self._schema_at(location).model_fields)
-            return UsageError(f"{at}: unknown key '{key}'{nearest(key, valid)}", f"keys: {', '.join(valid)}")
+            return UsageError(
+                f"{at}: unknown key '{key}'{nearest(key, valid)}", f"keys: {', '.join(valid)}"
+            )
         if error["type"] == "missing":
             return UsageError(f"{at}: the key '{key}' is missing", self.example)
         message = str(error.get("ctx", {}).get("error") or error["msg"])
@@ -109,7 +132,9 @@ class FileKind(Generic[Schema]):
 
 
 def _find_existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ...]:
-    """Return the part of a location that the document has, without the names of a schema's alternatives."""
+    """Return the part of a location that the document has,
+    without the names of a schema's alternatives.
+    """
     for depth, step in enumerate(location):
         within: Collection[Any] = ()
         if isinstance(values, list):
@@ -135,7 +160,9 @@ def _parse_size(value: object) -> int:
 def _require_listed(valid: tuple[str, ...]) -> BeforeValidator:
     def check(value: object) -> object:
         if value not in valid:
-            raise ValueError(f"'{value}' is not one of {', '.join(valid)}{nearest(str(value), valid)}")
+            raise ValueError(
+                f"'{value}' is not one of {', '.join(valid)}{nearest(str(value), valid)}"
+            )
         return value
 
     return BeforeValidator(check, json_schema_input_type=Literal[valid])
@@ -172,9 +199,11 @@ class ClusterSchema(_Strict):
 class LimitsSchema(_Strict):
     """Hard limits, with units."""
 
-    arena: Size | None = None  #: memory for activations (the RAM of a microcontroller), such as 512KiB
+    #: memory for activations (the RAM of a microcontroller), such as 512KiB
+    arena: Size | None = None
     flash: Size | None = None  #: storage for the model, such as 2MB
-    package: Size | None = None  #: size of the application that an app store or a team allows, such as 100MB
+    #: size of the application that an app store or a team allows, such as 100MB
+    package: Size | None = None
 
 
 class TargetSchema(_Strict):
@@ -191,7 +220,9 @@ class TargetSchema(_Strict):
 
 
 def _describe_addresses() -> Any:
-    """Return a schema with a key for each way to a device, so that a new way needs no line here."""
+    """Return a schema with a key for each way to a device, so that a new way needs no line
+    here.
+    """
     keys: Any = {}
     for key, way in WAYS.items():
         keys[key] = (Annotated[Text, Field(description=f"{way.address}.")], "")
@@ -201,8 +232,9 @@ def _describe_addresses() -> Any:
 class ConnectionSchema(_describe_addresses()):  # type: ignore[misc]
     """The connection to the device: an address, and what runs there.
 
-    There is no key for a password, because ssh uses its own keys. There is none for a configuration file, identity or
-    proxy of ssh either: profiles are shared, and such a file can run commands on the user's machine.
+    There is no key for a password, because ssh uses its own keys. There is none for a
+    configuration file, identity or proxy of ssh either: profiles are shared, and such a file can
+    run commands on the user's machine.
     """
 
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
@@ -224,9 +256,11 @@ class ProfileSchema(_Strict):
     memory: Size | None = None  #: RAM, such as 4GB
     storage: Size | None = None  #: storage, such as 32GB
     limits: LimitsSchema = LimitsSchema()
-    #: the ways to run a model; by default LiteRT on the CPU with 1, 2 and 4 threads, if the cores are known
+    #: the ways to run a model; by default LiteRT on the CPU with 1, 2 and 4 threads,
+    #: if the cores are known
     targets: Annotated[list[TargetSchema], Field(min_length=1)] | None = None
-    default_target: Name | None = None  #: what the device's name alone means; by default the last of the targets
+    #: what the device's name alone means; by default the last of the targets
+    default_target: Name | None = None
     connection: ConnectionSchema | None = None
     sources: list[Text] = []
 
@@ -237,17 +271,25 @@ def _describe_profile_file() -> FileKind[ProfileSchema]:
     return FileKind(
         "profile",
         ProfileSchema,
-        {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema, "connection": ConnectionSchema},
+        {
+            "targets": TargetSchema,
+            "cores": ClusterSchema,
+            "limits": LimitsSchema,
+            "connection": ConnectionSchema,
+        },
         f"see the files of {shipped_folder('device_profiles')} for examples",
     )
 
 
 def profile_from(document: YamlDocument) -> DeviceProfile:
-    """Validate a document and return its profile, without measurements; the UsageError names file and line."""
+    """Validate a document and return its profile, without measurements;
+    the UsageError names file and line.
+    """
     data = _describe_profile_file().validate_file(document)
     problems = Problems()
     cores = tuple(Cluster(**cluster.model_dump()) for cluster in data.cores)
-    # A known SoC fills in what the file leaves out. A file that states targets or cores is taken as it is.
+    # A known SoC fills in what the file leaves out.
+    # A file that states targets or cores is taken as it is.
     soc = find_soc(data.soc) if data.targets is None and not cores else None
     cores = soc.cores if soc else cores
     targets = _targets_of(data, cores)
@@ -282,7 +324,9 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
 
 
 def _targets_of(data: ProfileSchema, cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:
-    """Return the targets of a profile: those that it states, or those of its cores; none without either."""
+    """Return the targets of a profile: those that it states, or those of its cores;
+    none without either.
+    """
     if data.targets is None:
         return cpu_targets(cores) if cores else ()
     targets = []
@@ -306,7 +350,8 @@ def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[
         return
     if len([key for key in WAYS if getattr(connection, key)]) != 1:
         yield UsageError(
-            f"{document.at(('connection',))}: a connection needs either {' or '.join(WAYS)}", "write one of them"
+            f"{document.at(('connection',))}: a connection needs either {' or '.join(WAYS)}",
+            "write one of them",
         )
     binary = _path_of_program(connection)
     # A profile from somebody else could bring its own program, which would then run on the phone.
@@ -323,7 +368,10 @@ def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[
             if value:
                 check(value)
         except UsageError as error:
-            yield UsageError(f"{document.at(('connection', key))}: connection.{key}: {error.message}", error.hint)
+            yield UsageError(
+                f"{document.at(('connection', key))}: connection.{key}: {error.message}",
+                error.hint,
+            )
 
 
 def _target_errors(
@@ -331,7 +379,8 @@ def _target_errors(
 ) -> Iterator[UsageError]:
     if not targets:
         yield UsageError(
-            f"{document.at()}: the key 'targets' is missing, and neither cores nor a known soc give them",
+            f"{document.at()}: the key 'targets' is missing, and neither cores nor a known soc"
+            " give them",
             "add the cores, such as cores: [{core: Cortex-A76, count: 4, max_mhz: 2400}]",
         )
         return

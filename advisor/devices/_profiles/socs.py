@@ -18,10 +18,14 @@ from advisor.store import shipped_folder
 SOCS_FILE = "socs.csv"
 
 RELEASE = "2.3.0"
-"""Release of LiteRT of the targets that are made here, as of the shipped profiles: what pip installs today."""
+"""Release of LiteRT of the targets that are made here, as of the shipped profiles:
+what pip installs today.
+"""
 
 THREADS = (1, 2, 4)
-"""CPU threads of the targets that are made here; the last that the processor has cores for is the default."""
+"""CPU threads of the targets that are made here;
+the last that the processor has cores for is the default.
+"""
 
 _X86 = ("SSE", "Tremont", "AVX", "Zen")
 _ARMV9 = ("Cortex-A", "Cortex-X", "C1-")
@@ -110,7 +114,9 @@ def _socs_by_name() -> Mapping[str, Soc]:
 
 
 def _plain_soc(name: str) -> str:
-    """Return a name for comparison without its maker's: people write ``Snapdragon 865`` with and without Qualcomm."""
+    """Return a name for comparison without its maker's:
+    people write ``Snapdragon 865`` with and without Qualcomm.
+    """
     return _MAKERS.sub("", plain_name(name))
 
 
@@ -120,16 +126,21 @@ def find_soc(name: str) -> Soc | None:
 
 
 def clusters_of(text: str) -> tuple[Cluster, ...]:
-    """Parse cores such as ``2 x Cortex-A76 @ 2200 + 6 x Cortex-A55`` (MHz), fastest first. UsageError: others."""
+    """Parse cores such as ``2 x Cortex-A76 @ 2200 + 6 x Cortex-A55`` (MHz), fastest first.
+    UsageError: others.
+    """
     clusters = []
     for part in text.split("+"):
         match = _CLUSTER.fullmatch(part)
         if match is None:
             raise UsageError(
-                f"cores '{text}' cannot be read", "write for example 2 x Cortex-A76 @ 2200 + 6 x Cortex-A55"
+                f"cores '{text}' cannot be read",
+                "write for example 2 x Cortex-A76 @ 2200 + 6 x Cortex-A55",
             )
         if int(match[1]) < 1:
-            raise UsageError(f"cores '{text}' has a cluster without a core", "write for example 2 x Cortex-A76")
+            raise UsageError(
+                f"cores '{text}' has a cluster without a core", "write for example 2 x Cortex-A76"
+            )
         core_named(match[2])  # the error for an unknown one names the nearest
         mhz = int(match[3]) if match[3] else None
         clusters.append(Cluster(match[2], int(match[1]), mhz))
@@ -137,15 +148,19 @@ def clusters_of(text: str) -> tuple[Cluster, ...]:
 
 
 def instruction_set(cores: Sequence[Cluster]) -> str:
-    """Return the instruction set that all cores have at least; empty if it is neither 64-bit Arm nor x86.
+    """Return the instruction set that all cores have at least;
+    empty if it is neither 64-bit Arm nor x86.
 
-    16-bit float came with Armv8.2, and the Cortex cores with an 8-bit matrix multiplication are of Armv9.
+    16-bit float came with Armv8.2,
+    and the Cortex cores with an 8-bit matrix multiplication are of Armv9.
     """
     designs = [core_named(cluster.core) for cluster in cores]
     if all(core.name.startswith(_X86) for core in designs):
         return "x86-64"
     # A claim about a core of another family, or of 32 bits, would be a guess.
-    if not all(core.name.startswith(_ARM) for core in designs) or any(core.name in _ARMV7 for core in designs):
+    if not all(core.name.startswith(_ARM) for core in designs) or any(
+        core.name in _ARMV7 for core in designs
+    ):
         return ""
     if all(core.i8mm and core.name.startswith(_ARMV9) for core in designs):
         return "armv9-a"
@@ -153,21 +168,29 @@ def instruction_set(cores: Sequence[Cluster]) -> str:
 
 
 def cpu_targets(cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:
-    """Return the targets of LiteRT with XNNPACK on a processor: one for each of :data:`THREADS`, the default last."""
+    """Return the targets of LiteRT with XNNPACK on a processor:
+    one for each of :data:`THREADS`, the default last.
+    """
     count = sum(cluster.count for cluster in cores)
     targets = []
     for threads in THREADS:
         if threads <= max(count, 1):
             name = f"tflite-cpu-x{threads}"
             forms = ("float32", "int8")
-            targets.append(DeviceTarget(name, "tflite", "cpu", threads, RELEASE, forms, kernels=MEASURED_KERNELS))
+            targets.append(
+                DeviceTarget(
+                    name, "tflite", "cpu", threads, RELEASE, forms, kernels=MEASURED_KERNELS
+                )
+            )
     return tuple(targets)
 
 
 def npu_targets(npu: str) -> tuple[DeviceTarget, ...]:
-    """Return the target of LiteRT on an accelerator that predictions can place: a Hexagon by its generation.
+    """Return the target of LiteRT on an accelerator that predictions can place:
+    a Hexagon by its generation.
 
-    No release is stated, because that of a phone's driver is not known: intervals are as wide as that of another one.
+    No release is stated, because that of a phone's driver is not known:
+    intervals are as wide as that of another one.
     """
     if not _HEXAGON.match(npu):
         return ()

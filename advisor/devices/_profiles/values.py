@@ -1,4 +1,6 @@
-"""Describe a device: its hardware, its targets and the forms that they run, its limits and its known latencies."""
+"""Describe a device: its hardware, its targets and the forms that they run,
+its limits and its known latencies.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +18,34 @@ from advisor.devices._profiles.measurements import Kernel
 HOST = "host"
 KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
-"""Pattern for the names of devices, targets and runtimes; such names are safe in file names and on a command line."""
+"""Pattern for the names of devices, targets and runtimes;
+such names are safe in file names and on a command line.
+"""
 
-MICRO_RUNTIME = "tflite-micro"  # TensorFlow Lite Micro, whose interpreter also runs on this machine
-WEB_RUNTIME = "litert-web"  # LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``
+# TensorFlow Lite Micro, whose interpreter also runs on this machine.
+MICRO_RUNTIME = "tflite-micro"
+# LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``.
+WEB_RUNTIME = "litert-web"
 
-TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runtime", "ai-edge-litert"})
+TFLITE_RUNTIMES = frozenset(
+    {"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runtime", "ai-edge-litert"}
+)
 """Runtimes that run a ``.tflite`` file without converting it."""
 
 MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {MICRO_RUNTIME}
 """Runtimes that the agent and ``benchmark_model`` measure over a connection."""
 
 KERNELS = ("xnnpack", "ruy", "reference")
-"""Kernels with which builds of TensorFlow Lite compute on a CPU: one network may take 1.9 times as long with others."""
+"""Kernels with which builds of TensorFlow Lite compute on a CPU:
+one network may take 1.9 times as long with others.
+"""
 
 _TITLES = {"xnnpack": "XNNPACK", "ruy": "ruy", "reference": "reference kernels"}
 
 _PROCESSORS = {"cpu": "CPU", "gpu": "GPU", "npu": "NPU", "tpu": "Edge TPU"}
 
-MEASURED_KERNELS = "xnnpack"  # Kernels of the builds that the agent and ``benchmark_model`` measure
+# Kernels of the builds that the agent and ``benchmark_model`` measure.
+MEASURED_KERNELS = "xnnpack"
 
 _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "float16": ("float16", "float32"),
@@ -45,22 +56,29 @@ _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
 
 
 def runtime_remark(device: str, runtime: str) -> str:
-    """Return a remark if latencies are those of a runtime that does not run ``.tflite`` files, empty if it does.
+    """Return a remark if latencies are those of a runtime that does not run ``.tflite`` files,
+    empty if it does.
 
-    ``device`` is the name of the device, or of its target; ``runtime`` may have a version: ``tflite==2.17.0``.
+    ``device`` is the name of the device, or of its target; ``runtime`` may have a version:
+    ``tflite==2.17.0``.
     """
     name = runtime.partition("==")[0]
     if name in TFLITE_RUNTIMES:
         return ""
-    return f"{device}: the latencies are those of {name}, which does not run .tflite files; take them as a guide"
+    return (
+        f"{device}: the latencies are those of {name}, which does not run .tflite files; take them"
+        " as a guide"
+    )
 
 
 def _describe_accelerator(target: DeviceTarget) -> str:
-    """Return the accelerator and the runtime of a target, and what happens to operators that it does not take."""
+    """Return the accelerator and the runtime of a target,
+    and what happens to operators that it does not take.
+    """
     release = f" {target.version}" if target.version else ""
     return (
-        f"latencies are those of its {_PROCESSORS[target.accelerator]}, {target.runtime}{release}; operators that it "
-        "does not take run on the CPU and may take longer"
+        f"latencies are those of its {_PROCESSORS[target.accelerator]}, {target.runtime}{release};"
+        " operators that it does not take run on the CPU and may take longer"
     )
 
 
@@ -84,7 +102,10 @@ class DeviceLimits:
     @property
     def file_bytes(self) -> int | None:
         """The largest file: the smaller one of flash and package; None without either."""
-        return min((limit for limit in (self.flash_bytes, self.package_bytes) if limit is not None), default=None)
+        return min(
+            (limit for limit in (self.flash_bytes, self.package_bytes) if limit is not None),
+            default=None,
+        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +123,8 @@ class DeviceTarget:
     operators: tuple[str, ...] = ()
     #: the only forms of files that it runs; empty if its precisions decide
     forms: tuple[str, ...] = field(default=(), repr=False)
-    kernels: str = ""  #: what its build computes with on a CPU, one of :data:`KERNELS`; empty if it is not known
+    #: what its build computes with on a CPU, one of :data:`KERNELS`; empty if it is not known
+    kernels: str = ""
 
     @property
     def measurable(self) -> bool:
@@ -110,17 +132,22 @@ class DeviceTarget:
         return self.runtime in MEASURABLE_RUNTIMES
 
     def of(self, device: str) -> Target:
-        """Return the target that evaluations on ``device`` carry; its kernels are a part of the version."""
+        """Return the target that evaluations on ``device`` carry;
+        its kernels are a part of the version.
+        """
         # The kernels change latencies as a release does, so evaluations must tell them apart.
         version = "+".join(filter(None, (self.version, self.kernels)))
         runtime = f"{self.runtime}=={version}" if version else self.runtime
         return Target(device, runtime, self.accelerator, self.threads)
 
     def incompatibility(self, form: str) -> str:
-        """Return why the target does not run files of a form, such as ``takes int8, not float32``; empty if it does."""
+        """Return why the target does not run files of a form, such as ``takes int8, not float32``;
+        empty if it does.
+        """
         if self.forms and form not in self.forms:
             return f"takes {', '.join(self.forms)}, not {form}"
-        # NPUs and TPUs compute in one arithmetic. The mixed arithmetic of dynamic_int8 runs on the CPU instead.
+        # NPUs and TPUs compute in one arithmetic.
+        # The mixed arithmetic of dynamic_int8 runs on the CPU instead.
         if form == "dynamic_int8" and self.accelerator in ("npu", "tpu"):
             return "does not compute floats with 8-bit weights"
         if set(_PRECISIONS_FOR.get(form, ("float32",))) & set(self.precisions):
@@ -146,15 +173,19 @@ class DeviceProfile:
     limits: DeviceLimits = field(default_factory=DeviceLimits)  #: hard limits
     sources: tuple[str, ...] = ()  #: origin of the facts
     measurements: tuple[Measurement, ...] = field(default=(), repr=False)  #: known latencies
-    kernels: tuple[Kernel, ...] = field(default=(), repr=False)  #: operators that were timed alone on it
-    #: the SoC whose cores alone describe a phone that nobody measured; empty if a profile file describes the device
+    #: operators that were timed alone on it
+    kernels: tuple[Kernel, ...] = field(default=(), repr=False)
+    #: the SoC whose cores alone describe a phone that nobody measured;
+    #: empty if a profile file describes the device
     predicted_from: str = field(default="", repr=False)
     #: the connection to it, None if the profile names none. Predictions do not depend on it
     connection: ConnectionSettings | None = field(default=None, repr=False, compare=False)
-    origin: Path | None = field(default=None, repr=False, compare=False)  #: its file, None for this machine
+    #: its file, None for this machine
+    origin: Path | None = field(default=None, repr=False, compare=False)
 
     def target(self, name: str = "") -> DeviceTarget:
-        """Return the target called ``name``, or the default one if it is empty; an error names the nearest one.
+        """Return the target called ``name``, or the default one if it is empty;
+        an error names the nearest one.
 
         A kind of processor, such as ``npu``, names the target of :meth:`find_on`.
         """
@@ -163,7 +194,8 @@ class DeviceProfile:
         if target is None:
             targets = [target.name for target in self.targets]
             raise UsageError(
-                f"{self.name} has no target '{wanted}'{nearest(wanted, targets)}", f"targets: {', '.join(targets)}"
+                f"{self.name} has no target '{wanted}'{nearest(wanted, targets)}",
+                f"targets: {', '.join(targets)}",
             )
         return target
 
@@ -176,23 +208,35 @@ class DeviceProfile:
         return named.get(name) or self.find_on(name)
 
     def find_on(self, accelerator: str) -> DeviceTarget | None:
-        """Return the target of a kind of processor, ``cpu``, ``gpu``, ``npu`` or ``tpu``; None if there is none.
+        """Return the target of a kind of processor, ``cpu``, ``gpu``, ``npu`` or ``tpu``;
+        None if there is none.
 
-        Of several, it is the default one, else one that runs ``.tflite`` files, on the most threads.
+        Of several, it is the default one, else one that runs ``.tflite`` files,
+        on the most threads.
         """
         on_it = [target for target in self.targets if target.accelerator == accelerator]
 
         def rank(target: DeviceTarget) -> tuple[bool, bool, int]:
-            return target.name == self.default_target, target.runtime in TFLITE_RUNTIMES, target.threads
+            return (
+                target.name == self.default_target,
+                target.runtime in TFLITE_RUNTIMES,
+                target.threads,
+            )
 
         return max(on_it, key=rank, default=None)
 
     def build_remark(self, target: DeviceTarget) -> str:
-        """Return which processor, threads and build latencies belong to, and the names of other processors.
+        """Return which processor, threads and build latencies belong to,
+        and the names of other processors.
 
-        It is empty for this machine, microcontrollers and runtimes that do not run ``.tflite`` files.
+        It is empty for this machine, microcontrollers and runtimes
+        that do not run ``.tflite`` files.
         """
-        if self.name == HOST or self.kind == "microcontroller" or target.runtime not in TFLITE_RUNTIMES:
+        if (
+            self.name == HOST
+            or self.kind == "microcontroller"
+            or target.runtime not in TFLITE_RUNTIMES
+        ):
             return ""
         on_cpu = target.accelerator == "cpu"
         described = self._describe_build(target) if on_cpu else _describe_accelerator(target)
@@ -227,14 +271,21 @@ class DeviceProfile:
             if other.kernels and other.threads == target.threads and other.name != target.name:
                 others.append(f"{self.name}:{other.name}")
         named = f"; others may take up to 1.9 times as long: {', '.join(others)}" if others else ""
-        return f"{threads}, {runtime} {target.version} with {_TITLES[target.kernels]}{bits}{installed}{named}"
+        return (
+            f"{threads}, {runtime} {target.version} with"
+            f" {_TITLES[target.kernels]}{bits}{installed}{named}"
+        )
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything in the profile, including its measurements and kernels."""
+        """Return the SHA-256 of everything in the profile, including its measurements and
+        kernels.
+        """
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
         # Without kernels the hash is that of versions that knew none, so runs from then still fit.
-        parts = (self, self.measurements, self.kernels) if self.kernels else (self, self.measurements)
+        parts = (
+            (self, self.measurements, self.kernels) if self.kernels else (self, self.measurements)
+        )
         return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -1,4 +1,6 @@
-"""Answer a question about the forms of one file: make them by the stages of a search, then score and time them."""
+"""Answer a question about the forms of one file:
+make them by the stages of a search, then score and time them.
+"""
 
 import contextlib
 import shutil
@@ -9,8 +11,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from advisor.compression import PHOTOGRAPHS_VERSION, CalibrationImages, Needs, Recipe, RecipeInputs, sizes_of
-from advisor.core import FLOAT, AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
+from advisor.compression import (
+    PHOTOGRAPHS_VERSION,
+    CalibrationImages,
+    Needs,
+    Recipe,
+    RecipeInputs,
+    sizes_of,
+)
+from advisor.core import (
+    FLOAT,
+    AdvisorError,
+    RuntimeRefusal,
+    StageError,
+    UnsupportedRecipe,
+    UsageError,
+)
 from advisor.datasets import InputSpec, sha256_of
 from advisor.engine._compress.question import CompressionQuestion
 from advisor.engine._compress.results import (
@@ -26,7 +42,12 @@ from advisor.engine._compress.samples import ALIKE_DB, Samples, compare_on_sampl
 from advisor.engine._execution import executor_for
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine._pipeline.stage import Inputs, Scope, StageAborted
-from advisor.engine._pipeline.stages.artefacts import FormInputs, calibrate_float, compress_float, shares_calibration
+from advisor.engine._pipeline.stages.artefacts import (
+    FormInputs,
+    calibrate_float,
+    compress_float,
+    shares_calibration,
+)
 from advisor.engine._pipeline.stages.figures import THOROUGH
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question.values import Execution
@@ -44,7 +65,10 @@ LIMITS = CallLimits(seconds=3600, memory_bytes=10_000_000_000)
 FEW = 200
 """Below this number of images one answer is more than half a point."""
 
-ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} dB; SNR: that of the worst output"
+ALIKE = (
+    f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} dB; SNR: that of the"
+    " worst output"
+)
 
 
 @dataclass(frozen=True)
@@ -100,18 +124,27 @@ class FileForms(FormInputs):
         images = self.asked.images.training
         images_key = list[Any]()
         if images is not None:
-            hashes = [list(map(sha256_of, paths)) for paths in (images.paths, images.validation_paths)]
-            images_key = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]
+            hashes = [
+                list(map(sha256_of, paths)) for paths in (images.paths, images.validation_paths)
+            ]
+            images_key = [
+                *hashes,
+                images.labels,
+                images.validation_labels,
+                images.classes,
+                images.seed,
+            ]
         return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": images_key}
 
 
 def compress(
     asked: CompressionQuestion, tell: Tell, latency: bool = True, cache_size: int | None = None
 ) -> Compression:
-    """Apply every recipe of the question, checked by :func:`.question.ask`; a failure becomes the row of that recipe.
+    """Apply every recipe of the question, checked by :func:`.question.ask`;
+    a failure becomes the row of that recipe.
 
-    ``cache_size`` is the limit of the cache in bytes, None for the usual. With ``latency``, the files are also timed,
-    block by block in turn. A float file that cannot be run is a UsageError.
+    ``cache_size`` is the limit of the cache in bytes, None for the usual. With ``latency``, the
+    files are also timed, block by block in turn. A float file that cannot be run is a UsageError.
     """
     require_cache()
     with Scratch() as folder:
@@ -137,12 +170,16 @@ def compress(
 def judge_float(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
     """Return the accuracy of the float file alone; a UsageError if it cannot be run."""
     with Scratch() as folder, Trainers(folder / "log.txt") as pool:
-        (form,) = _score_forms(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
+        (form,) = _score_forms(
+            pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell
+        )
     assert form.agreement is not None, "a file that could not be scored is an error"
     return form.agreement
 
 
-def _make_forms(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: int | None) -> list[RecipeResult]:
+def _make_forms(
+    asked: CompressionQuestion, log: Path, tell: Tell, cache_size: int | None
+) -> list[RecipeResult]:
     """Make each form of the question, in child processes that write to ``log``."""
     executor = executor_for(Execution(), lambda: log)
     with contextlib.closing(executor), limited_cache(cache_size) as cache:
@@ -155,46 +192,72 @@ def _make_forms(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: i
         return run_coroutine(rows())
 
 
-async def _make_row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
+async def _make_row(
+    asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell
+) -> RecipeResult:
     """Make a form of the file, and return its row; a form that cannot be made has the reason."""
     path = asked.path_of(one.name)
     start = time.monotonic()
     notes: Mapping[str, Any] = {}
     try:
         if one.name != FLOAT:
-            if (asked.samples and one.needs >= Needs.SCORING) or not recipe_applies(one, asked.question):
-                file = "--samples has no classes" if asked.samples else f"the file is for {asked.question.task}"
-                raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
+            if (asked.samples and one.needs >= Needs.SCORING) or not recipe_applies(
+                one, asked.question
+            ):
+                file = (
+                    "--samples has no classes"
+                    if asked.samples
+                    else f"the file is for {asked.question.task}"
+                )
+                raise UnsupportedRecipe(
+                    f"{one.name} learns from images of one class each, and {file}"
+                )
             tell(f"making {one.name}")
             notes = await _write_form(asked, walker, one.name, path)
-        delegated = delegate_operators(read(path.read_bytes(), path.name), find_accelerator(asked.accelerator))
+        delegated = delegate_operators(
+            read(path.read_bytes(), path.name), find_accelerator(asked.accelerator)
+        )
         sizes = sizes_of(path)
     except AdvisorError as error:
-        # The walker wraps what a job raised. Only the cause says whether a recipe was refused or has failed.
+        # The walker wraps what a job raised.
+        # Only the cause says whether a recipe was refused or has failed.
         cause = error.__cause__ if isinstance(error, StageAborted) else error
-        return _leave_out(RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error)
-    taken = DelegatedPart(delegated.taken, delegated.operators, delegated.share, delegated.kept, delegated.reasons)
-    return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
+        return _leave_out(
+            RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error
+        )
+    taken = DelegatedPart(
+        delegated.taken, delegated.operators, delegated.share, delegated.kept, delegated.reasons
+    )
+    return RecipeResult(
+        one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes
+    )
 
 
 def _leave_out(form: RecipeResult, error: AdvisorError, before: str = "") -> RecipeResult:
-    """Return the row of a form that an error left out: skipped if the recipe or the runtime refused it."""
+    """Return the row of a form that an error left out:
+    skipped if the recipe or the runtime refused it.
+    """
     refused = isinstance(error, UnsupportedRecipe | RuntimeRefusal)
     reason = f"{before}{error.message}" if refused else error.message
     return replace(form, status="skipped" if refused else "failed", reason=reason)
 
 
-async def _write_form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
+async def _write_form(
+    asked: CompressionQuestion, walker: Walker, name: str, path: Path
+) -> Mapping[str, Any]:
     """Run the stages of a form, copy its file to the path, and return what the recipe found."""
     given = FileForms(asked)
     names = [one.name for one in asked.recipes]
     card = asked.stem or asked.model.stem
     source = FloatModel(asked.model, sha256_file(asked.model))
     shared = None
-    # The forms of one file share a single calibration run (decision 0013). Samples have a format of their own.
+    # The forms of one file share a single calibration run (decision 0013).
+    # Samples have a format of their own.
     if asked.samples is None and shares_calibration(name, names):
         shared = calibrate_float(Scope(card), source, given, names)
-    made: Artefact = await walker.run(compress_float(Scope(card, compression=name), source, given, None, shared))
+    made: Artefact = await walker.run(
+        compress_float(Scope(card, compression=name), source, given, None, shared)
+    )
     # A rename is atomic: an interrupted copy never looks like a finished file.
     unfinished = path.with_suffix(".part")
     try:
@@ -210,14 +273,19 @@ async def _write_form(asked: CompressionQuestion, walker: Walker, name: str, pat
 def _score_forms(
     pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell
 ) -> list[RecipeResult]:
-    """Return the rows with what differs from the float file, the first one, which runs once if its answers are kept."""
+    """Return the rows with what differs from the float file, the first one,
+    which runs once if its answers are kept.
+    """
     images = asked.images
     samples = asked.samples
     scored = list[RecipeResult]()
     if forms[0].status != "ok":
-        raise UsageError(f"{asked.model.name} cannot be compressed: {forms[0].reason}", "see advisor profile")
+        raise UsageError(
+            f"{asked.model.name} cannot be compressed: {forms[0].reason}", "see advisor profile"
+        )
 
-    # Two entries: the answers of the float file, which every form is compared with, and those of the current form.
+    # Two entries: the answers of the float file, which every form is compared with,
+    # and those of the current form.
     @lru_cache(maxsize=2)
     def answers(path: Path) -> Any:
         given = (path, asked.question.task, images.scored, asked.spec, asked.question.seed)
@@ -228,7 +296,11 @@ def _score_forms(
             floats = answers(asked.model)
             return asked.kind.compare(answers(path), floats, images.labels)
         of_samples: FileAgreement = pool.call(
-            f"{compare_on_samples.__module__}:compare_on_samples", path, asked.model, samples.scored, limits=LIMITS
+            f"{compare_on_samples.__module__}:compare_on_samples",
+            path,
+            asked.model,
+            samples.scored,
+            limits=LIMITS,
         )
         return of_samples
 
@@ -238,8 +310,8 @@ def _score_forms(
             try:
                 form = replace(form, agreement=agreement(Path(form.path)))
             except StageError as error:
-                # Without the float file there is nothing to compare with, so its failure ends the command and not only
-                # a row.
+                # Without the float file there is nothing to compare with,
+                # so its failure ends the command and not only a row.
                 if form is forms[0]:
                     raise UsageError(error.message, error.hint) from error
                 form = _leave_out(form, error, "this runtime cannot run it: ")
@@ -247,7 +319,9 @@ def _score_forms(
     return scored
 
 
-def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult], tuple[str, ...]]:
+def time_forms(
+    forms: list[RecipeResult], tell: Tell
+) -> tuple[list[RecipeResult], tuple[str, ...]]:
     """Return the rows with their latency at one thread, and notes on the timing.
 
     A file that the runtime cannot run keeps its other figures and says why it has no latency.
@@ -258,7 +332,9 @@ def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult
     except UsageError as error:
         return forms, (f"not timed: {error.message}",)
     rows = {file.model: file for file in benchmarked.files}
-    return [_add_speed(form, rows[form.path]) if form.path in rows else form for form in forms], benchmarked.notes
+    return [
+        _add_speed(form, rows[form.path]) if form.path in rows else form for form in forms
+    ], benchmarked.notes
 
 
 def _add_speed(form: RecipeResult, file_benchmark: FileBenchmark) -> RecipeResult:
@@ -275,7 +351,10 @@ def _notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]
     if not asked.samples:
         yield from asked.kind.notes(read(asked.model))
     if asked.stem:
-        yield f"{asked.model.name} is your file for one image with float32 weights; the forms are made from it"
+        yield (
+            f"{asked.model.name} is your file for one image with float32 weights; the forms are"
+            " made from it"
+        )
     if asked.samples:
         yield f"{ALIKE}; give more samples like those of the app if these are few"
         return
@@ -285,6 +364,12 @@ def _notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]
     if 0 < scored < FEW:
         yield f"{scored} images cannot show a drop of one point: see the intervals"
     if not scored and reference.agreement and reference.agreement.share.low == 0:
-        yield "the float file is sure of nothing in these images: give images of its objects with --calibration"
+        yield (
+            "the float file is sure of nothing in these images: give images of its objects with"
+            " --calibration"
+        )
     if not scored:
-        yield "agreement with float is no accuracy: give labelled images with --data to measure the loss"
+        yield (
+            "agreement with float is no accuracy: give labelled images with --data to measure the"
+            " loss"
+        )

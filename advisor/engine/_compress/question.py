@@ -56,17 +56,19 @@ SCORED = 200
 
 PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibration"
 
-OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
+OR_SAMPLES = (
+    "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
+)
 
 
 @dataclass(frozen=True)
 class CompressionImages:
-    """The images of the user's folders, by their purpose, and in words where they are from; none for the bundled
-    photographs.
+    """The images of the user's folders, by their purpose, and in words where they are from;
+    none for the bundled photographs.
 
     Attributes:
-        labels: the truth of each scored image, in the order of the model's classes: its class, or its boxes; empty if
-            it is not known.
+        labels: the truth of each scored image, in the order of the model's classes: its class, or
+            its boxes; empty if it is not known.
         training: for recipes that score or train; None without labelled images.
     """
 
@@ -83,12 +85,14 @@ class CompressionQuestion:
     """A search's question, and what is known of the only file that it is about.
 
     Attributes:
-        model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and its weights widened.
+        model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and
+            its weights widened.
         recipes: float32 first, then those asked for.
         spec: how it reads images; None with samples.
         metadata: its labels and licence, written into every file; None if it has no labels.
         samples: samples of its inputs, which stand in for images; None for images.
-        learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
+        learn_s: time that a recipe that scores or trains may take; it then returns the best result
+            so far.
         stem: of the names of the files.
     """
 
@@ -110,27 +114,47 @@ class CompressionQuestion:
         return map_file_kinds()[self.question.task]
 
     def path_of(self, name: str) -> Path:
-        """Return where a recipe's file goes; a float file that recipes can start from is not copied."""
-        return self.model if name == FLOAT else self.folder / f"{self.stem or self.model.stem}-{name}.tflite"
+        """Return where a recipe's file goes;
+        a float file that recipes can start from is not copied.
+        """
+        return (
+            self.model
+            if name == FLOAT
+            else self.folder / f"{self.stem or self.model.stem}-{name}.tflite"
+        )
 
 
 def ask(
-    model: Path, recipes: Sequence[str], *, judged_only: bool = False, **given: Unpack[CompressKeywords]
+    model: Path,
+    recipes: Sequence[str],
+    *,
+    judged_only: bool = False,
+    **given: Unpack[CompressKeywords],
 ) -> CompressionQuestion:
     """Check the arguments and read the images or samples; create the output folder.
 
-    If the file has an open batch or float16 weights, the float file that recipes start from is written there, too. With
-    ``judged_only`` there are no recipes, no folder is created, and the file may be quantized.
+    If the file has an open batch or float16 weights, the float file that recipes start from is
+    written there, too. With ``judged_only`` there are no recipes, no folder is created, and the
+    file may be quantized.
 
     Raises:
-        UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images cannot be used, the
-            normalisation is not known, a limit needs labels, or output files exist already.
+        UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images
+            cannot be used, the normalisation is not known, a limit needs labels, or output files
+            exist already.
     """
-    # Everything that can be wrong is refused before the folder is created: the order below is from cheap to expensive.
+    # Everything that can be wrong is refused before the folder is created:
+    # the order below is from cheap to expensive.
     options = completed(CompressKeywords, given)
-    chosen = () if judged_only else tuple(recipe(name) for name in dict.fromkeys(recipes) if name != FLOAT)
+    chosen = (
+        ()
+        if judged_only
+        else tuple(recipe(name) for name in dict.fromkeys(recipes) if name != FLOAT)
+    )
     if not chosen and not judged_only:
-        raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
+        raise UsageError(
+            "--recipe names only float32, which is the file itself",
+            "for example --recipe int8,rounded",
+        )
     training = [one.name for one in chosen if one.needs >= Needs.TRAINING]
     if training:
         require_training(f"--recipe {training[0]}")
@@ -141,7 +165,10 @@ def ask(
     limit = options["max_drop_points"]
     images = options["data"]
     if limit is not None and images is None:
-        raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
+        raise UsageError(
+            "--max-drop limits the loss of accuracy, which needs labelled images",
+            "give them with --data",
+        )
     names = tuple(one.name for one in chosen)
     limits = Limits(max_drop_points=limit)
     data_folder = None if images is None else Path(images)
@@ -178,18 +205,28 @@ def _of_samples(
     others = {key: options[key] for key in ("calibration", "data", "mean", "std")}
     given = next((key for key, value in others.items() if value is not None), None)
     if given:
-        raise UsageError(f"--samples and --{given} cannot be combined", "samples are the model's inputs as they are")
+        raise UsageError(
+            f"--samples and --{given} cannot be combined",
+            "samples are the model's inputs as they are",
+        )
     if not asked.question.of_task.probabilities:
-        raise UsageError(f"--samples: {name} is a detector, and boxes have no SNR", "give images with --calibration")
+        raise UsageError(
+            f"--samples: {name} is a detector, and boxes have no SNR",
+            "give images with --calibration",
+        )
     parts = read_samples(samples, read(plain, name), asked.question.seed)
-    sources = CompressionImages(calibration_source=parts.calibration_source, scored_source=parts.scored_source)
+    sources = CompressionImages(
+        calibration_source=parts.calibration_source, scored_source=parts.scored_source
+    )
     return replace(asked, samples=parts, images=sources)
 
 
 def _of_images(
     asked: CompressionQuestion, data: bytes, options: CompressKeywords, judged_only: bool
 ) -> CompressionQuestion:
-    """Return the question of a file that takes images, with these; UsageError if file, labels and images do not fit."""
+    """Return the question of a file that takes images, with these;
+    UsageError if file, labels and images do not fit.
+    """
     model = asked.model
     graph = read(asked.model)
     folder = options["calibration"]
@@ -199,26 +236,35 @@ def _of_images(
         classes = asked.kind.classes(data, graph, model.name)
     except UsageError as error:
         # Samples are a way out for compressing only: the accuracy of a file alone needs images.
-        raise error if judged_only else UsageError(error.message, f"{error.hint}; {OR_SAMPLES}") from None
+        raise (
+            error if judged_only else UsageError(error.message, f"{error.hint}; {OR_SAMPLES}")
+        ) from None
     labels = metadata.labels if metadata else ()
     if labels and len(labels) != classes:
-        raise UsageError(f"{model.name} has {len(labels)} labels and {classes} classes", "correct its metadata")
+        raise UsageError(
+            f"{model.name} has {len(labels)} labels and {classes} classes", "correct its metadata"
+        )
     described = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
     asked = replace(asked, spec=spec, metadata=described)
-    return replace(asked, images=_images_for(asked, None if folder is None else Path(folder), spec, classes))
+    return replace(
+        asked, images=_images_for(asked, None if folder is None else Path(folder), spec, classes)
+    )
 
 
 def _images_for(
     asked: CompressionQuestion, calibration: Path | None, spec: InputSpec, classes: int
 ) -> CompressionImages:
-    """Read the user's folders, or none. The model has ``classes`` classes, and the labels of its metadata if any.
+    """Read the user's folders, or none.
+    The model has ``classes`` classes, and the labels of its metadata if any.
 
-    With both folders and no recipe that uses labels, all labelled images score the files. Otherwise their hold-out
-    scores them, split off as in a search. A model that a search exported was trained on everything but the hold-out. A
-    recipe that chooses by labels gets half of the hold-out, and the other half scores the files.
+    With both folders and no recipe that uses labels, all labelled images score the files.
+    Otherwise their hold-out scores them, split off as in a search. A model that a search exported
+    was trained on everything but the hold-out. A recipe that chooses by labels gets half of the
+    hold-out, and the other half scores the files.
 
     Raises:
-        UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
+        UsageError: a folder is missing or cannot be used, holds too few images, or its classes are
+            not the model's.
     """
     question = asked.question
     needs = {one.needs for one in asked.recipes}
@@ -226,14 +272,18 @@ def _images_for(
     seed = question.seed
     labelled = question.of_task.labelled
     images = find_images(calibration) if calibration else ()
-    learns = any(one.needs >= Needs.SCORING and recipe_applies(one, question) for one in asked.recipes)
-    # Images of the other folder calibrate, and no recipe learns: then no labelled image has to be kept from the scores.
+    learns = any(
+        one.needs >= Needs.SCORING and recipe_applies(one, question) for one in asked.recipes
+    )
+    # Images of the other folder calibrate, and no recipe learns:
+    # then no labelled image has to be kept from the scores.
     whole = bool(images) and not learns
     try:
         read = read_images(replace(question, judged_whole=whole), lambda _text: None)
     except AmbiguousInput as error:  # the model says the task, and no option does
         tasks = [reading.meaning for reading in error.readings if "task" in reading.options]
-        # Other readings of a folder are for the user to choose; the task is not, as the model has one already.
+        # Other readings of a folder are for the user to choose;
+        # the task is not, as the model has one already.
         if not tasks:
             raise
         hint = f"{', '.join(tasks)}; the model is a classifier: give class folders"
@@ -248,12 +298,18 @@ def _images_for(
     held = len(read.split.holdout)
     judged = f"all {held} images of {data}" if whole else f"the {held} images held out of {data}"
     if len(scored.paths) < held:
-        judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
+        judged = (
+            f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the"
+            " others to choose"
+        )
     source = f"images of {calibration}" if images else f"training images of {data}"
-    # Images with classes are drawn class by class below, so that a rare class takes part in the ranges, too.
+    # Images with classes are drawn class by class below,
+    # so that a rare class takes part in the ranges, too.
     chosen = draw_paths(images or (() if labelled else train.paths), CALIBRATION_IMAGES, seed)
     if not chosen:
-        chosen = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION_IMAGES, seed))
+        chosen = tuple(
+            train.paths[index] for index in choose_images(train.labels, CALIBRATION_IMAGES, seed)
+        )
     training = None
     if learns or (labelled and not whole):
         validation = halves.part(Role.VALIDATION)
@@ -262,19 +318,31 @@ def _images_for(
         if labelled:
             learnt = tuple(order[label] for label in learnt)
             judging = tuple(order[label] for label in judging)
-        training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)
+        training = TrainingImages(
+            train.paths, learnt, classes, spec, seed, validation.paths, judging
+        )
     truth = _truth(halves, scored, order)
-    return CompressionImages(chosen, scored.paths, f"{len(chosen)} {source}", judged, truth, training)
+    return CompressionImages(
+        chosen, scored.paths, f"{len(chosen)} {source}", judged, truth, training
+    )
 
 
 def _for_choosing(images: Images) -> Images:
-    """Return the images with half of their hold-out as validation part, if the hold-out is large enough."""
+    """Return the images with half of their hold-out as validation part,
+    if the hold-out is large enough.
+    """
     split = images.split
     together = dict[int, list[int]]()
     for index, group in enumerate(images.groups):
         together.setdefault(group, []).append(index)
-    chosen_on, scored = split_halves(images.dataset, split.holdout, split.seed, list(together.values()))
-    return replace(images, split=replace(split, validation=chosen_on, holdout=scored)) if chosen_on else images
+    chosen_on, scored = split_halves(
+        images.dataset, split.holdout, split.seed, list(together.values())
+    )
+    return (
+        replace(images, split=replace(split, validation=chosen_on, holdout=scored))
+        if chosen_on
+        else images
+    )
 
 
 def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
@@ -292,12 +360,19 @@ def _use_unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) ->
     scored = draw_paths(others, SCORED, seed) if len(others) >= 2 * FEWEST_IMAGES else chosen
     new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
     return CompressionImages(
-        chosen, scored, f"{len(chosen)} images of {folder}", f"{len(scored)} images of {folder} {new}"
+        chosen,
+        scored,
+        f"{len(chosen)} images of {folder}",
+        f"{len(scored)} images of {folder} {new}",
     )
 
 
-def _prepare_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
-    """Create the folder, and write the float file that recipes start from if it is another than the user's."""
+def _prepare_folder(
+    asked: CompressionQuestion, data: bytes, plain: bytes, force: bool
+) -> CompressionQuestion:
+    """Create the folder, and write the float file that recipes start
+    from if it is another than the user's.
+    """
     model = asked.model
     folder = asked.folder
     copy = folder / f"{model.stem}-{FLOAT}.tflite"
@@ -312,7 +387,8 @@ def _prepare_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force
 
 
 def _plain(given: bytes, name: str, requantize: bool) -> bytes:
-    """Return the float file that recipes start from: with a batch of one image, and its weights in float32.
+    """Return the float file that recipes start from:
+    with a batch of one image, and its weights in float32.
 
     A quantized file is taken only if it is to be quantized again.
     """

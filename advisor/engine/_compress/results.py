@@ -1,4 +1,6 @@
-"""The results of compressing a file: what the files of each task answer, and how far that is from the float file."""
+"""The results of compressing a file:
+what the files of each task answer, and how far that is from the float file.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,31 @@ from numpy.typing import NDArray
 from advisor.compression import Sizes, from_photographs, to_decibel
 from advisor.core import DEFAULT_TASK, TASKS, Interval, StageError, UsageError
 from advisor.datasets import InputSpec
-from advisor.measurement import Detector, predict, predict_arrays, require_coco, score_boxes, split_precision
-from advisor.tflite import DETECTIONS, OPERATOR, Model, cut_postprocess, post_processing, with_named_outputs
+from advisor.measurement import (
+    Detector,
+    predict,
+    predict_arrays,
+    require_coco,
+    score_boxes,
+    split_precision,
+)
+from advisor.tflite import (
+    DETECTIONS,
+    OPERATOR,
+    Model,
+    cut_postprocess,
+    post_processing,
+    with_named_outputs,
+)
 
 if TYPE_CHECKING:
     from advisor.measurement import Detections
 
 
 TrueBoxes = tuple["Detections", tuple[int, int]]
-"""The true boxes in an image, their classes in the order of the model, and its height and width in pixels."""
+"""The true boxes in an image, their classes in the order of the model,
+and its height and width in pixels.
+"""
 
 ANY_TASK = "any"
 """Stands for the task of a file that is judged by samples of its inputs."""
@@ -47,13 +65,16 @@ class FileAgreement:
 
     Attributes:
         images: number of images, or of samples.
-        share: share of images with the same answer, with Wilson's 95 % interval. For detectors the mAP@0.5 (0-1),
-            if the boxes that the float file is sure of were the true ones. For samples the share in which every output
-            has an error of at most a tenth of its size.
-        snr_db: signal-to-noise ratio of the answer; None if both are equal to the last bit, and for detectors.
+        share: share of images with the same answer, with Wilson's 95 % interval. For detectors the
+            mAP@0.5 (0-1), if the boxes that the float file is sure of were the true ones. For
+            samples the share in which every output has an error of at most a tenth of its size.
+        snr_db: signal-to-noise ratio of the answer; None if both are equal to the last bit, and
+            for detectors.
         accuracy: the metric of the task (0-1) with its 95 % interval; None without labels.
-        drop: loss of accuracy against float on the same images, with its paired 95 % interval; None without labels.
-        by_output: the ratio of each output by its name, if there are several; ``snr_db`` is the worst.
+        drop: loss of accuracy against float on the same images, with its paired 95 % interval;
+            None without labels.
+        by_output: the ratio of each output by its name, if there are several; ``snr_db`` is the
+            worst.
     """
 
     images: int
@@ -68,8 +89,9 @@ class FileAgreement:
 class Speed:
     """Median latency of a run on this machine with one thread, and its 95 % interval.
 
-    ``memory_bytes`` is the private memory that loading and the first run add; None if the system does not report it.
-    ``verdict`` says whether the figure can be trusted: ``stable``, ``unstable`` or ``contended``.
+    ``memory_bytes`` is the private memory that loading and the first run add; None if the system
+    does not report it. ``verdict`` says whether the figure can be trusted: ``stable``,
+    ``unstable`` or ``contended``.
     """
 
     latency_ms: float
@@ -83,7 +105,8 @@ class Speed:
 class DelegatedPart:
     """Part of a file's operators that the target's accelerator runs, in a number of ``pieces``.
 
-    ``share`` is that of the arithmetic (0-1); ``left`` counts the operators left to the builtin kernels, by reason.
+    ``share`` is that of the arithmetic (0-1);
+    ``left`` counts the operators left to the builtin kernels, by reason.
     """
 
     taken: int
@@ -117,7 +140,9 @@ class RecipeResult:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, max_drop_points: float | None) -> bool:
-        """Return whether the loss is within the limit; without a limit, whether there is a file."""
+        """Return whether the loss is within the limit; without a limit, whether there is a
+        file.
+        """
         if self.status != "ok" or max_drop_points is None:
             return self.status == "ok"
         drop = self.agreement.drop if self.agreement else None
@@ -161,7 +186,9 @@ class Compression:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        rows = [{**asdict(form), "within": form.within(self.max_drop_points)} for form in self.forms]
+        rows = [
+            {**asdict(form), "within": form.within(self.max_drop_points)} for form in self.forms
+        ]
         return {"schema_version": 3, **asdict(self), "metric": self.metric, "forms": rows}
 
 
@@ -184,7 +211,10 @@ def _explain_notes(notes: Mapping[str, Any]) -> Iterator[str]:
             yield f"they compute {notes['float_share']:.0%} of the multiply-accumulates"
         if "drop_points" in notes and "int8_drop_points" in notes:
             scored = f"{notes.get('judged_on', 0)} images that chose it"
-            yield f"loses {notes['drop_points']:.1f} points on {scored}, int8 loses {notes['int8_drop_points']:.1f}"
+            yield (
+                f"loses {notes['drop_points']:.1f} points on {scored}, int8 loses"
+                f" {notes['int8_drop_points']:.1f}"
+            )
     if "zero_share" in notes:
         yield f"{notes['zero_share']:.0%} of the weights are 0"
     learning = notes.get("learning")
@@ -198,13 +228,22 @@ class Classifiers:
     def classes(self, _data: bytes, model: Model, name: str) -> int:
         """Return the number of classes; a UsageError if the outputs are not those of the task."""
         outputs = model.outputs
-        if len(outputs) != 1 or len(outputs[0].shape) < 2 or outputs[0].elements != outputs[0].shape[-1]:
+        if (
+            len(outputs) != 1
+            or len(outputs[0].shape) < 2
+            or outputs[0].elements != outputs[0].shape[-1]
+        ):
             shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in outputs)
-            raise UsageError(f"{name} gives {shapes}, not one row of scores", "the output must be 1 x classes")
+            raise UsageError(
+                f"{name} gives {shapes}, not one row of scores", "the output must be 1 x classes"
+            )
         return outputs[0].shape[-1]
 
-    def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:
-        """Return the scores of images, or of the bundled photographs if there are none, float32 (n, classes).
+    def answers(
+        self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int
+    ) -> NDArray[np.float32]:
+        """Return the scores of images, or of the bundled photographs if there are none,
+        float32 (n, classes).
 
         One that is not finite is a StageError.
         """
@@ -216,20 +255,28 @@ class Classifiers:
             raise StageError(f"{path.name} gives values that are not finite")
         return scores
 
-    def compare(self, scores: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
-        """Compare scores, float32 (n, classes), with the float file's, and with the labels if they are known."""
+    def compare(
+        self, scores: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]
+    ) -> FileAgreement:
+        """Compare scores, float32 (n, classes), with the float file's,
+        and with the labels if they are known.
+        """
         answers = scores.argmax(axis=1)
         expected = floats.argmax(axis=1)
         same = int((answers == expected).sum())
         signal = _sum_squares(floats)
         noise = _sum_squares(scores - floats)
-        agreement = FileAgreement(len(scores), Interval.wilson(same, len(scores)), to_decibel(signal, noise))
+        agreement = FileAgreement(
+            len(scores), Interval.wilson(same, len(scores)), to_decibel(signal, noise)
+        )
         if not labels:
             return agreement
         right = (answers == np.asarray(labels)).tolist()
         float_right = (expected == np.asarray(labels)).tolist()
         accuracy = Interval.wilson(sum(right), len(right))
-        return replace(agreement, accuracy=accuracy, drop=Interval.paired_difference(float_right, right))
+        return replace(
+            agreement, accuracy=accuracy, drop=Interval.paired_difference(float_right, right)
+        )
 
     def notes(self, _model: Model) -> Iterator[str]:
         """Yield remarks on the forms of a file."""
@@ -245,11 +292,15 @@ class Detectors:
     """Files that end in post-processing."""
 
     def classes(self, data: bytes, _model: Model, name: str) -> int:
-        """Return the number of classes; a UsageError if the file does not end in post-processing."""
+        """Return the number of classes; a UsageError if the file does not end in
+        post-processing.
+        """
         require_coco()
         return cut_postprocess(data, name)[1].classes
 
-    def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> list[Detections]:
+    def answers(
+        self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int
+    ) -> list[Detections]:
         """Return what is found in images, or in the bundled photographs if there are none."""
         with tempfile.TemporaryDirectory() as folder:
             named = Path(folder) / path.name
@@ -259,7 +310,9 @@ class Detectors:
                 return list(map(detector, images))
             return list(map(detector.answer_for, from_photographs(spec, seed + SCORING_SEED)))
 
-    def compare(self, boxes: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> FileAgreement:
+    def compare(
+        self, boxes: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]
+    ) -> FileAgreement:
         """Compare boxes with the float file's, and with the true ones if they are known.
 
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
@@ -278,14 +331,21 @@ class Detectors:
         accuracy = score_boxes(true, boxes, sizes, count).half
         shares = split_precision(true, boxes, sizes, count).tolist()
         float_shares = split_precision(true, floats, sizes, count).tolist()
-        return replace(agreement, accuracy=accuracy, drop=Interval.paired_shares(float_shares, shares))
+        return replace(
+            agreement, accuracy=accuracy, drop=Interval.paired_shares(float_shares, shares)
+        )
 
     def notes(self, model: Model) -> Iterator[str]:
         """Yield remarks on the forms of a file."""
         yield f"each form has the post-processing of the file ({OPERATOR})"
-        order = [model.subgraphs[0].outputs.index(tensor) for tensor in post_processing(model).outputs]
+        order = [
+            model.subgraphs[0].outputs.index(tensor) for tensor in post_processing(model).outputs
+        ]
         if order != sorted(order):
-            yield f"the outputs of the forms are {', '.join(DETECTIONS)}, in this order; your file has another order"
+            yield (
+                f"the outputs of the forms are {', '.join(DETECTIONS)}, in this order; your file"
+                " has another order"
+            )
 
 
 def _compute_precision(true: list[Detections], detected: list[Detections]) -> Interval:
@@ -294,7 +354,9 @@ def _compute_precision(true: list[Detections], detected: list[Detections]) -> In
     if not places:
         return Interval(1.0, 0.0, 1.0)
     sides = [SIDES] * len(true)
-    return score_boxes(_relabel_all(true, places), _relabel_all(detected, places), sides, len(places)).half
+    return score_boxes(
+        _relabel_all(true, places), _relabel_all(detected, places), sides, len(places)
+    ).half
 
 
 def _relabel_all(detections: list[Detections], places: Mapping[int, int]) -> list[Detections]:
@@ -302,7 +364,9 @@ def _relabel_all(detections: list[Detections], places: Mapping[int, int]) -> lis
 
 
 def _number_classes(true: list[Detections]) -> Mapping[int, int]:
-    """Return numbers for the classes of the true boxes; other classes of the detector have no precision here."""
+    """Return numbers for the classes of the true boxes;
+    other classes of the detector have no precision here.
+    """
     labels = set[int]()
     for boxes_of_image in true:
         labels.update(map(int, boxes_of_image.labels))

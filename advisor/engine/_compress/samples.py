@@ -1,4 +1,6 @@
-"""Read samples of a model's inputs from an ``.npz`` file, and compare the outputs of a form with its float file's."""
+"""Read samples of a model's inputs from an ``.npz`` file,
+and compare the outputs of a form with its float file's.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ _UNNAMED = "arr_0"
 _HINT = "np.savez(FILE, NAME=array, ...): an array for each input, its first axis the samples"
 
 ALIKE_DB = 20.0
-"""Signal-to-noise ratio from which an output counts as that of the float file: its error is a tenth of its size."""
+"""Signal-to-noise ratio from which an output counts as that of the float file:
+its error is a tenth of its size.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,9 @@ class Input:
 
 @dataclass(frozen=True)
 class Samples:
-    """Some samples of an ``.npz`` file, by their indices, for the inputs of a model in their order."""
+    """Some samples of an ``.npz`` file, by their indices,
+    for the inputs of a model in their order.
+    """
 
     path: Path
     inputs: tuple[Input, ...]
@@ -85,8 +91,9 @@ class SampleParts:
 def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     """Check a file of samples and divide it: half to calibrate on, the other half to compare on.
 
-    The ``.npz`` file has an array for each input of the float model, by its name, else a UsageError says what is wrong.
-    With fewer than twice ``FEWEST`` samples, all of them serve for both. ``seed`` draws them.
+    The ``.npz`` file has an array for each input of the float model, by its name, else a
+    UsageError says what is wrong. With fewer than twice ``FEWEST`` samples, all of them serve for
+    both. ``seed`` draws them.
     """
     arrays = _read_arrays(path)
     names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
@@ -95,16 +102,22 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
         counts[name] = _check_array(tensor, name, arrays[name], path)
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
-        raise UsageError(f"--samples: {path.name} has different numbers of samples: {listed}", _HINT)
+        raise UsageError(
+            f"--samples: {path.name} has different numbers of samples: {listed}", _HINT
+        )
     (count,) = set(counts.values())
     if count < FEWEST_IMAGES:
         raise UsageError(
             f"--samples: {count} samples in {path.name}, and {FEWEST_IMAGES} are needed",
             f"give about {CALIBRATION_IMAGES} samples like those that the app will see",
         )
-    inputs = tuple(Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
+    inputs = tuple(
+        Input(name, tensor.shape, tensor.dtype)
+        for name, tensor in zip(names, model.inputs, strict=True)
+    )
     order = random.Random(seed).sample(range(count), count)
-    # With few samples, both halves would be too small: then all are used twice, and the report says so.
+    # With few samples, both halves would be too small:
+    # then all are used twice, and the report says so.
     half = count
     if count >= 2 * FEWEST_IMAGES:
         half = count // 2
@@ -128,7 +141,8 @@ def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
             size = sum(member.file_size for member in archive.infolist())
         if size > MOST_BYTES:
             raise UsageError(
-                f"--samples: {path.name} holds {show_bytes(size)}, more than {show_bytes(MOST_BYTES)}",
+                f"--samples: {path.name} holds {show_bytes(size)}, more than"
+                f" {show_bytes(MOST_BYTES)}",
                 f"{CALIBRATION_IMAGES + SCORED} samples are used at most",
             )
         with np.load(path, allow_pickle=False) as arrays:
@@ -136,13 +150,19 @@ def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
     except (ValueError, TypeError, MemoryError) as error:
         # The header of an array can state any shape.
         why = "an array is damaged, or holds objects of Python"
-        raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {why}", _HINT) from error
+        raise UsageError(
+            f"--samples: '{path}' is not an .npz file of arrays: {why}", _HINT
+        ) from error
     except UNREADABLE_ZIP as error:
-        raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {message_of(error)}", _HINT) from error
+        raise UsageError(
+            f"--samples: '{path}' is not an .npz file of arrays: {message_of(error)}", _HINT
+        ) from error
 
 
 def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
-    """Return the array of an input: by its name in a signature, then by its tensor's, with and without ``:0``."""
+    """Return the array of an input: by its name in a signature, then by its tensor's,
+    with and without ``:0``.
+    """
     index = model.subgraphs[0].inputs[place]
     tensor = model.inputs[place]
     names = list[str]()
@@ -156,14 +176,18 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
             return name
     listed = ", ".join(f"'{name}'" for name in arrays) or "none"
     close = nearest(names[0], arrays)
-    raise UsageError(f"--samples: {path.name} has no array '{names[0]}'{close}; its arrays: {listed}", _HINT)
+    raise UsageError(
+        f"--samples: {path.name} has no array '{names[0]}'{close}; its arrays: {listed}", _HINT
+    )
 
 
 def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
     kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
     if array.dtype.kind not in kinds:
         needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
-        raise UsageError(f"--samples: '{name}' of {path.name} is {array.dtype}; the model takes {needed}", _HINT)
+        raise UsageError(
+            f"--samples: '{name}' of {path.name} is {array.dtype}; the model takes {needed}", _HINT
+        )
     shapes = [tensor.shape]
     # A batch of one need not be written.
     if tensor.shape[:1] == (1,):
@@ -171,11 +195,14 @@ def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> 
     if array.ndim == 0 or array.shape[1:] not in shapes:
         expected = " or ".join("x".join(map(str, ("n", *shape))) for shape in reversed(shapes))
         given = "x".join(map(str, array.shape)) or "a single value"
-        raise UsageError(f"--samples: '{name}' of {path.name} is {given}; the model takes {expected}", _HINT)
+        raise UsageError(
+            f"--samples: '{name}' of {path.name} is {given}; the model takes {expected}", _HINT
+        )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         first = next(row for row, sample in enumerate(array) if not np.isfinite(sample).all())
         raise UsageError(
-            f"--samples: '{name}' of {path.name} has values that are not finite, first in sample {first}",
+            f"--samples: '{name}' of {path.name} has values that are not finite, first in sample"
+            f" {first}",
             "remove these samples",
         )
     return len(array)
@@ -184,9 +211,9 @@ def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> 
 def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     """Run a form and its float file on samples.
 
-    Agreement is the share of samples in which every output reaches ``ALIKE_DB``. The ratio is that of the worst output
-    over all samples. A form that the runtime cannot run is a RuntimeRefusal; an output that is not finite, or of
-    another size, a StageError.
+    Agreement is the share of samples in which every output reaches ``ALIKE_DB``. The ratio is that
+    of the worst output over all samples. A form that the runtime cannot run is a RuntimeRefusal;
+    an output that is not finite, or of another size, a StageError.
     """
     form = _Runner(path)
     floats = _Runner(reference)
@@ -208,10 +235,14 @@ def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgr
         # Names need not be unique.
         by_output[f"{name} ({place})" if name in by_output else name] = ratios[place]
     count = len(energies)
-    return FileAgreement(count, Interval.wilson(alike, count), min(finite_ratios, default=None), by_output=by_output)
+    return FileAgreement(
+        count, Interval.wilson(alike, count), min(finite_ratios, default=None), by_output=by_output
+    )
 
 
-def _compute_energies(output: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[float, float]:
+def _compute_energies(
+    output: NDArray[np.float64], expected: NDArray[np.float64]
+) -> tuple[float, float]:
     """Return the energy of the float file's output, and that of the difference from it."""
     difference = output.reshape(expected.shape) - expected
     return (expected**2).sum(), (difference**2).sum()
@@ -223,7 +254,9 @@ def _are_alike(signal: float, noise: float) -> bool:
 
 
 class _Runner:
-    """A file in the runtime, with the kernels that applications use; a RuntimeRefusal if it cannot be loaded."""
+    """A file in the runtime, with the kernels that applications use;
+    a RuntimeRefusal if it cannot be loaded.
+    """
 
     def __init__(self, path: Path) -> None:
         from ai_edge_litert.interpreter import Interpreter
@@ -233,7 +266,9 @@ class _Runner:
             self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {agent.one_line(error)}") from error
+            raise RuntimeRefusal(
+                f"{path.name}: LiteRT cannot load the model: {agent.one_line(error)}"
+            ) from error
         self._inputs = self._interpreter.get_input_details()
         self._outputs = self._interpreter.get_output_details()
         names = {}
@@ -247,11 +282,17 @@ class _Runner:
         """Return every output for one sample of each input."""
         try:
             for detail, value in zip(self._inputs, sample, strict=True):
-                stored = quantize(value, detail) if value.dtype.kind == "f" else value.astype(detail["dtype"])
+                stored = (
+                    quantize(value, detail)
+                    if value.dtype.kind == "f"
+                    else value.astype(detail["dtype"])
+                )
                 self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
-            raise RuntimeRefusal(f"{self._name}: LiteRT cannot run the model: {agent.one_line(error)}") from error
+            raise RuntimeRefusal(
+                f"{self._name}: LiteRT cannot run the model: {agent.one_line(error)}"
+            ) from error
         outputs = []
         for detail in self._outputs:
             values = dequantize(self._interpreter.get_tensor(detail["index"]), detail)

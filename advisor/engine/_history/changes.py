@@ -1,4 +1,6 @@
-"""Everything that changed since a run (this machine, devices, the catalogue), and the run that is made for it."""
+"""Everything that changed since a run (this machine, devices, the catalogue),
+and the run that is made for it.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,26 @@ from advisor.engine._history.run_inputs import CATALOGS, INPUTS, read_section
 from advisor.engine._pipeline.materials import list_versions
 from advisor.engine._space.resolved import RUNTIME, choose_cards
 from advisor.engine._targets.device_prediction import DevicePredictor, environment_of
-from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, select_devices, select_targets
+from advisor.engine._targets.target_devices import (
+    TargetDevice,
+    TargetDevices,
+    select_devices,
+    select_targets,
+)
 from advisor.measurement import host
 from advisor.store import RunFolder, chain_lines, sha256_json
 from advisor.version import __version__
 
 ENVIRONMENTS = "targets"
-"""Name in the manifest of the hash of what the predictions for each device depend on, by device."""
+"""Name in the manifest of the hash of what the predictions for each device depend on, by
+device.
+"""
 
 
 @dataclass(frozen=True)
 class CardChanges:
-    """Differences of the catalogue from the one that a run used, with the hash of every card of the question.
+    """Differences of the catalogue from the one that a run used,
+    with the hash of every card of the question.
 
     Only cards that the run evaluated count as changed. ``remark`` says why this is not known.
     """
@@ -48,9 +58,11 @@ class CardChanges:
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed since a run: this machine in words, cards, and devices whose predictions would be others now.
+    """What changed since a run: this machine in words, cards,
+    and devices whose predictions would be others now.
 
-    ``environments`` hash what the predictions depend on now, by device; ``device_remark`` says why that is not known.
+    ``environments`` hash what the predictions depend on now, by device;
+    ``device_remark`` says why that is not known.
     """
 
     run: LoadedRun
@@ -62,7 +74,9 @@ class Changes:
 
     @property
     def new_cards(self) -> tuple[str, ...]:
-        """The cards to evaluate: none where they would have to be trained, because the run has images."""
+        """The cards to evaluate: none where they would have to be trained,
+        because the run has images.
+        """
         if self.run.question.data is None:
             return self.cards.names
         return ()
@@ -75,9 +89,19 @@ class Changes:
     @property
     def causes(self) -> tuple[str, ...]:
         """The changes in words."""
-        causes = [*self.host, *(f"the device {device.label} was changed" for device in self.devices)]
+        causes = [
+            *self.host,
+            *(f"the device {device.label} was changed" for device in self.devices),
+        ]
         cards = {"new": self.cards.added, "changed": self.cards.changed}
-        return (*causes, *(f"{how} in the catalogue: {', '.join(names)}" for how, names in cards.items() if names))
+        return (
+            *causes,
+            *(
+                f"{how} in the catalogue: {', '.join(names)}"
+                for how, names in cards.items()
+                if names
+            ),
+        )
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -85,8 +109,9 @@ class Changes:
         untrained = ""
         if self.cards.names and not self.new_cards:
             untrained = (
-                f"{', '.join(self.cards.names)} would have to be trained, which a re-evaluation never does: "
-                f"advisor search --request {shlex.quote(str(self.run.folder.path))}/request.yaml"
+                f"{', '.join(self.cards.names)} would have to be trained, which a re-evaluation"
+                " never does: advisor search --request"
+                f" {shlex.quote(str(self.run.folder.path))}/request.yaml"
             )
         return tuple(filter(None, (self.cards.remark, untrained, self.device_remark)))
 
@@ -99,7 +124,10 @@ class Changes:
     @property
     def manifest(self) -> dict[str, object]:
         """Entries of the manifest that differ from the run's."""
-        entries = {**host_manifest(read_section(self.run.manifest, "versions")), "cards": dict(self.cards.hashes)}
+        entries = {
+            **host_manifest(read_section(self.run.manifest, "versions")),
+            "cards": dict(self.cards.hashes),
+        }
         if self.environments:
             return {**entries, ENVIRONMENTS: dict(self.environments)}
         return entries
@@ -108,7 +136,8 @@ class Changes:
 def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
     """Compare what a run's figures depended on with what they would depend on now.
 
-    A device that was measured over its connection keeps its measurements, unless it is a runtime of this machine.
+    A device that was measured over its connection keeps its measurements,
+    unless it is a runtime of this machine.
     """
     host_changes = _host_changes(run) if HOST in run.question.devices else ()
     changes = Changes(run, host_changes, find_card_changes(run))
@@ -117,7 +146,8 @@ def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
     for e in run.evaluations:
         if e.remote is not None:
             measured.add(e.configuration.target.device)
-    # A device over a connection is not here to be asked, so its measurements stay; a runtime of this machine is.
+    # A device over a connection is not here to be asked, so its measurements stay;
+    # a runtime of this machine is.
     names = []
     for name in then:
         if name != HOST and (name not in measured or runtime_of(name) is not None):
@@ -127,7 +157,9 @@ def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
     try:
         devices = select_devices(names, run.question.profiles, "--device")
     except UsageError as error:
-        return replace(changes, device_remark=f"the devices of the run cannot be read: {error.message}")
+        return replace(
+            changes, device_remark=f"the devices of the run cannot be read: {error.message}"
+        )
     now = {device.label: environment_of(device, predictor) for device in devices}
     changed = tuple(device for device in devices if then[device.label] != now[device.label])
     return replace(changes, devices=changed, environments={**then, **now})
@@ -147,14 +179,20 @@ def _host_changes(run: LoadedRun) -> tuple[str, ...]:
     fingerprint = before.get("fingerprint", this_machine.fingerprint)
     if fingerprint != this_machine.fingerprint:
         changes.append(
-            f"machine {before.get('cpu')} ({fingerprint}) -> {this_machine.cpu} ({this_machine.fingerprint})"
+            f"machine {before.get('cpu')} ({fingerprint}) -> {this_machine.cpu}"
+            f" ({this_machine.fingerprint})"
         )
     return tuple(changes)
 
 
 def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
-    """Return the entries of the manifest about this machine and its runtime; other versions stay as they were."""
-    return {"versions": {**versions_before, **list_versions(RUNTIME)}, "host": host.describe().to_json()}
+    """Return the entries of the manifest about this machine and its runtime;
+    other versions stay as they were.
+    """
+    return {
+        "versions": {**versions_before, **list_versions(RUNTIME)},
+        "host": host.describe().to_json(),
+    }
 
 
 def find_card_changes(run: LoadedRun) -> CardChanges:
@@ -162,7 +200,9 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
     considered = run.manifest.get("cards")
     question = run.question
     try:
-        targets = TargetDevices(host=True) if HOST in question.devices else select_targets(question)
+        targets = (
+            TargetDevices(host=True) if HOST in question.devices else select_targets(question)
+        )
         cards = choose_cards(question, load_catalogue(question.catalog), targets)
     except AdvisorError as error:
         return CardChanges({}, remark=f"the catalogue cannot be read: {error.message}")
@@ -170,7 +210,8 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
     if not isinstance(considered, Mapping):
         return CardChanges(now, remark="the run does not say which cards it considered")
     evaluated = {evaluation.configuration.card for evaluation in run.evaluations}
-    # A card that the run considered but never evaluated has no figure that its change could make outdated.
+    # A card that the run considered but never evaluated has no figure
+    # that its change could make outdated.
     known = []
     for name in now:
         if name in evaluated and name in considered:
@@ -181,11 +222,13 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a run, as its manifest says: names of its parent, empty for a search, and of the first search.
+    """The origin of a run, as its manifest says:
+    names of its parent, empty for a search, and of the first search.
 
-    ``environment`` hashes what its figures for ``device`` depend on, empty for a search; ``predictions`` hashes what
-    its predictions alone depend on. ``settled`` hashes this with the software of a connected device, if all files were
-    measured there that may become the pick. ``updated`` is in ISO 8601.
+    ``environment`` hashes what its figures for ``device`` depend on, empty for a search;
+    ``predictions`` hashes what its predictions alone depend on. ``settled`` hashes this with the
+    software of a connected device, if all files were measured there that may become the pick.
+    ``updated`` is in ISO 8601.
     """
 
     path: Path
@@ -198,12 +241,16 @@ class Origin:
     settled: str = ""
 
     def is_current(self, predictions: str, settled: str) -> bool:
-        """Return whether the figures depend on the same as now; ``settled`` is empty if nothing can be measured now."""
+        """Return whether the figures depend on the same as now;
+        ``settled`` is empty if nothing can be measured now.
+        """
         return self.settled == settled if settled else self.predictions == predictions
 
 
 def read_origins(out: Path) -> tuple[Origin, ...]:
-    """Return the origin of every run under ``out``, oldest first; incomplete run folders are left out."""
+    """Return the origin of every run under ``out``, oldest first;
+    incomplete run folders are left out.
+    """
     paths = sorted(out.iterdir()) if out.is_dir() else []
     # `latest` is a link to one of the runs, which would count twice.
     origins = []
@@ -232,7 +279,9 @@ def read_origin(path: Path) -> Origin:
 
 
 def latest_descendant(root: str, device: str, known: Sequence[Origin]) -> Origin | None:
-    """Return the latest run that came from ``root`` and answers for ``device``; it may be the root itself."""
+    """Return the latest run that came from ``root`` and answers for ``device``;
+    it may be the root itself.
+    """
     for origin in reversed(known):
         if origin.root == root and origin.device == device:
             return origin
@@ -243,9 +292,9 @@ def latest_descendant(root: str, device: str, known: Sequence[Origin]) -> Origin
 class Child:
     """The content of a run that is made from another one, for a device.
 
-    ``manifest`` has the entries that differ from the parent's, ``answers`` the new answers on the hold-out by path
-    within the run. Files are taken from the parent and from ``sources``. ``origin`` has the further entries of
-    :class:`Origin`.
+    ``manifest`` has the entries that differ from the parent's, ``answers`` the new answers on the
+    hold-out by path within the run. Files are taken from the parent and from ``sources``.
+    ``origin`` has the further entries of :class:`Origin`.
     """
 
     evaluations: Sequence[Evaluation]
@@ -258,14 +307,17 @@ class Child:
 
 
 def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
-    """Write a new run beside its parent, with which it shares unchanged files; the request is written last.
+    """Write a new run beside its parent, with which it shares unchanged files;
+    the request is written last.
 
     Its name has ``again`` and the device.
     """
     # Without the time of the first search, because the new folder begins with its own.
     name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
     # ``latest`` stays the search's, so that exporting it ships what somebody decided.
-    run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} again {child.device}", is_latest=False)
+    run = RunFolder.create(
+        parent.folder.path.parent, f"{name[:20]} again {child.device}", is_latest=False
+    )
     facts = {
         "parent": parent.name,
         "root": origin.root,
@@ -274,7 +326,13 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
         **child.origin,
     }
     updated = datetime.now(UTC).isoformat(timespec="microseconds")
-    entries = {**parent.manifest, **child.manifest, "advisor": __version__, "updated": updated, "reevaluated": facts}
+    entries = {
+        **parent.manifest,
+        **child.manifest,
+        "advisor": __version__,
+        "updated": updated,
+        "reevaluated": facts,
+    }
     for file, labels in child.answers.items():
         run.keep_answers(Path(file).stem, labels)
     for source in (parent.folder.path, *child.sources):
@@ -284,18 +342,23 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     device = parent.request.written["device"] if child.device == HOST else child.device
     request = {**parent.request.written, "device": device}
     if ConnectionSettings.names_cloud(str(device)):
-        # A search that opened no connection does not forbid to ask about a device of a cloud afterwards.
+        # A search that opened no connection does not forbid
+        # to ask about a device of a cloud afterwards.
         request["offline"] = False
-    # Last, because a folder without a request is not taken for a run: a kill before leaves nothing that looks complete.
+    # Last, because a folder without a request is not taken for a run:
+    # a kill before leaves nothing that looks complete.
     run.write_request(request)
     run.reseal("request.yaml")
     return run
 
 
 def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:
-    """Link the files of the earlier run that the evaluations name into the new run; none from outside of the run."""
+    """Link the files of the earlier run that the evaluations name into the new run;
+    none from outside of the run.
+    """
     names = {"dataset.json", "split.json", INPUTS}
-    # Only what an evaluation names is shared: a run folder may also hold what its user has put there.
+    # Only what an evaluation names is shared:
+    # a run folder may also hold what its user has put there.
     names |= {f"{CATALOGS}/{file.name}" for file in (source / CATALOGS).glob("*.yaml")}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
     for evaluation in evaluations:
@@ -307,6 +370,7 @@ def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]
                 names.update(filter(None, (answers.file, answers.shares)))
     for name in sorted(names):
         file = source / name
-        # Names come from a file that may have been edited: a link or `..` must not take files from elsewhere.
+        # Names come from a file that may have been edited:
+        # a link or `..` must not take files from elsewhere.
         if file.is_file() and file.resolve().is_relative_to(source.resolve()):
             run.share(file, name)

@@ -1,4 +1,6 @@
-"""Compare two runs: what changed, and whether the recommendation changed beyond the noise of its figures."""
+"""Compare two runs: what changed,
+and whether the recommendation changed beyond the noise of its figures.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ OTHER_IMAGES = "The validation images differ, so accuracies are not compared."
 CHANGES_SHOWN = 3
 
 Deltas = Mapping[Configuration, tuple[Delta, ...]]
-"""Changes of the figures of every configuration that both runs evaluated, as the later run has it."""
+"""Changes of the figures of every configuration that both runs evaluated, as the later run has
+it.
+"""
 
 
 class ComparisonResult(StrEnum):
@@ -74,7 +78,15 @@ class ChangedFigure(Written):
         "why=delta.why",
     )
 
-    columns: ClassVar[tuple[str, ...]] = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
+    columns: ClassVar[tuple[str, ...]] = (
+        "key",
+        "figure",
+        "unit",
+        "before",
+        "after",
+        "beyond_noise",
+        "why",
+    )
     """Columns of :meth:`Comparison.to_frame`."""
 
     configuration: Configuration
@@ -141,11 +153,15 @@ class Comparison(Written):
 
     @property
     def incomplete(self) -> bool:
-        """True where the later run ended before its first result, so that nothing is known of a change."""
+        """True where the later run ended before its first result,
+        so that nothing is known of a change.
+        """
         return self.result is ComparisonResult.INCOMPLETE
 
     def to_frame(self) -> pd.DataFrame:
-        """Return every figure that differs as a row of a table; ``unit`` is that of ``before`` and ``after``."""
+        """Return every figure that differs as a row of a table;
+        ``unit`` is that of ``before`` and ``after``.
+        """
         from advisor.store import build_frame
 
         return build_frame(ChangedFigure.columns, (changed.to_row() for changed in self.figures))
@@ -159,13 +175,23 @@ class Reevaluation(Written):
         parent: name of the run.
         device: the device that it was evaluated for.
         causes: what changed since the run, in words; empty where nothing did.
-        run: the new run, or the one that was made for the same changes before; None where nothing changed.
+        run: the new run, or the one that was made for the same changes before; None where nothing
+            changed.
         comparison: the new run compared with its parent; None where there is no new run.
         remarks: what could not be done.
         error: why the run could not be read or evaluated, or empty.
     """
 
-    entries = ("run=parent", "device", "causes", "new_run=run", "changed", "remarks", "error", "comparison")
+    entries = (
+        "run=parent",
+        "device",
+        "causes",
+        "new_run=run",
+        "changed",
+        "remarks",
+        "error",
+        "comparison",
+    )
 
     parent: str
     device: str
@@ -189,19 +215,21 @@ class Reevaluation(Written):
 def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     """Compare a run with an earlier one.
 
-    The recommendation counts as changed only where the decision still changes after every figure within the noise is
-    set back to its earlier value.
+    The recommendation counts as changed only where the decision still changes after every figure
+    within the noise is set back to its earlier value.
     """
     changes = _find_deltas(before, after)
     steady = after.decision
-    # Deciding again with the noise set back costs a whole decision, and without common figures it changes nothing.
+    # Deciding again with the noise set back costs a whole decision,
+    # and without common figures it changes nothing.
     if changes:  # another device has no figure in common
         quiet = [without_noise(e, changes.get(e.configuration, ())) for e in after.evaluations]
         steady = decide_run(after.folder, quiet, after.question).decision
     differences = find_differences(before, after)
     one_device = before.question.devices == after.question.devices
     result = _result(before.decision, after.decision, steady, changes, one_device)
-    # A run without any result has no pick either, which would otherwise read as a changed recommendation.
+    # A run without any result has no pick either,
+    # which would otherwise read as a changed recommendation.
     result = ComparisonResult.INCOMPLETE if after.too_early else result
     reasons = [_reason(result, before, after, changes, differences)]
     if _images_differ(before, after):
@@ -224,21 +252,34 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
 
 
 def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[Configuration, tuple[Delta, ...]]:
-    """Return the changes of figures; without accuracies, if the runs ask for different ones or have other images."""
+    """Return the changes of figures;
+    without accuracies, if the runs ask for different ones or have other images.
+    """
     earlier = {}
     for evaluation in before.evaluations:
         if evaluation.status is Status.OK:
             earlier[evaluation.configuration.key] = evaluation
-    asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
+    asked = [
+        (run.question.metric, run.question.costs, run.question.robust) for run in (before, after)
+    ]
     same_images = bool(read_compared_hashes(before.folder)) and not _images_differ(before, after)
-    # A size and a latency are the same quantity in both runs; an accuracy by another metric or of other images is not.
+    # A size and a latency are the same quantity in both runs;
+    # an accuracy by another metric or of other images is not.
     other = () if asked[0] == asked[1] and not _images_differ(before, after) else ACCURACIES
     changed = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
         if then is not None and evaluation.status is Status.OK:
-            changes = tuple(change for change in compare_figures(then, evaluation) if change.figure not in other)
-            paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
+            changes = tuple(
+                change
+                for change in compare_figures(then, evaluation)
+                if change.figure not in other
+            )
+            paired_changes = (
+                _pair_accuracies(changes, before, then, after, evaluation)
+                if same_images
+                else changes
+            )
             changed[evaluation.configuration] = paired_changes
     return changed
 
@@ -251,9 +292,15 @@ def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
 
 
 def _pair_accuracies(
-    changes: tuple[Delta, ...], before: LoadedRun, then: Evaluation, after: LoadedRun, now: Evaluation
+    changes: tuple[Delta, ...],
+    before: LoadedRun,
+    then: Evaluation,
+    after: LoadedRun,
+    now: Evaluation,
 ) -> tuple[Delta, ...]:
-    """Compare accuracies image by image. The same file has the same accuracy, so it never counts as changed."""
+    """Compare accuracies image by image.
+    The same file has the same accuracy, so it never counts as changed.
+    """
     same_file = then.artefact_sha256 == now.artefact_sha256 != ""
     # None lets the intervals decide. False: the two are known to be equal.
     apart: bool | None = False
@@ -272,18 +319,25 @@ def _pair_accuracies(
     return tuple(compared)
 
 
-def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool) -> ComparisonResult:
-    choice_then, choice_now, choice_steady = (_choice(decision.pick, one_device) for decision in (then, now, steady))
+def _result(
+    then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool
+) -> ComparisonResult:
+    choice_then, choice_now, choice_steady = (
+        _choice(decision.pick, one_device) for decision in (then, now, steady)
+    )
     # `steady` is the later run with all noise set back: what still changes there is a change.
     if choice_then != choice_steady:
         return ComparisonResult.CHANGED
     if then.feasible != steady.feasible:
         return ComparisonResult.CHANGED if steady.feasible else ComparisonResult.WORSE
-    # The pick is another, but setting the noise back brings the earlier one: nothing a team should act on.
+    # The pick is another, but setting the noise back brings the earlier one:
+    # nothing a team should act on.
     if choice_then != choice_now or then.feasible != now.feasible:
         return ComparisonResult.NOISE
     deltas = changes.get(now.pick.configuration, ()) if now.pick else ()
-    return ComparisonResult.WORSE if any(delta.worse for delta in deltas) else ComparisonResult.SAME
+    return (
+        ComparisonResult.WORSE if any(delta.worse for delta in deltas) else ComparisonResult.SAME
+    )
 
 
 def _value(quantity: Quantity | None) -> float | None:
@@ -291,7 +345,9 @@ def _value(quantity: Quantity | None) -> float | None:
 
 
 def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
-    """Return what a team chooses: the artefact, and the device. The number of threads is a setting, not a choice."""
+    """Return what a team chooses: the artefact, and the device.
+    The number of threads is a setting, not a choice.
+    """
     if evaluation is None:
         return ()
     target = evaluation.configuration.target
@@ -299,29 +355,42 @@ def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]
 
 
 def _reason(
-    result: ComparisonResult, before: LoadedRun, after: LoadedRun, changes: Deltas, differences: tuple[Difference, ...]
+    result: ComparisonResult,
+    before: LoadedRun,
+    after: LoadedRun,
+    changes: Deltas,
+    differences: tuple[Difference, ...],
 ) -> str:
     """Return the reason for the result of a comparison, in one or more sentences."""
     picks = before.decision.pick, after.decision.pick
     then, now = ("nothing" if pick is None else pick.describe_figures() for pick in picks)
     if result is ComparisonResult.INCOMPLETE:
-        return f"{after.name} ended before its first result: it says nothing of the earlier pick, {then}."
+        return (
+            f"{after.name} ended before its first result: it says nothing of the earlier pick,"
+            f" {then}."
+        )
     if result is ComparisonResult.SAME:
         return f"The pick did not change: {now}." if picks[1] else "Neither run has a pick."
     if result is ComparisonResult.NOISE:
         return (
-            f"The later run picks {now}, and the earlier one {then}. No figure that decides it changed beyond the "
-            "noise, so it is not counted as a change."
+            f"The later run picks {now}, and the earlier one {then}. No figure that decides it"
+            " changed beyond the noise, so it is not counted as a change."
         )
     losses = _losses(picks[0], after, changes)
     if result is ComparisonResult.WORSE:
         return f"The pick is still {now}, and worse: {'; '.join(losses)}."
     questions = [row for row in differences if row.topic == "question"]
-    asked = (f"{row.what}: {row.before or 'not given'} -> {row.after or 'not given'}" for row in questions)
+    asked = (
+        f"{row.what}: {row.before or 'not given'} -> {row.after or 'not given'}"
+        for row in questions
+    )
     causes = [*asked, *losses, *_gains(picks[1], before, changes)]
     because = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
     if picks[1] is not None and not after.decision.feasible:
-        return f"Nothing meets the budget; closest to the limits is {now}, the pick was {then}.{because}"
+        return (
+            f"Nothing meets the budget; closest to the limits is {now}, the pick was"
+            f" {then}.{because}"
+        )
     return f"The pick changed from {then} to {now}.{because}"
 
 
@@ -343,7 +412,9 @@ def _losses(then: Evaluation | None, after: LoadedRun, changes: Deltas) -> list[
 
 
 def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
-    """Return the same configuration in another run; where there is none, the same artefact on another device."""
+    """Return the same configuration in another run;
+    where there is none, the same artefact on another device.
+    """
     same = [e for e in run.evaluations if _choice(e, False) == _choice(evaluation, False)]
     exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
     # The same threads and device come first: a latency with other threads is another figure.
@@ -368,5 +439,7 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[s
 
 def _describe_change(evaluation: Evaluation, change: Delta) -> str:
     values = (change.before, change.after)
-    then, now = ("unknown" if value is None else show_figure(change.figure, value.value) for value in values)
+    then, now = (
+        "unknown" if value is None else show_figure(change.figure, value.value) for value in values
+    )
     return f"{change.figure.replace('_', ' ')} of {evaluation.name} {then} -> {now}"

@@ -1,4 +1,6 @@
-"""Diagnose why compressed forms of the best cards of a run lose accuracy; read and write ``diagnosis.json``."""
+"""Diagnose why compressed forms of the best cards of a run lose accuracy;
+read and write ``diagnosis.json``.
+"""
 
 import json
 from collections.abc import Sequence
@@ -26,7 +28,9 @@ CLEAR_POINTS = 2.0
 
 
 def read_diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
-    """Return the diagnoses of compressed files; nothing where they are missing or of another version."""
+    """Return the diagnoses of compressed files;
+    nothing where they are missing or of another version.
+    """
     try:
         rows = folder.read_json(DIAGNOSES).get("forms") or []
         return {str(row["key"]): parse(Diagnosis, row["diagnosis"]) for row in rows}
@@ -35,7 +39,9 @@ def read_diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
 
 
 def diagnose_run(folder: RunFolder) -> None:
-    """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
+    """Write ``diagnosis.json`` where a form of a card
+    on the front loses clearly and can be diagnosed.
+    """
     run = load_run(folder.path)
     rows = []
     forms = list_losing(run)
@@ -44,7 +50,8 @@ def diagnose_run(folder: RunFolder) -> None:
     for row in reversed(run.evaluations):
         if row.artefact:
             files[row.variant] = run.folder.path / row.artefact
-    # A diagnosis is an addition to the answer: a form that cannot be diagnosed leaves no error, only no entry.
+    # A diagnosis is an addition to the answer:
+    # a form that cannot be diagnosed leaves no error, only no entry.
     for row in forms:
         origin = files.get(row.variant._replace(compression=FLOAT))
         if origin is not None and origin.is_file():
@@ -57,8 +64,10 @@ def diagnose_run(folder: RunFolder) -> None:
 
 
 def list_losing(run: LoadedRun) -> tuple[Evaluation, ...]:
-    """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
-    front = {row.configuration.card for row in (run.decision.front or ())}
+    """Return the forms to diagnose: of each card on the front the one that loses most,
+    the largest loss first.
+    """
+    front = {row.configuration.card for row in run.decision.front or ()}
     limit = run.question.limits.max_drop_points
     rows = []
     for row in run.evaluations:

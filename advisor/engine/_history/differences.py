@@ -1,4 +1,6 @@
-"""Find what differs between two runs besides figures, and which figures differ by more than noise."""
+"""Find what differs between two runs besides figures, and which figures differ by more than
+noise.
+"""
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, replace
@@ -27,10 +29,12 @@ THRESHOLDS: Mapping[str, tuple[float, float]] = {
     "memory": (0.10, 1_000_000),
     "drop": (0.0, 0.5),
 }
-"""By figure, the share and the amount in its unit (points, ms, bytes) that a difference must exceed to count.
+"""By figure, the share and the amount in its unit (points, ms, bytes)
+that a difference must exceed to count.
 
-Undisturbed timings of one file differ by 5 % from process to process; published accuracies of one model differ by half
-a point from source to source."""
+Undisturbed timings of one file differ by 5 % from process to process; published accuracies of one
+model differ by half a point from source to source.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class Difference:
     """One thing that differs between two runs.
 
     Attributes:
-        topic: ``run folder`` (what does not prove itself), ``question``, ``data``, ``catalogue``, ``devices``,
-            ``versions`` or ``candidates``.
+        topic: ``run folder`` (what does not prove itself), ``question``, ``data``, ``catalogue``,
+            ``devices``, ``versions`` or ``candidates``.
         what: its name.
         before: its value in the earlier run, empty where it had none.
         after: its value in the later run, empty where it has none.
@@ -65,7 +69,8 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
         *_rows("data", _data(before), _data(after)),
     ]
     for difference in _rows("catalogue", _catalogue(before), _catalogue(after)):
-        # A card of one run alone would differ in every fact of the catalogue. It is one difference, below.
+        # A card of one run alone would differ in every fact of the catalogue.
+        # It is one difference, below.
         if difference.before and difference.after:
             differences.append(difference)
     differences += _rows("devices", _devices(before), _devices(after))
@@ -74,7 +79,9 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
     second = _describe_consideration(other_cards, cards, "second")
     differences += _rows("candidates", first, second)
     shared = cards & other_cards
-    differences += _rows("candidates", _forms(before, shared, devices), _forms(after, shared, devices))
+    differences += _rows(
+        "candidates", _forms(before, shared, devices), _forms(after, shared, devices)
+    )
     return tuple(differences)
 
 
@@ -107,7 +114,12 @@ def _question(run: LoadedRun) -> dict[str, str]:
     costs = ""
     if values["costs"]:
         costs = sha256_json(values["costs"])[:16]
-    return {**values, "prefer": str(run.question.preference), "metric": run.question.metric, "costs": costs}
+    return {
+        **values,
+        "prefer": str(run.question.preference),
+        "metric": run.question.metric,
+        "costs": costs,
+    }
 
 
 def _data(run: LoadedRun) -> dict[str, str]:
@@ -127,30 +139,46 @@ def _catalogue(run: LoadedRun) -> dict[str, str]:
     for name, digest in read_section(run.manifest, "cards").items():
         inputs[f"card {name}"] = str(digest)[:16]
     for name, file in read_section(run.manifest, "weights").items():
-        inputs[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
+        inputs[f"weights of {name}"] = (
+            str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
+        )
     for evaluation in run.evaluations:
         # The hash of the weights stands above already, from the manifest.
         facts = replace(evaluation.card_facts, weights=None)
         card = evaluation.configuration.card
-        inputs |= {f"{name} of {card}": _text(value) for name, value in asdict(facts).items() if value is not None}
+        inputs |= {
+            f"{name} of {card}": _text(value)
+            for name, value in asdict(facts).items()
+            if value is not None
+        }
     return inputs
 
 
 def _devices(run: LoadedRun) -> dict[str, str]:
     host = read_section(run.manifest, "host")
     facts = {f"host {name}": _text(host.get(name)) for name in _HOST_FACTS}
-    targets = {(e.configuration.target.device, e.configuration.target.accelerator) for e in run.evaluations}
+    targets = {
+        (e.configuration.target.device, e.configuration.target.accelerator)
+        for e in run.evaluations
+    }
     hashes = {}
     for name, value in read_section(run.manifest, "devices").items():
         hashes[f"profile {name}"] = str(value)[:16]
-    devices = {f"device {device}, {accelerator}": "evaluated" for device, accelerator in sorted(targets)}
+    devices = {
+        f"device {device}, {accelerator}": "evaluated" for device, accelerator in sorted(targets)
+    }
     return {**facts, **hashes, **devices}
 
 
 def _describe_consideration(names: Set[str], others: Set[str], ordinal: str) -> dict[str, str]:
-    """Return what a run says of each card that only one of two runs considered; ``ordinal`` names it."""
+    """Return what a run says of each card that only one of two runs considered;
+    ``ordinal`` names it.
+    """
     absent = f"not a candidate in the {ordinal} run"
-    return {**dict.fromkeys(sorted(names - others), "candidate"), **dict.fromkeys(sorted(others - names), absent)}
+    return {
+        **dict.fromkeys(sorted(names - others), "candidate"),
+        **dict.fromkeys(sorted(others - names), absent),
+    }
 
 
 def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]:
@@ -164,7 +192,9 @@ def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]
                 reason = f": {evaluation.reason}"
             # Of two searches that their limits ended, the limits differ, and nothing of the file.
             is_left = evaluation.stage == StageName.STOP
-            forms[configuration.name] = "not reached" if is_left else f"{evaluation.status}{reason}"
+            forms[configuration.name] = (
+                "not reached" if is_left else f"{evaluation.status}{reason}"
+            )
     return forms
 
 
@@ -196,7 +226,9 @@ class Delta:
 
     @property
     def worse(self) -> bool:
-        """True where the difference counts and the later figure is worse; a figure that became unknown is worse."""
+        """True where the difference counts and the later figure is worse;
+        a figure that became unknown is worse.
+        """
         if not self.counts or self.before is None:
             return False
         if self.after is None:
@@ -204,10 +236,20 @@ class Delta:
         return (self.after.value < self.before.value) == (self.figure in BETTER_UP)
 
 
-def compare_figure(figure: str, before: Quantity | None, after: Quantity | None, distinct: bool | None = None) -> Delta:
-    """Compare one figure with its earlier value; ``distinct`` is a paired test's result, None to compare intervals."""
+def compare_figure(
+    figure: str, before: Quantity | None, after: Quantity | None, distinct: bool | None = None
+) -> Delta:
+    """Compare one figure with its earlier value;
+    ``distinct`` is a paired test's result, None to compare intervals.
+    """
     if before is None or after is None:
-        return Delta(figure, before, after, before is not after, "known on one side only" if before or after else "")
+        return Delta(
+            figure,
+            before,
+            after,
+            before is not after,
+            "known on one side only" if before or after else "",
+        )
     amount = abs(after.value - before.value)
     share, least = THRESHOLDS[figure]
     why = ""
@@ -225,23 +267,34 @@ def compare_figure(figure: str, before: Quantity | None, after: Quantity | None,
 def compare_figures(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
     """Compare every figure of a configuration with its earlier value.
 
-    A latency that was measured on a busy machine never counts. The 90th percentile has no interval, so it counts only
-    where the median does.
+    A latency that was measured on a busy machine never counts. The 90th percentile has no
+    interval, so it counts only where the median does.
     """
-    deltas = {name: compare_figure(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
+    deltas = {
+        name: compare_figure(name, getattr(before, name), getattr(after, name)) for name in FIGURES
+    }
     # A figure that is known in one run only would otherwise count as changed.
     if before.holdout_accuracy is None or after.holdout_accuracy is None:
-        deltas["holdout_accuracy"] = replace(deltas["holdout_accuracy"], counts=False, why="known of finalists only")
+        deltas["holdout_accuracy"] = replace(
+            deltas["holdout_accuracy"], counts=False, why="known of finalists only"
+        )
     if before.contended or after.contended:
         for name in ("latency", "latency_p90"):
-            deltas[name] = replace(deltas[name], counts=False, why="measured while the machine was busy")
-    # The median has an interval and the 90th percentile has none, so the median says whether the file got slower.
+            deltas[name] = replace(
+                deltas[name], counts=False, why="measured while the machine was busy"
+            )
+    # The median has an interval and the 90th percentile has none,
+    # so the median says whether the file got slower.
     elif deltas["latency_p90"].counts and not deltas["latency"].counts:
-        deltas["latency_p90"] = replace(deltas["latency_p90"], counts=False, why="the median has not changed")
+        deltas["latency_p90"] = replace(
+            deltas["latency_p90"], counts=False, why="the median has not changed"
+        )
     return tuple(deltas.values())
 
 
 def without_noise(after: Evaluation, changes: tuple[Delta, ...]) -> Evaluation:
     """Return ``after`` with the earlier figure wherever the difference does not count."""
-    unchanged: dict[str, Any] = {change.figure: change.before for change in changes if not change.counts}
+    unchanged: dict[str, Any] = {
+        change.figure: change.before for change in changes if not change.counts
+    }
     return replace(after, **unchanged)

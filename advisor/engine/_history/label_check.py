@@ -43,10 +43,14 @@ class CheckedLabels:
 
 
 def read_label_check(run: RunFolder) -> CheckedLabels | None:
-    """Return what the search found in the labels; None if it did not check them, or the document is damaged."""
+    """Return what the search found in the labels;
+    None if it did not check them, or the document is damaged.
+    """
     document = run.read_json(LABELS)
     try:
-        checked: CheckedLabels = parse(CheckedLabels, {name: document[name] for name in ("card", "images", "found")})
+        checked: CheckedLabels = parse(
+            CheckedLabels, {name: document[name] for name in ("card", "images", "found")}
+        )
     except (KeyError, TypeError, ValueError):
         return None
     return checked

@@ -18,10 +18,12 @@ PATHS = ("data", "profiles", "catalog")
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """The content of a run folder, and the decision over it under the limits of ``request``, its own or others.
+    """The content of a run folder, and the decision over it under the limits of ``request``,
+    its own or others.
 
-    Manifest and dataset are empty where they are missing, damaged or changed. ``decision`` is the one model for all
-    devices. ``problems`` say what does not prove itself, see :func:`advisor.store.seal_problems`.
+    Manifest and dataset are empty where they are missing, damaged or changed. ``decision`` is the
+    one model for all devices. ``problems`` say what does not prove itself, see
+    :func:`advisor.store.seal_problems`.
     """
 
     folder: RunFolder
@@ -46,15 +48,19 @@ class LoadedRun:
 
     @property
     def too_early(self) -> str:
-        """That its time limit or an interruption ended the search before its first result; empty if there is one."""
+        """That its time limit or an interruption ended the search before its first result;
+        empty if there is one.
+        """
         has_result = any(evaluation.status != Status.SKIPPED for evaluation in self.evaluations)
         if has_result or "reevaluated" in self.manifest:
             return ""
         stopped = read_section(self.manifest, "stopped")
         reason = stopped.get("why")
-        # The manifest is written before the first job and once more at the end. Without a reason, the search was
-        # killed.
-        was_killed = "why" not in stopped and (not self.manifest or "configurations" in self.manifest)
+        # The manifest is written before the first job and once more at the end.
+        # Without a reason, the search was killed.
+        was_killed = "why" not in stopped and (
+            not self.manifest or "configurations" in self.manifest
+        )
         if reason == "time_limit":
             ended = "Time ran out"
             advice = "Give it more time, or continue it."
@@ -66,20 +72,27 @@ class LoadedRun:
         return f"{ended} before the first result, so nothing is known about the limits. {advice}"
 
     def require_proof(self, beside: tuple[str, ...] = ()) -> None:
-        """Refuse a run that has changed since it was written; files that begin with ``beside`` may have."""
+        """Refuse a run that has changed since it was written;
+        files that begin with ``beside`` may have.
+        """
         for problem in self.problems:
             may_change = problem.is_of_report or problem.file.startswith(beside)
             if problem.kind == CHANGED and not may_change:
                 raise UsageError(
                     f"'{self.folder.path}' does not prove itself: {problem}",
-                    f"advisor doctor {self.folder.path} names all that does not fit; restore the run, or search again",
+                    f"advisor doctor {self.folder.path} names all that does not fit; restore the"
+                    " run, or search again",
                 )
 
 
-def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None = None) -> LoadedRun:
-    """Load a run folder, complete or not, and decide; refuse a damaged request or one of another version.
+def load_run(
+    run: Path | str | RunFolder, changes: Mapping[str, object] | None = None
+) -> LoadedRun:
+    """Load a run folder, complete or not, and decide;
+    refuse a damaged request or one of another version.
 
-    ``changes`` are options of the request to change, such as ``{"budget": "30ms"}``; None values change nothing.
+    ``changes`` are options of the request to change, such as ``{"budget": "30ms"}``;
+    None values change nothing.
     """
     folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
     stored = _read_request(folder)
@@ -104,19 +117,24 @@ def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None =
 
 
 def _read_request(folder: RunFolder) -> Request:
-    """Return the request of a run with paths that can be opened; UsageError if it is damaged or of another version."""
+    """Return the request of a run with paths that can be opened;
+    UsageError if it is damaged or of another version.
+    """
     try:
         request = resolve(_without_version(read_stored_request(folder)))
     except UsageError as error:
         raise UsageError(
             f"the request of '{folder.path}' is damaged or of another version: {error.message}",
-            "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
+            "correct its request.yaml, or open it with the version that wrote it (manifest.json"
+            " names it)",
         ) from None
     return locate_paths(request, folder)
 
 
 def _change_request(stored: Request, changes: Mapping[str, object]) -> Request:
-    """Return a request with the options that have another value than None; paths that stay were found already."""
+    """Return a request with the options that have another value than None;
+    paths that stay were found already.
+    """
     changed = {name: value for name, value in changes.items() if value is not None}
     if not changed:
         return stored
@@ -131,8 +149,12 @@ def _list_deciding(question: Question) -> tuple[object, ...]:
     return question.limits, question.preference, question.fleet
 
 
-def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> tuple[Evaluation, ...]:
-    """Return the evaluations, with predictions on required devices that the run has no evaluations for."""
+def _with_required(
+    evaluations: tuple[Evaluation, ...], question: Question
+) -> tuple[Evaluation, ...]:
+    """Return the evaluations, with predictions on required devices
+    that the run has no evaluations for.
+    """
     known = {evaluation.configuration.target.device for evaluation in evaluations}
     missing = [device for device in question.limits.must_run_on if device not in known]
     if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
@@ -160,9 +182,13 @@ def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def input_spec(evaluation: Evaluation) -> InputSpec:
-    """Return size and normalisation of the model's input; ValueError if the evaluation does not know them."""
+    """Return size and normalisation of the model's input;
+    ValueError if the evaluation does not know them.
+    """
     size = evaluation.card_facts.input_size
     preprocessing = evaluation.card_facts.preprocessing
     if size is None or preprocessing is None:
-        raise ValueError(f"the run does not say how {evaluation.configuration.card} takes its images")
+        raise ValueError(
+            f"the run does not say how {evaluation.configuration.card} takes its images"
+        )
     return InputSpec(size, preprocessing.mean, preprocessing.std)

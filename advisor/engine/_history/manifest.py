@@ -1,4 +1,6 @@
-"""The manifest of a run: what its figures depend on. A run whose basis has changed is not resumed."""
+"""The manifest of a run: what its figures depend on. A run whose basis has changed is not
+resumed.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ SHOWN = 5
 
 @lru_cache(maxsize=10_000)  # a re-evaluation of many runs asks for the same cards again and again
 def card_hash(card: Card) -> str:
-    """Return the hash of everything that the catalogue says of the card, without passwords in addresses."""
+    """Return the hash of everything that the catalogue says of the card,
+    without passwords in addresses.
+    """
     return sha256_json(without_passwords(json.loads(json.dumps(asdict(card), default=str))))
 
 
@@ -69,7 +73,9 @@ def write_images(run: RunFolder, images: Images) -> None:
             "own_split": list(split.given),
             "grouping": images.grouping.to_json(),
             "notes": list(images.notes),
-            "rejected": [{"path": utf8(str(row.path)), "reason": row.reason} for row in dataset.rejected],
+            "rejected": [
+                {"path": utf8(str(row.path)), "reason": row.reason} for row in dataset.rejected
+            ],
             "leaks": leaks,
             "copies": dict(images.copies),
             "fingerprint": dataset.fingerprint,
@@ -82,7 +88,9 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
     """Return the manifest, without the entries that are known only at the end of a search."""
     weights = {}
     for name, file in candidates.weights.items():
-        weights[name] = {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
+        weights[name] = (
+            {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
+        )
     whole_networks = []
     for card in resolved.cards:
         if card.whole and card.name in candidates.missing:
@@ -93,7 +101,9 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": sys.version.split()[0], **list_versions(*PACKAGES)},
         "host": host.describe().to_json(),
-        "trains_on": host.trains_on() if resolved.execution.executor == LOCAL else "other machines",
+        "trains_on": (
+            host.trains_on() if resolved.execution.executor == LOCAL else "other machines"
+        ),
         "seeds": {"seed": resolved.question.seed},
         "data_fingerprint": resolved.images.dataset.fingerprint if resolved.images else "",
         "weights": weights,
@@ -117,19 +127,24 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
 def write_manifest(run: RunFolder, manifest: Mapping[str, object]) -> None:
     """Write ``manifest.json``; cards that the run considered before it was resumed stay in it.
 
-    A resumed run tries a part of the cards. A later re-evaluation must not take the others for new ones, and the answer
-    goes on to say which of them have no weights.
+    A resumed run tries a part of the cards. A later re-evaluation must not take the others for new
+    ones, and the answer goes on to say which of them have no weights.
     """
     before = run.read_json("manifest.json")
     cards = {**read_section(before, "cards"), **read_section(manifest, "cards")}
-    missing = {**read_section(before, "without_weights"), **read_section(manifest, "without_weights")}
+    missing = {
+        **read_section(before, "without_weights"),
+        **read_section(manifest, "without_weights"),
+    }
     for card in read_section(manifest, "weights"):
         missing.pop(card, None)
     run.write_json("manifest.json", {**manifest, "cards": cards, "without_weights": missing})
 
 
 def _peak_bytes() -> int:
-    """Return the peak resident memory of this process in bytes; ``getrusage`` counts its parent, too."""
+    """Return the peak resident memory of this process in bytes;
+    ``getrusage`` counts its parent, too.
+    """
     with contextlib.suppress(OSError, StopIteration):
         status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         # VmHWM is in kB, and counts this process alone.
@@ -140,7 +155,8 @@ def _peak_bytes() -> int:
 
 
 def keep_thread_counts(run: RunFolder, request: Request) -> Request:
-    """Return the request of a resumed run with the CPU thread counts that it began with, if nobody chose some.
+    """Return the request of a resumed run with the CPU thread counts that it began with,
+    if nobody chose some.
 
     They follow from the number of cores, and a run may go on on a machine with more or fewer.
     """
@@ -148,11 +164,15 @@ def keep_thread_counts(run: RunFolder, request: Request) -> Request:
     # Counts that the user named are a part of the question and stay as they are.
     if request.written["threads"] or not counts:
         return request
-    return replace(request, question=replace(request.question, thread_counts=tuple(map(int, counts))))
+    return replace(
+        request, question=replace(request.question, thread_counts=tuple(map(int, counts)))
+    )
 
 
 def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
-    """Return the cards that a run began with; refuse to go on where a part of its question is another now."""
+    """Return the cards that a run began with;
+    refuse to go on where a part of its question is another now.
+    """
     manifest = run.read_json("manifest.json")
     if not isinstance(manifest.get("space"), dict):
         return resolved.cards  # the run was killed before it chose anything
@@ -186,7 +206,10 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
             more = ""
             if len(shown) > SHOWN:
                 more = f" and {len(shown) - SHOWN} more"
-            text = f"--resume: the {what} of '{run.path}' have changed: {', '.join(shown[:SHOWN])}{more}"
+            text = (
+                f"--resume: the {what} of '{run.path}' have changed:"
+                f" {', '.join(shown[:SHOWN])}{more}"
+            )
             raise UsageError(text, START_ANEW)
     return tuple(by_name[name] for name in names)
 
@@ -198,16 +221,23 @@ def same_weights(run: RunFolder, candidates: Candidates) -> None:
     for name in read_section(manifest, "space").get("cards") or ():
         if name not in candidates.weights:
             why = candidates.missing.get(name, "it is no longer a candidate")
-            raise UsageError(f"--resume: the weights of {name} are no longer available: {why}", START_ANEW)
-        # Random weights have text in place of a hash, and a fixed seed, so they cannot have changed.
+            raise UsageError(
+                f"--resume: the weights of {name} are no longer available: {why}", START_ANEW
+            )
+        # Random weights have text in place of a hash, and a fixed seed,
+        # so they cannot have changed.
         then = began_with.get(name)
         file = candidates.weights[name]
         if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
-            raise UsageError(f"--resume: the weights of {name} have changed since the run began", START_ANEW)
+            raise UsageError(
+                f"--resume: the weights of {name} have changed since the run began", START_ANEW
+            )
 
 
 def other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
-    """Return the parts of the split that hold other images than then: their figures cannot be compared."""
+    """Return the parts of the split that hold other images than then:
+    their figures cannot be compared.
+    """
     if images is None or not then:
         return []
     now = images.split.to_json(images.dataset)

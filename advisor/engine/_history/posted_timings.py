@@ -1,4 +1,6 @@
-"""Timings that a page posted from the browser of some phone, as a new run beside the one whose files it timed."""
+"""Timings that a page posted from the browser of some phone,
+as a new run beside the one whose files it timed.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,13 +16,19 @@ from advisor.store import RunFolder, sha256_json
 
 
 def record_timings(
-    run: LoadedRun, device: str, runtime: str, timings: Sequence[tuple[Evaluation, str, Timing]], effort: str
+    run: LoadedRun,
+    device: str,
+    runtime: str,
+    timings: Sequence[tuple[Evaluation, str, Timing]],
+    effort: str,
 ) -> tuple[RunFolder, tuple[Evaluation, ...]]:
-    """Write a run with the timings of files on a device that no profile describes; return it with its evaluations.
+    """Write a run with the timings of files on a device that no profile describes;
+    return it with its evaluations.
 
-    Each timing comes with the evaluation of its file and the unit that ran it, ``cpu`` or ``gpu``. ``device`` names the
-    phone and its browser in words, ``runtime`` is that of the page with its version. The latencies belong to both
-    alone, and never to the phone's own runtime. Nothing is compared with a prediction.
+    Each timing comes with the evaluation of its file and the unit that ran it, ``cpu`` or ``gpu``.
+    ``device`` names the phone and its browser in words, ``runtime`` is that of the page with its
+    version. The latencies belong to both alone, and never to the phone's own runtime. Nothing is
+    compared with a prediction.
 
     Raises:
         UsageError: the run has changed since it was written, or there is no timing.
@@ -35,7 +43,9 @@ def record_timings(
         moved = move_to_target(evaluation, target)
         evaluations.append(figures_of(timing, effort, device).apply_to(moved))
     # Each measurement is another environment: nobody can tell what else the phone did.
-    environment = sha256_json([device, datetime.now(UTC).isoformat(), [timing.median_ms for *_, timing in timings]])
+    environment = sha256_json(
+        [device, datetime.now(UTC).isoformat(), [timing.median_ms for *_, timing in timings]]
+    )
     child = Child(evaluations, device, environment, {"devices": {device: environment}})
     folder = write_child(run, read_origin(Path(run.folder.path)), child)
     return folder, folder.evaluations()

@@ -1,4 +1,6 @@
-"""The files that the question of a run names: kept when a search begins, found again when the run is loaded."""
+"""The files that the question of a run names:
+kept when a search begins, found again when the run is loaded.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,20 +20,28 @@ CATALOGS = "catalogs"
 
 
 def keep_inputs(run: RunFolder, question: Question) -> None:
-    """Write the folder that relative paths of the question are counted from, and a copy of each catalogue."""
+    """Write the folder that relative paths of the question are counted from,
+    and a copy of each catalogue.
+    """
     copies = {}
     for number, path in enumerate(question.catalog):
         # Numbers and not names: two catalogues may have one name in different folders.
         copies[_text(path)] = name = f"{CATALOGS}/{number}.yaml"
         values = {**read_yaml(path).values, "folder": _text(path.absolute().parent)}
-        run.write(name, yaml.safe_dump(without_passwords(values), sort_keys=False, allow_unicode=True))
+        run.write(
+            name, yaml.safe_dump(without_passwords(values), sort_keys=False, allow_unicode=True)
+        )
     run.write_json(INPUTS, {"folder": _text(Path.cwd()), "catalogs": copies})
 
 
-def resume_request(folder: Path, options: Mapping[str, Any], file: Path | None, extend: str | None) -> Request:
-    """Return the request of a run that goes on, with the options that may change; see :func:`resolve_resumed`.
+def resume_request(
+    folder: Path, options: Mapping[str, Any], file: Path | None, extend: str | None
+) -> Request:
+    """Return the request of a run that goes on, with the options that may change;
+    see :func:`resolve_resumed`.
 
-    Raises UsageError: it is no run, it has changed since the search wrote it, or an option asks something else.
+    Raises UsageError: it is no run, it has changed since the search wrote it,
+    or an option asks something else.
     """
     run = RunFolder.open(folder)
     # The rows of the run answer the question that was asked, not one that was edited since.
@@ -45,8 +55,9 @@ def resume_request(folder: Path, options: Mapping[str, Any], file: Path | None, 
 def locate_paths(request: Request, run: RunFolder) -> Request:
     """Return the request of a run with paths that can be opened from the current folder.
 
-    A path counts from the folder that the run was started in. The copy of a catalogue in the run takes its place if it
-    is no longer there. Other paths stay as they were typed. As many images are read as the run has drawn.
+    A path counts from the folder that the run was started in. The copy of a catalogue in the run
+    takes its place if it is no longer there. Other paths stay as they were typed. As many images
+    are read as the run has drawn.
     """
     question = request.question
     data = None if question.data is None else _find_copy(question.data, run)
@@ -54,7 +65,12 @@ def locate_paths(request: Request, run: RunFolder) -> Request:
     catalog = tuple(_find_copy(path, run) for path in question.catalog)
     dataset = run.read_json("dataset.json")
     most = dataset.get("most_images", 0) if dataset else None
-    return replace(request, question=replace(question, data=data, profiles=profiles, catalog=catalog, most_images=most))
+    return replace(
+        request,
+        question=replace(
+            question, data=data, profiles=profiles, catalog=catalog, most_images=most
+        ),
+    )
 
 
 def images_folder(run: RunFolder) -> Path:
@@ -63,8 +79,11 @@ def images_folder(run: RunFolder) -> Path:
 
 
 def _find_copy(path: Path, run: RunFolder) -> Path:
-    """Return a path of the question where it is now: as it was typed, the run's copy of a catalogue, or unchanged."""
-    # `inputs.json` and the request may have been edited, so that they have paths that no system can have.
+    """Return a path of the question where it is now:
+    as it was typed, the run's copy of a catalogue, or unchanged.
+    """
+    # `inputs.json` and the request may have been edited,
+    # so that they have paths that no system can have.
     inputs = run.read_json(INPUTS)
     started = Path(str(inputs.get("folder", "")))
     # In the same folder a path stays as the user typed it, for messages and commands.
@@ -72,7 +91,9 @@ def _find_copy(path: Path, run: RunFolder) -> Path:
     with suppress(OSError, ValueError):
         if there.exists():
             return there
-    copies: Mapping[str, str] = parse_known({CATALOGS: Mapping[str, str]}, inputs).get(CATALOGS, {})
+    copies: Mapping[str, str] = parse_known({CATALOGS: Mapping[str, str]}, inputs).get(
+        CATALOGS, {}
+    )
     with suppress(OSError, ValueError):
         copy = run.path / copies.get(_text(path), "")
         # A copy outside of the run is not read.
@@ -88,7 +109,9 @@ def _text(path: Path) -> str:
 
 
 def read_stored_request(folder: RunFolder) -> dict[str, Any]:
-    """Return the request of a run. A run from before fine-tuning was a default keeps its heads alone."""
+    """Return the request of a run. A run from
+    before fine-tuning was a default keeps its heads alone.
+    """
     request = dict(folder.read_request())
     trained = read_section(folder.read_json("manifest.json"), "space").get("training")
     # Without this, reading an old run would ask for fine-tuning that it never planned.
@@ -98,6 +121,8 @@ def read_stored_request(folder: RunFolder) -> dict[str, Any]:
 
 
 def read_section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
-    """Return the object under ``name`` of a JSON document; an empty one where there is none, as in a damaged file."""
+    """Return the object under ``name`` of a JSON document;
+    an empty one where there is none, as in a damaged file.
+    """
     value = document.get(name)
     return value if isinstance(value, Mapping) else {}

@@ -34,20 +34,27 @@ class Unfinished:
     at: str
 
     def sentence(self, folder: str) -> str:
-        """Return the state in words, with the command that continues a stopped search in ``folder``."""
+        """Return the state in words, with the command
+        that continues a stopped search in ``folder``.
+        """
         state = "Search is running" if self.running else "The search has not ended"
         when = units.show_time(datetime.fromisoformat(self.at))
         return (
-            f"{state}, {self.evaluated} of {self.configurations} configurations have results ({when}). "
-            f"If it was stopped, continue it: advisor search --resume {shlex.quote(folder)}"
+            f"{state}, {self.evaluated} of {self.configurations} configurations have results"
+            f" ({when}). If it was stopped, continue it: advisor search --resume"
+            f" {shlex.quote(folder)}"
         )
 
 
 def read_unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
-    """Return how far a search came; None if its manifest says why it ended, or is missing or damaged."""
+    """Return how far a search came; None if its manifest says why it ended,
+    or is missing or damaged.
+    """
     configurations = run.manifest.get("configurations")
     if not isinstance(configurations, int) or (run.manifest.get("stopped") and not running):
         return None
     devices = Counter(evaluation.configuration.target.device for evaluation in run.evaluations)
     evaluated = min(configurations, max(devices.values(), default=0))
-    return Unfinished(evaluated, configurations, running, datetime.now(UTC).isoformat(timespec="seconds"))
+    return Unfinished(
+        evaluated, configurations, running, datetime.now(UTC).isoformat(timespec="seconds")
+    )

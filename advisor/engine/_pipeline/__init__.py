@@ -1,6 +1,7 @@
-"""Turn a model card into artefacts and their figures: the stage graph, the walker that runs it, and the jobs.
+"""Turn a model card into artefacts and their figures:
+the stage graph, the walker that runs it, and the jobs.
 
-Read ``graph.py`` first (which stages a variant has), then ``stage.py`` and ``walker.py``. ``stages/`` declares each
-stage, and ``evaluation/`` makes an evaluation of their results. This room is inside the engine: what other rooms may
-use of it is in the face of :mod:`advisor.engine`.
+Read ``graph.py`` first (which stages a variant has), then ``stage.py`` and ``walker.py``.
+``stages/`` declares each stage, and ``evaluation/`` makes an evaluation of their results. This
+room is inside the engine: what other rooms may use of it is in the face of :mod:`advisor.engine`.
 """

@@ -1,6 +1,8 @@
-"""Rough seconds of the stages of a search on a reference machine, and their calibration by what they took on this one.
+"""Rough seconds of the stages of a search on a reference machine,
+and their calibration by what they took on this one.
 
-The figures order candidates and price plans. They never filter, and they are never shown as a latency.
+The figures order candidates and price plans.
+They never filter, and they are never shown as a latency.
 """
 
 import json
@@ -19,8 +21,9 @@ from advisor.store import cache_root, read_json, write_atomically
 
 GMACS_PER_SECOND = 90.0
 MOBILENET_V2_MACS = 300_000_000
-"""Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT
-2.3 with XNNPACK on an AMD EPYC."""
+"""Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35
+ms float32 in LiteRT 2.3 with XNNPACK on an AMD EPYC.
+"""
 
 CONVERT_S = 4.2
 FILL_S = 0.6
@@ -33,23 +36,28 @@ TIMING_S = 1.4
 EXPORT_S = 8.0
 RUNTIME_S = 4.0
 ARENA_S = 3.0
-"""CPU seconds (of timing, seconds of the machine) that the stages took on an AMD EPYC with MobileNetV2."""
+"""CPU seconds (of timing, seconds of the machine) that the stages took
+on an AMD EPYC with MobileNetV2.
+"""
 
 LABELS_S = 3.0
 LABELS_IMAGE_S = 0.0025
 LABELS_STEP_S = 1.5e-10
-"""Seconds of checking labels: imports, opening images that may be crops, and a ridge regression on landmarks. 1,416
-images of TrashNet took 6.9 CPU seconds on an AMD EPYC; 6,000 rows of features with 3,000 landmarks took 8.5."""
+"""Seconds of checking labels: imports, opening images that may be crops, and a ridge regression on
+landmarks. 1,416 images of TrashNet took 6.9 CPU seconds on an AMD EPYC; 6,000 rows of features
+with 3,000 landmarks took 8.5.
+"""
 
 EXPORT_BYTES = 1_200_000_000  # Memory of the converter to ONNX and its libraries
 
 CALIBRATE_AGAIN_S = 1.7
 CALIBRATE_LAYERS_S = 5.5
 CALIBRATE_POWER = 0.75
-"""CPU seconds of calibrating MobileNetV2 for all its forms where only its head is new, and how many more where all its
-layers are; the power of the arithmetic with which both grow. Nine networks took 1.4 (MobileNetV1 0.25) to 56
-(Inception V3) for all layers on an AMD EPYC. These figures give seven of them within a factor of 1.35, MobileNetV1 1.9
-times and SqueezeNet 2.6 times too much."""
+"""CPU seconds of calibrating MobileNetV2 for all its forms where only its head is new, and how
+many more where all its layers are; the power of the arithmetic with which both grow. Nine networks
+took 1.4 (MobileNetV1 0.25) to 56 (Inception V3) for all layers on an AMD EPYC. These figures give
+seven of them within a factor of 1.35, MobileNetV1 1.9 times and SqueezeNet 2.6 times too much.
+"""
 
 COMPRESS_S: Mapping[str, float] = {
     "float16": 0.9,
@@ -62,22 +70,27 @@ COMPRESS_S: Mapping[str, float] = {
     "pruned_75": 125.0,
     "clustered_16": 122.0,
 }
-"""Seconds of a compression recipe on MobileNetV2, after its calibration (``benchmarks/results/compression.md``, where
-recipes that train weights were limited to 120 s). ``int8`` is of the searches that gave the seconds of calibrating."""
+"""Seconds of a compression recipe on MobileNetV2, after its calibration
+(``benchmarks/results/compression.md``, where recipes that train weights were limited to 120 s).
+``int8`` is of the searches that gave the seconds of calibrating.
+"""
 
 READ_START_S = 0.5
 FINETUNE_START_S = 20.0
 DETECTOR_START_S = 15.0
-"""Seconds before the first image: a child process and its imports; for fine-tuning also the graph, its compilation and
-its conversion."""
+"""Seconds before the first image: a child process and its imports;
+for fine-tuning also the graph, its compilation and its conversion.
+"""
 
-MAP_PASSES = 2.0  # Runs in LiteRT that a cached map takes: the lower layers, and reading and changing the image
+# Runs in LiteRT that a cached map takes: the lower layers, and reading and changing the image.
+MAP_PASSES = 2.0
 
 READING = 2.3  # CPU seconds of features over those of the network alone: images are read
 
 READ_IMAGE_S = 0.0013
-"""Seconds of reading an image to score it: MobileNetV2's answers took 1.4 times the CPU seconds of the network alone.
-MobileNetV1 0.25 takes a third of this."""
+"""Seconds of reading an image to score it: MobileNetV2's answers took 1.4 times the CPU seconds of
+the network alone. MobileNetV1 0.25 takes a third of this.
+"""
 
 # Tests of robust accuracy, and seconds that one change of an image takes.
 # Seven conditions at two strengths each, see datasets/_capture.py.
@@ -88,10 +101,11 @@ DETECTOR_MAPS = 9.0
 DETECTOR_IMAGE_S = 0.24
 DETECTOR_TUNING = 60.0
 DETECTOR_TUNING_ALL = 260.0
-"""Runs in LiteRT of a detector's maps, with reading and changing the image; seconds of all epochs of its head for an
-image; runs in LiteRT of all epochs of a backbone of which some layers learn too, or all. BCCD's 205 training images
-took MobileNetV2 at 320 pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz; all layers take 2.3 times as
-long as some (decision 0126)."""
+"""Runs in LiteRT of a detector's maps, with reading and changing the image; seconds of all epochs
+of its head for an image; runs in LiteRT of all epochs of a backbone of which some layers learn
+too, or all. BCCD's 205 training images took MobileNetV2 at 320 pixels 55, 150 and 434 CPU seconds
+on an Intel Xeon of 2.8 GHz; all layers take 2.3 times as long as some (decision 0126).
+"""
 
 PHOTOGRAPHS = 85  # Crops of the bundled photographs, on which files are compared without images
 FEATURE_PARTS = 2  # Least number of parts in which more than a few images are read
@@ -99,31 +113,40 @@ FEW_IMAGES = 200  # Images that are read in one part
 IMAGES_A_PART = 2000  # Most images of a part: an interrupt loses one part
 
 MOST = 30.0  # A ratio beyond this says more about a disturbance than about the machine
-SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing
+# Number of searches whose median counts:
+# one disturbed search, or an unusual card, decides nothing.
+SEARCHES = 7
 
 TRAINING_WALL = 0.6
-"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
+"""Seconds by the clock of a CPU second of fine-tuning on two cores or more,
+before one was seen on this machine.
+"""
 
 LOADED = 1.6
 """Seconds of jobs over those on a quiet machine from which on other programs keep it busy."""
 
-MOST_OTHERS = 0.75  # Largest share of the cores that other programs are taken to keep: jobs get their turn
+# Largest share of the cores that other programs are taken to keep: jobs get their turn.
+MOST_OTHERS = 0.75
 
 RECENT_S = 5.0
-"""Seconds of work after which the load that an earlier job met counts half. It is also the weight of a quiet machine at
-the start of a search."""
+"""Seconds of work after which the load that an earlier job met counts half. It is also the weight
+of a quiet machine at the start of a search.
+"""
 
 PACE_S = 20.0
 STAGE_S = 3.0
-"""Planned seconds of work that weigh as much as the plan in the pace of a search, and as much as the pace of the search
-in the pace of one kind of stage."""
+"""Planned seconds of work that weigh as much as the plan in the pace of a search, and as much as
+the pace of the search in the pace of one kind of stage.
+"""
 
 
 def head_s(images: int, classes: int) -> float:
-    """Return the seconds of choosing and fitting a head: 2.2 for TrashNet's 1,416 images of six classes.
+    """Return the seconds of choosing and fitting a head:
+    2.2 for TrashNet's 1,416 images of six classes.
 
-    They grow with the images, and with the classes to the power of 0.4: groceries, 2,640 images of 81 classes, took 2.6
-    times as long an image. 320 images took 0.3 to 0.6 seconds with seven networks.
+    They grow with the images, and with the classes to the power of 0.4: groceries, 2,640 images of
+    81 classes, took 2.6 times as long an image. 320 images took 0.3 to 0.6 seconds with seven
+    networks.
     """
     of_classes: float = max(1.0, classes / 6) ** 0.4
     return HEAD_S * min(max(0.2, images / 1416), 6.0) * of_classes
@@ -135,7 +158,9 @@ def calibrating_s(macs: int, layers: float) -> float:
     A file without known MACs has the price of MobileNetV2.
     """
     of_mobilenet_v2 = CALIBRATE_AGAIN_S + layers * CALIBRATE_LAYERS_S
-    return of_mobilenet_v2 * float(((macs or MOBILENET_V2_MACS) / MOBILENET_V2_MACS) ** CALIBRATE_POWER)
+    return of_mobilenet_v2 * float(
+        ((macs or MOBILENET_V2_MACS) / MOBILENET_V2_MACS) ** CALIBRATE_POWER
+    )
 
 
 def reading_s(card: Card, images: int) -> float:
@@ -145,7 +170,9 @@ def reading_s(card: Card, images: int) -> float:
 
 def scoring_s(card: Card, recipe: str, images: int) -> float:
     """Return the seconds of running a file over images; 0 images means the bundled photographs."""
-    return READ_START_S + (images or PHOTOGRAPHS) * (READ_IMAGE_S + rough_latency_ms(card, recipe) / 1e3)
+    return READ_START_S + (images or PHOTOGRAPHS) * (
+        READ_IMAGE_S + rough_latency_ms(card, recipe) / 1e3
+    )
 
 
 def capturing_s(card: Card, recipe: str, images: int) -> float:
@@ -154,27 +181,33 @@ def capturing_s(card: Card, recipe: str, images: int) -> float:
 
 
 def judging_s(card: Card, images: int) -> float:
-    """Return the seconds of running a network, in one of its files, over the hold-out under capture conditions."""
+    """Return the seconds of running a network, in one of its files,
+    over the hold-out under capture conditions.
+    """
     return scoring_s(card, "float32", CAPTURE_TESTS * images) + CAPTURE_TESTS * images * CAPTURE_S
 
 
 def finetuning_s(card: Card, training: str, images: int, epochs: int, maps: int = 0) -> float:
-    """Return the seconds of at most ``epochs`` epochs on ``images`` images, ``maps`` cached maps of each; without its
-    start.
+    """Return the seconds of at most ``epochs`` epochs on ``images`` images,
+    ``maps`` cached maps of each; without its start.
     """
     passes = epochs * recipe_of(training).step + maps * MAP_PASSES
     return passes * images * rough_latency_ms(card, "float32") / 1e3
 
 
 def detector_s(card: Card, images: int, layers: float = 0.0) -> float:
-    """Return the seconds of training a detector: the maps of the images and of their copies, and the epochs on them.
+    """Return the seconds of training a detector:
+    the maps of the images and of their copies, and the epochs on them.
 
-    With a share of the backbone's ``layers``: the seconds of fine-tuning them, after the training of the head.
+    With a share of the backbone's ``layers``:
+    the seconds of fine-tuning them, after the training of the head.
     """
     runs = DETECTOR_MAPS
     if layers:
         runs = DETECTOR_TUNING if layers < 1.0 else DETECTOR_TUNING_ALL
-    return DETECTOR_START_S + images * (runs * rough_latency_ms(card, "float32") / 1e3 + DETECTOR_IMAGE_S)
+    return DETECTOR_START_S + images * (
+        runs * rough_latency_ms(card, "float32") / 1e3 + DETECTOR_IMAGE_S
+    )
 
 
 def labels_s(images: int, landmarks: int) -> float:
@@ -183,7 +216,9 @@ def labels_s(images: int, landmarks: int) -> float:
 
 
 def feature_parts(images: int) -> int:
-    """Return into how many parts the reading of images is cut: one a core, and of large sets what a kill may lose."""
+    """Return into how many parts the reading of images is cut:
+    one a core, and of large sets what a kill may lose.
+    """
     if images <= FEW_IMAGES:
         return 1
     return max(FEATURE_PARTS, -(-images // IMAGES_A_PART))
@@ -200,7 +235,9 @@ def rough_ms(card: Card, recipe: str, threads: int) -> float:
 
 
 def export_bytes(card: Card, recipe: str) -> int:
-    """Return the expected memory while a file is converted to ONNX; tf2onnx took 4.1 GB for a file of 102 MB."""
+    """Return the expected memory while a file is converted to ONNX;
+    tf2onnx took 4.1 GB for a file of 102 MB.
+    """
     return EXPORT_BYTES + round(30 * rough_size(card, recipe))
 
 
@@ -210,13 +247,16 @@ def rough_size(card: Card, recipe: str) -> float:
 
 
 def training_walls(cores: int) -> Mapping[StageName, float]:
-    """Return the seconds by the clock of a CPU second of each kind of fine-tuning, before one was seen here."""
+    """Return the seconds by the clock of a CPU second of each kind of fine-tuning,
+    before one was seen here.
+    """
     kinds = [name for name in StageName if recipe_of(name).tunes_backbone]
     return dict.fromkeys(kinds, max(TRAINING_WALL, 1.0 / cores))
 
 
 class CostRatio(NamedTuple):
-    """CPU seconds of a stage in one search over its rough price, with a mark if other work disturbed the search.
+    """CPU seconds of a stage in one search over its rough price,
+    with a mark if other work disturbed the search.
 
     ``wall``: wall seconds of a CPU second, below 1 where a job uses several cores.
     """
@@ -227,7 +267,9 @@ class CostRatio(NamedTuple):
 
 
 class StageWork(NamedTuple):
-    """The work of jobs: its price in the plan, and what it took; a measurement's CPU seconds are its wall seconds."""
+    """The work of jobs: its price in the plan, and what it took;
+    a measurement's CPU seconds are its wall seconds.
+    """
 
     price_s: float = 0.0
     cpu_s: float = 0.0
@@ -246,8 +288,8 @@ class Paces:
     def of(self, name: StageName) -> float:
         """Return the seconds that a stage of a kind takes for each planned second.
 
-        A kind without a figure has the pace of the search, in which large stages count most: they are limited by the
-        speed of the machine, small ones by much else.
+        A kind without a figure has the pace of the search, in which large stages count most: they
+        are limited by the speed of the machine, small ones by much else.
         """
         planned_s, took_s = self.work.get(name, (0.0, 0.0))
         return (took_s + STAGE_S * self.usual) / (planned_s + STAGE_S)
@@ -263,8 +305,9 @@ class Paces:
 class MachineLoad:
     """How much longer jobs take now than on a quiet machine; recent jobs count most.
 
-    Before the first job, ``others`` is the share (0-1) of the cores that other programs keep, and ``part`` the part
-    (0-1) of one core that a quota leaves. Jobs get their turn among other programs. A quota is never exceeded.
+    Before the first job, ``others`` is the share (0-1) of the cores that other programs keep, and
+    ``part`` the part (0-1) of one core that a quota leaves. Jobs get their turn among other
+    programs. A quota is never exceeded.
     """
 
     def __init__(self, others: float = 0.0, part: float = 1.0) -> None:
@@ -286,21 +329,27 @@ class MachineLoad:
 class CostCalibration:
     """CPU seconds that stages took over their rough price, by stage, stored for the next plan.
 
-    So a busy machine prices work like a quiet one; only measurements, which have the machine alone, count wall seconds.
-    Searches on a quiet machine count before those that other work disturbed, however many of these there are. The JSON
-    ``file`` is by default one for each machine, in the cache. ``others`` and ``part`` are those of
-    :class:`MachineLoad`, and ``cores`` are those of the search.
+    So a busy machine prices work like a quiet one; only measurements, which have the machine
+    alone, count wall seconds. Searches on a quiet machine count before those that other work
+    disturbed, however many of these there are. The JSON ``file`` is by default one for each
+    machine, in the cache. ``others`` and ``part`` are those of :class:`MachineLoad`, and ``cores``
+    are those of the search.
 
     Attributes:
         pace: CPU seconds of each stage over its rough price.
-        wall: wall seconds of each stage over its CPU seconds on a quiet machine: at most 1, as nothing else delays it.
+        wall: wall seconds of each stage over its CPU seconds on a quiet machine: at most 1, as
+            nothing else delays it.
     """
 
-    def __init__(self, file: Path | None = None, others: float = 0.0, part: float = 1.0, cores: int = 1) -> None:
+    def __init__(
+        self, file: Path | None = None, others: float = 0.0, part: float = 1.0, cores: int = 1
+    ) -> None:
         self._file = file or cache_root() / f"cpu-{host.describe().fingerprint}.json"
         self._ratios = _read(self._file)
         self.pace: Mapping[StageName, float] = _with_trainings(self._medians("value"))
-        self.wall: Mapping[StageName, float] = {name: min(1.0, wall) for name, wall in self._medians("wall").items()}
+        self.wall: Mapping[StageName, float] = {
+            name: min(1.0, wall) for name, wall in self._medians("wall").items()
+        }
         self._usual_wall = {**training_walls(cores), **self.wall}
         self._worked: dict[Stage[Any], StageWork] = {}
         self._known_paces: Paces | None = None
@@ -309,19 +358,23 @@ class CostCalibration:
     def _medians(self, field: str) -> dict[StageName, float]:
         medians = {}
         for stage, ratios in self._ratios.items():
-            medians[stage] = statistics.median(getattr(ratio, field) for ratio in _of_kind(ratios, False) or ratios)
+            medians[stage] = statistics.median(
+                getattr(ratio, field) for ratio in _of_kind(ratios, False) or ratios
+            )
         return medians
 
     @property
     def slowdown(self) -> float:
-        """Wall seconds that jobs take now over those that they take on a quiet machine; see :class:`MachineLoad`."""
+        """Wall seconds that jobs take now over those that they take on a quiet machine;
+        see :class:`MachineLoad`.
+        """
         return self._load.slowdown
 
     def note(self, event: StageEvent, price_s: float) -> None:
         """Record what happened to a stage, of which the plan expected ``price_s`` seconds.
 
-        A training that a limit or an interrupt ends counts with the share of its seconds that it has done, which it
-        knows after its first steps; else with its finished epochs.
+        A training that a limit or an interrupt ends counts with the share of its seconds that it
+        has done, which it knows after its first steps; else with its finished epochs.
         """
         done, planned = event.epochs
         self._known_paces = None
@@ -341,42 +394,58 @@ class CostCalibration:
         return self._planned_slowdown * self._paces.of(name)
 
     def expect_s(self, name: StageName, price_s: float) -> float:
-        """Return the seconds by the clock of stages of a kind, which follow each other and have a rough price."""
+        """Return the seconds by the clock of stages of a kind,
+        which follow each other and have a rough price.
+        """
         return price_s * self.pace.get(name, 1.0) * self._usual_wall.get(name, 1.0) * self.slowdown
 
     def training_wall_s(self, name: StageName) -> float:
-        """Return the seconds by the clock of a CPU second of a training, as plans expect them now."""
+        """Return the seconds by the clock of a CPU second of a training, as plans expect them
+        now.
+        """
         return self._planned_slowdown * self._usual_wall.get(name, 1.0)
 
     @property
     def _planned_slowdown(self) -> float:
         """The :attr:`slowdown` that plans reckon with.
 
-        Other programs count from :data:`LOADED` on: less than that, the jobs of a search itself cost each other.
+        Other programs count from :data:`LOADED` on:
+        less than that, the jobs of a search itself cost each other.
         """
         return self.slowdown if self.slowdown > LOADED else 1.0
 
     @property
     def _paces(self) -> Paces:
         if self._known_paces is None:
-            self._known_paces = Paces({name: (work.price_s, work.cpu_s) for name, work in self._by_stage().items()})
+            self._known_paces = Paces(
+                {name: (work.price_s, work.cpu_s) for name, work in self._by_stage().items()}
+            )
         return self._known_paces
 
     def _by_stage(self) -> dict[StageName, StageWork]:
         work_of: dict[StageName, StageWork] = {}
         for stage, work in self._worked.items():
-            work_of[stage.name] = StageWork(*map(sum, zip(work_of.get(stage.name, StageWork()), work, strict=True)))
+            work_of[stage.name] = StageWork(
+                *map(sum, zip(work_of.get(stage.name, StageWork()), work, strict=True))
+            )
         return work_of
 
     def keep(self, disturbed: bool = False) -> None:
-        """Compare the expected CPU seconds with those that were spent, stage by stage, and keep the ratios."""
+        """Compare the expected CPU seconds with those that were spent, stage by stage,
+        and keep the ratios.
+        """
         new = dict(self._ratios)
         for stage, (price_s, cpu_s, wall_s) in self._by_stage().items():
             if price_s > 0 and cpu_s > 0:
-                ratio = self.pace.get(stage, 1.0) * cpu_s / price_s  # the plan's prices are paced already
+                # The plan's prices are paced already.
+                ratio = self.pace.get(stage, 1.0) * cpu_s / price_s
                 bounded = CostRatio(_limit_ratio(ratio), disturbed, _limit_ratio(wall_s / cpu_s))
-                ratios = (*new.get(stage, ()), bounded)  # a busy week does not displace the quiet ones
-                new[stage] = (*_of_kind(ratios, False)[-SEARCHES:], *_of_kind(ratios, True)[-SEARCHES:])
+                # A busy week does not displace the quiet ones.
+                ratios = (*new.get(stage, ()), bounded)
+                new[stage] = (
+                    *_of_kind(ratios, False)[-SEARCHES:],
+                    *_of_kind(ratios, True)[-SEARCHES:],
+                )
         if new != self._ratios:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             rows = {}
@@ -412,7 +481,9 @@ def _of_kind(ratios: tuple[CostRatio, ...], disturbed: bool) -> tuple[CostRatio,
 
 def _read(file: Path) -> dict[StageName, tuple[CostRatio, ...]]:
     try:
-        rows: Mapping[str, tuple[CostRatio, ...]] = parse(Mapping[str, tuple[CostRatio, ...]], read_json(file))
+        rows: Mapping[str, tuple[CostRatio, ...]] = parse(
+            Mapping[str, tuple[CostRatio, ...]], read_json(file)
+        )
     except (UsageError, ValueError, TypeError):
         return {}
     known = {}

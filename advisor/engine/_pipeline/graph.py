@@ -1,7 +1,9 @@
-"""Stage graph of a variant: from a model card to a file that could ship, to its figures, and what all this costs.
+"""Stage graph of a variant: from a model card to a file that could ship, to its figures,
+and what all this costs.
 
-Adding a stage takes edits in six files, of which this is one; ``docs/extend-stages.md`` shows them. The task has
-the stage that makes its float file, and the one that runs its files over images.
+Adding a stage takes edits in six files, of which this is one; ``docs/extend-stages.md`` shows
+them. The task has the stage that makes its float file, and the one that runs its files over
+images.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ from advisor.compression import Needs, Recipe, lighter_recipes, recipe
 from advisor.core import FLOAT, NewConditions, Status, form_of, recipe_of
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
-from advisor.engine._pipeline.materials import Artefact, LocalTarget, Purpose, RecipePair, Workload, input_spec
+from advisor.engine._pipeline.materials import (
+    Artefact,
+    LocalTarget,
+    Purpose,
+    RecipePair,
+    Workload,
+    input_spec,
+)
 from advisor.engine._pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
 from advisor.engine._pipeline.stages.adjusting import can_adjust, replace_head
 from advisor.engine._pipeline.stages.artefacts import (
@@ -41,20 +50,33 @@ from advisor.engine._pipeline.stages.head import (
     score_float,
     with_unknown,
 )
-from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, check_in_interpreter, measure_in_runtime
+from advisor.engine._pipeline.stages.other_runtimes import (
+    RuntimeFigures,
+    check_in_interpreter,
+    measure_in_runtime,
+)
 from advisor.measurement import MicroCheck, interpreter_of
 
 ALWAYS = (FLOAT, "int8")
-"""Forms of a fine-tuned network for which a time limit always leaves time. Those that are compared are made and scored
-beside the training of the model that ships."""
+"""Forms of a fine-tuned network for which a time limit always leaves time. Those that are compared
+are made and scored beside the training of the model that ships.
+"""
 
 
-def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
-    """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
+def variant(
+    card: Card, training: str, compression: str, purpose: Purpose, workload: Workload
+) -> Stage[Artefact]:
+    """Return the graph of one variant:
+    the stage that makes its file, after all the stages that it needs.
+    """
     if not workload.trained_twice(training):
         purpose = Purpose.COMPARE if recipe_of(training).quick_head else Purpose.SHIP
     compared = None
-    if purpose is not Purpose.COMPARE and workload.images and recipe(compression).needs is Needs.SCORING:
+    if (
+        purpose is not Purpose.COMPARE
+        and workload.images
+        and recipe(compression).needs is Needs.SCORING
+    ):
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
     source = workload.question.of_task.model(card, training, purpose, workload)
     recipes = workload.recipes_of(training)
@@ -65,19 +87,23 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     return compress_float(scope, source, CardForms(card, training, purpose), compared, shared)
 
 
-def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
+def calibration(
+    card: Card, training: str, purpose: Purpose, workload: Workload
+) -> Stage[Calibration]:
     """Return the stage that makes what all forms of a float file share."""
     source = workload.question.of_task.model(card, training, purpose, workload)
     twice = purpose is not Purpose.COMPARE and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
     scope = Scope(card.name, training, purpose=purpose)
-    return calibrate_float(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
+    return calibrate_float(
+        scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier
+    )
 
 
 @dataclass(frozen=True)
 class VariantStages:
-    """The stages of one variant of a card. A user's finished file has one: it is taken, scored and timed, and stays as
-    it is.
+    """The stages of one variant of a card. A user's finished file has one:
+    it is taken, scored and timed, and stays as it is.
     """
 
     card: Card
@@ -87,21 +113,28 @@ class VariantStages:
 
     @property
     def made_here(self) -> bool:
-        """The file is trained or compressed here: its probabilities are calibrated, and float32 tells what it lost."""
+        """The file is trained or compressed here:
+        its probabilities are calibrated, and float32 tells what it lost.
+        """
         return not self.card.form
 
     def lighter(self, recipes: Mapping[str, Recipe], named: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the compression recipes that come before this one; a finished file has its only form."""
+        """Return the names of the compression recipes that come before this one;
+        a finished file has its only form.
+        """
         return lighter_recipes(self.compression, recipes, named) if self.made_here else ()
 
     @property
     def reference(self) -> VariantStages:
-        """The float32 variant of the same card and training; a finished file is compared with itself."""
+        """The float32 variant of the same card and training;
+        a finished file is compared with itself.
+        """
         return replace(self, compression=FLOAT) if self.made_here else self
 
     @cached_property
     def made(self) -> Stage[Artefact]:
-        """The stage that makes the file that ships, before its head is adjusted and its probabilities are calibrated.
+        """The stage that makes the file that ships,
+        before its head is adjusted and its probabilities are calibrated.
 
         Neither changes its time.
         """
@@ -130,7 +163,9 @@ class VariantStages:
 
     @cached_property
     def on_all(self) -> Stage[Artefact]:
-        """The stage that makes the same file from all images, the hold-out too: no stage runs it there."""
+        """The stage that makes the same file from all images, the hold-out too:
+        no stage runs it there.
+        """
         return self._calibrated(replace(self._scope, purpose=Purpose.ALL), Purpose.ALL)
 
     def _calibrated(self, scope: Scope, purpose: Purpose) -> Stage[Artefact]:
@@ -145,7 +180,9 @@ class VariantStages:
         return self._adjusted(Purpose.COMPARE)
 
     def _adjusted(self, purpose: Purpose) -> Stage[Artefact]:
-        """Return the stage that makes a file whose head fits its own backbone; this changes no time either."""
+        """Return the stage that makes a file whose head fits its own backbone;
+        this changes no time either.
+        """
         made = self._made(purpose)
         workload = self.workload
         if not self.made_here or not can_adjust(self.training, self.compression, workload):
@@ -157,8 +194,14 @@ class VariantStages:
 
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
-        """The stage that fits the head of a compared classifier; None if there is none, or it is trained further."""
-        untrained = not self.made_here or not self.workload.images or recipe_of(self.training).tunes_backbone
+        """The stage that fits the head of a compared classifier;
+        None if there is none, or it is trained further.
+        """
+        untrained = (
+            not self.made_here
+            or not self.workload.images
+            or recipe_of(self.training).tunes_backbone
+        )
         if untrained or not self.workload.question.of_task.labelled:
             return None
         return fit_head(self.card, self.training, self.workload)
@@ -170,8 +213,8 @@ class VariantStages:
 
     @cached_property
     def expected(self) -> Stage[NewConditions] | None:
-        """The stage that estimates new conditions; None if nothing is judged, by the user's own hold-out, or for a
-        finished file.
+        """The stage that estimates new conditions;
+        None if nothing is judged, by the user's own hold-out, or for a finished file.
         """
         task = self.workload.question.of_task
         judged = self.made_here and self.workload.judged(self.training)
@@ -189,7 +232,9 @@ class VariantStages:
     @cached_property
     def captured(self) -> Stage[Path]:
         """The stage that runs the file on the validation part under capture conditions."""
-        seconds = cost.capturing_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
+        seconds = cost.capturing_s(
+            self.card, self.compression, self.workload.images[Role.VALIDATION]
+        )
         return self.workload.question.of_task.capture(
             self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds
         )
@@ -206,7 +251,9 @@ class VariantStages:
         return timing(self._scope, self.made)
 
     def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
-        """Return the stage that measures the file that ships in another runtime of this machine."""
+        """Return the stage that measures the file that ships in another runtime of this
+        machine.
+        """
         memory_bytes = cost.export_bytes(self.card, self.compression)
         return measure_in_runtime(self._scope, self.ships, target, export_bytes=memory_bytes)
 
@@ -223,25 +270,42 @@ class VariantStages:
             if local.target.incompatibility(form):
                 continue
             runtime = local.target.runtime
-            stage = self.checked_in(runtime) if interpreter_of(runtime) else self.measured_in(local)
+            stage = (
+                self.checked_in(runtime) if interpreter_of(runtime) else self.measured_in(local)
+            )
             stages.append(stage)
         return tuple(dict.fromkeys(stages))
 
     @cached_property
     def with_unknown(self) -> Stage[WithUnknown]:
-        """The stage that adds a class for unknown things to the file that ships; of a finished file, it raises
-        StageAborted.
+        """The stage that adds a class for unknown things to the file that ships;
+        of a finished file, it raises StageAborted.
         """
         if not self.made_here:
-            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
+            raise StageAborted(
+                Status.SKIPPED, StageName.SCORE, "a finished file gets no further class"
+            )
         compared, shipped = map(self._learnt_features, (Purpose.COMPARE, Purpose.SHIP))
-        probe = probe_classifier(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
-        return with_unknown(self._scope, self.ships, self.scored, probe, compared, shipped, self._folds, self.workload)
+        probe = probe_classifier(
+            self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s
+        )
+        return with_unknown(
+            self._scope,
+            self.ships,
+            self.scored,
+            probe,
+            compared,
+            shipped,
+            self._folds,
+            self.workload,
+        )
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
-        """Return the stages that compute features of the float network on the images to learn from.
+        """Return the stages that compute features of the float network
+        on the images to learn from.
 
-        A head does not change the backbone, whose features are known. Further columns come after them.
+        A head does not change the backbone, whose features are known.
+        Further columns come after them.
         """
         count = self.workload.images[Role.LEARNT]
         if not recipe_of(self.training).tunes_backbone:
@@ -253,21 +317,33 @@ class VariantStages:
 
     @property
     def answers(self) -> Stage[Any]:
-        """The stage that runs the file: on the validation part, or on bundled photographs without images."""
+        """The stage that runs the file: on the validation part,
+        or on bundled photographs without images.
+        """
         return self.scored if self.workload.images else self.answered
 
     @property
     def evaluation(self) -> tuple[Stage[Any], ...]:
         """The last stages of the variant's evaluation."""
-        captured = (self.captured,) if self.workload.question.robust and self.workload.images else ()
-        return (self.answers, *captured, *after(self.expected), self.timed, self.ships, *self.in_other_runtimes)
+        captured = (
+            (self.captured,) if self.workload.question.robust and self.workload.images else ()
+        )
+        return (
+            self.answers,
+            *captured,
+            *after(self.expected),
+            self.timed,
+            self.ships,
+            *self.in_other_runtimes,
+        )
 
     @property
     def judging(self) -> tuple[Stage[Any], ...]:
         """The stages that judge the variant if it is a finalist, as a plan prices them.
 
-        At most ten files are finalists, about one of each network. Pick and runner-up are tested under capture
-        conditions, and for robust accuracy one file of each network, which is the price.
+        At most ten files are finalists, about one of each network. Pick and runner-up are tested
+        under capture conditions, and for robust accuracy one file of each network, which is the
+        price.
         """
         if not self.workload.judged(self.training):
             return ()
@@ -280,11 +356,15 @@ class VariantStages:
         if not self.workload.question.robust:
             return (scored,)
         judging_s = cost.judging_s(card, images[Role.CAPTURED])
-        return scored, task.capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
+        return scored, task.capture(
+            network, input_spec(card), self.ships, Role.CAPTURED, judging_s
+        )
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
         """Return the stage that runs a file of the card over images."""
-        return self.workload.question.of_task.score(scope, input_spec(self.card), source, role, seconds)
+        return self.workload.question.of_task.score(
+            scope, input_spec(self.card), source, role, seconds
+        )
 
     @property
     def _validation_s(self) -> float:
@@ -312,7 +392,9 @@ def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
 
 @dataclass(frozen=True)
 class CardCosts:
-    """Seconds of the evaluation of one card: of what all variants share, of each training's, of each variant's own."""
+    """Seconds of the evaluation of one card:
+    of what all variants share, of each training's, of each variant's own.
+    """
 
     shared_s: float
     trained_s: Mapping[str, float]
@@ -320,7 +402,8 @@ class CardCosts:
 
 
 class CostModel:
-    """Rough seconds of the stages of one search: of one core, or of the machine where a stage runs alone.
+    """Rough seconds of the stages of one search:
+    of one core, or of the machine where a stage runs alone.
 
     ``pace``: what a stage took on this machine over its rough cost; 1 where nothing is known.
     """
@@ -350,16 +433,25 @@ class CostModel:
         wall: Mapping[StageName, float] | None = None,
         slower: Callable[[StageName], float] = lambda _name: 1.0,
     ) -> float:
-        """Return the rough wall time of stages that wait for each other; features alone are read side by side.
+        """Return the rough wall time of stages that wait for each other;
+        features alone are read side by side.
 
-        ``wall`` has the seconds by the clock of a CPU second of a stage that ran here. Else they are 1, and fewer of
-        fine-tuning. ``slower`` returns how many times longer than planned a stage of a kind takes.
+        ``wall`` has the seconds by the clock of a CPU second of a stage that ran here. Else they
+        are 1, and fewer of fine-tuning. ``slower`` returns how many times longer than planned a
+        stage of a kind takes.
         """
         by_clock = {**cost.training_walls(cores), **(wall or {}), StageName.FEATURES: 1.0 / cores}
-        return sum(self.seconds(stage) * by_clock.get(stage.name, 1.0) * slower(stage.name) for stage in stages)
+        return sum(
+            self.seconds(stage) * by_clock.get(stage.name, 1.0) * slower(stage.name)
+            for stage in stages
+        )
 
-    def stages(self, card: Card, variants: Collection[RecipePair] | None = None) -> tuple[Stage[Any], ...]:
-        """Return every stage that variants of the card need, all variants by default; judging finalists included."""
+    def stages(
+        self, card: Card, variants: Collection[RecipePair] | None = None
+    ) -> tuple[Stage[Any], ...]:
+        """Return every stage that variants of the card need, all variants by default;
+        judging finalists included.
+        """
         wanted = self.workload.variants_of(card) if variants is None else variants
         chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
         stages = list[Stage[Any]]()
@@ -378,9 +470,11 @@ class CostModel:
         return len(workload.variants)
 
     def variant_s(self, card: Card, variant: RecipePair) -> float:
-        """Return the seconds of one variant, with its share of what the card's variants have in common.
+        """Return the seconds of one variant,
+        with its share of what the card's variants have in common.
 
-        The variants of the lightest training share these seconds, because the others begin only after them.
+        The variants of the lightest training share these seconds,
+        because the others begin only after them.
         """
         costs = self.of_card(card)
         workload = self.workload
@@ -396,7 +490,9 @@ class CostModel:
             return self._by_card[card]
         graphs = {}
         for variant in self.workload.variants_of(card):
-            graphs[variant] = with_all_before(VariantStages(card, *variant, self.workload).evaluation)
+            graphs[variant] = with_all_before(
+                VariantStages(card, *variant, self.workload).evaluation
+            )
         trained = dict.fromkeys(("", *self.workload.trainings), 0.0)
         for stage in dict.fromkeys(chain.from_iterable(graphs.values())):
             if stage.scope.training in trained and not stage.scope.compression:
@@ -406,6 +502,8 @@ class CostModel:
         for (training, form), stages in graphs.items():
             # The float file of a variant is scored with it, and is another variant's.
             shared = {"", *asked} - {form}
-            own_s[training, form] = self.total_s(stage for stage in stages if stage.scope.compression not in shared)
+            own_s[training, form] = self.total_s(
+                stage for stage in stages if stage.scope.compression not in shared
+            )
         self._by_card[card] = CardCosts(trained.pop(""), trained, own_s)
         return self._by_card[card]

@@ -1,4 +1,6 @@
-"""The user's images in a search: their roles, the images of a role, and what decides which of them are read."""
+"""The user's images in a search:
+their roles, the images of a role, and what decides which of them are read.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,13 @@ LARGE = 5000  # Sets with more images than this get a quick head on some of the 
 
 SUBSET_IMAGES = 2000  # Images of the quick head on a large set, at most
 
-TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0141)
+# Images of the training part that a fine-tuning learns from, at most (decision 0141).
+TUNED_IMAGES = 16000
 
 CAPTURED_IMAGES = 100
-"""Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
+"""Images of the hold-out under capture conditions, at most:
+they cost as much as scoring fourteen times as many.
+"""
 
 
 class Role(StrEnum):
@@ -34,11 +39,14 @@ class Role(StrEnum):
     TRAIN = "train"  # The training part: fitted while candidates are compared
     VALIDATION = "validation"  # The validation part: candidates are compared on it
     LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
-    ALL = "all"  # Every image, the hold-out too: fitted by a file of ``--ship-on all``, which nothing judges
+    # Every image, the hold-out too: fitted by a file of ``--ship-on all``, which nothing judges.
+    ALL = "all"
     SUBSET = "subset"  # Some of the training part, for a quick head on a large set
-    TUNED = "tuned"  # The validation part and as much of the training part as fine-tuning learns from
+    # The validation part and as much of the training part as fine-tuning learns from.
+    TUNED = "tuned"
     HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
-    OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
+    # Images of other things than the classes, which the user gave: finalists are judged on them.
+    OTHERS = "others"
     CAPTURED = "captured"  # Some of the hold-out, judged under capture conditions
 
 
@@ -50,10 +58,12 @@ class Part:
     paths: tuple[Path, ...]
     labels: tuple[int, ...]  # their classes
     fingerprint: str  # hash of the images in their order and with their labels
-    stamps: tuple[tuple[int, int], ...] = ()  # size and modification time of each file when it was read
+    # Size and modification time of each file when it was read.
+    stamps: tuple[tuple[int, int], ...] = ()
     hashes: tuple[str, ...] = ()  # SHA-256 of each file, in hexadecimal
     groups: tuple[int, ...] = ()  # number of the group of each image; empty if each image is one
-    objects: tuple[Any, ...] = ()  # what a task knows of each image, such as the :data:`Object` of each box
+    # What a task knows of each image, such as the :data:`Object` of each box.
+    objects: tuple[Any, ...] = ()
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""
@@ -71,8 +81,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Boxes:
-    """The boxes in a set of images: classes in label order, and of each upright image its objects, and its sides in
-    pixels.
+    """The boxes in a set of images: classes in label order, and of each upright image its objects,
+    and its sides in pixels.
     """
 
     classes: tuple[str, ...]
@@ -98,19 +108,27 @@ class Images:
 
     dataset: Dataset
     split: Split
-    leaks: tuple[tuple[int, ...], ...] = ()  # groups of the manifest, in several parts of the user's own split
+    # Groups of the manifest, in several parts of the user's own split.
+    leaks: tuple[tuple[int, ...], ...] = ()
     subset_images: int = SUBSET_IMAGES
-    groups: tuple[int, ...] = ()  # number of each image's group: copies, near duplicates, ``grouping``; empty for none
-    grouping: Grouping = UNGROUPED  # the groups that the split keeps whole, each taken on one occasion
+    # Number of each image's group: copies, near duplicates, ``grouping``; empty for none.
+    groups: tuple[int, ...] = ()
+    # The groups that the split keeps whole, each taken on one occasion.
+    grouping: Grouping = UNGROUPED
     # images by part that judge nothing, because a copy of them is learnt from
     copies: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
+    # A sentence about each thing that a reader may not expect of the split.
+    notes: tuple[str, ...] = ()
     boxes: Boxes | None = None
-    others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
+    # Images of things that are none of the classes; nothing is fitted to them.
+    others: tuple[LabelledImage, ...] = ()
     tuned_images: int = TUNED_IMAGES
-    objects: tuple[Any, ...] = ()  # what a task knows of each image, such as its mask; empty where boxes say it
-    keys: tuple[object, ...] = ()  # of each image, values that also decide what is learnt from it; empty for none
-    outputs: tuple[str, ...] = ()  # the meaning of a network's outputs, if they are not the classes of the images
+    # What a task knows of each image, such as its mask; empty where boxes say it.
+    objects: tuple[Any, ...] = ()
+    # Of each image, values that also decide what is learnt from it; empty for none.
+    keys: tuple[object, ...] = ()
+    # The meaning of a network's outputs, if they are not the classes of the images.
+    outputs: tuple[str, ...] = ()
 
     @classmethod
     def all_held_out(cls, dataset: Dataset, seed: int) -> Images:
@@ -119,7 +137,9 @@ class Images:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The meaning of a network's outputs, by default the classes in label order: those of the boxes, if any."""
+        """The meaning of a network's outputs, by default the classes in label order:
+        those of the boxes, if any.
+        """
         if self.boxes:
             return self.boxes.classes
         return self.outputs or self.dataset.classes
@@ -135,7 +155,9 @@ class Images:
         The images of a larger count are those of a smaller one and further ones.
         """
         members: dict[int, list[int]] = {}
-        for index in sorted(self.split.holdout, key=lambda index: self.dataset.images[index].sha256):
+        for index in sorted(
+            self.split.holdout, key=lambda index: self.dataset.images[index].sha256
+        ):
             members.setdefault(self.dataset.images[index].label, []).append(index)
         places = []
         for label, of_class in members.items():
@@ -154,11 +176,15 @@ class Images:
         return self._parts[role]
 
     def group_names(self, role: Role) -> tuple[str, ...]:
-        """Return the name of the group of each image with a role; empty where the images do not come in groups."""
+        """Return the name of the group of each image with a role;
+        empty where the images do not come in groups.
+        """
         images = self.dataset.images
         numbers = self.grouping.of
         if numbers:
-            return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices)
+            return tuple(
+                images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices
+            )
         return ()
 
     @property
@@ -175,14 +201,21 @@ class Images:
             Role.LEARNT: split.learnt,
             Role.ALL: tuple(sorted((*split.learnt, *split.holdout))),
             Role.SUBSET: self._evenly(split.train, self.subset_images),
-            Role.TUNED: tuple(sorted((*self._evenly(split.train, self.tuned_images), *split.validation))),
+            Role.TUNED: tuple(
+                sorted((*self._evenly(split.train, self.tuned_images), *split.validation))
+            ),
             Role.HOLDOUT: split.holdout,
             Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
         }
-        return {**{role: self._part(places) for role, places in indices.items()}, Role.OTHERS: _part_of(self.others)}
+        return {
+            **{role: self._part(places) for role, places in indices.items()},
+            Role.OTHERS: _part_of(self.others),
+        }
 
     def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
-        """Return ``count`` of the images at most, in proportion to the classes, drawn by the images' hashes."""
+        """Return ``count`` of the images at most, in proportion to the classes,
+        drawn by the images' hashes.
+        """
         images = self.dataset.images
         ordered = sorted(indices, key=lambda index: (images[index].label, images[index].sha256))
         wanted = min(len(ordered), count)
@@ -215,7 +248,9 @@ def _take(values: Sequence[Value], indices: Sequence[int]) -> tuple[Value, ...]:
     return ()
 
 
-def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:
+def _part_of(
+    images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()
+) -> Part:
     """Return images as a part; the places are those among the images themselves."""
     labels = tuple(image.label for image in images)
     return Part(

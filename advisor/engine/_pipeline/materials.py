@@ -1,4 +1,6 @@
-"""Materials that the stages of a search share: cache, weights, host, question, time, and the models of the stages."""
+"""Materials that the stages of a search share:
+cache, weights, host, question, time, and the models of the stages.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,20 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 IMPORTS_S = 10.0
 NEXT_IMPORTS_S = 4.0
 NEXT_START_S = 10.0
-"""Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
-its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
+"""Seconds of a training before its time counts; of the one that follows it in the same process;
+and of this one before its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0.
+"""
 
 
-RecipePair = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact
+# A training recipe and a compression recipe: of one card, one artefact.
+RecipePair = tuple[str, str]
 
 
 class Purpose(StrEnum):
     """The purpose of a trained model.
 
-    ``COMPARE``: fitted to the training part, so that validation compares candidates. ``SHIP``: to all but the hold-out.
-    ``ALL``: to all images, so that no image can judge it.
+    ``COMPARE``: fitted to the training part, so that validation compares candidates. ``SHIP``: to
+    all but the hold-out. ``ALL``: to all images, so that no image can judge it.
     """
 
     COMPARE = "compare"
@@ -51,12 +55,16 @@ class Purpose(StrEnum):
     @property
     def learns(self) -> Role:
         """The images that a model with this purpose is fitted to."""
-        return {Purpose.COMPARE: Role.TRAIN, Purpose.SHIP: Role.LEARNT, Purpose.ALL: Role.ALL}[self]
+        return {Purpose.COMPARE: Role.TRAIN, Purpose.SHIP: Role.LEARNT, Purpose.ALL: Role.ALL}[
+            self
+        ]
 
 
 @dataclass(frozen=True)
 class LocalTarget:
-    """A target besides LiteRT whose files run on this machine: another runtime, or a microcontroller's interpreter."""
+    """A target besides LiteRT whose files run on this machine:
+    another runtime, or a microcontroller's interpreter.
+    """
 
     device: str
     target: DeviceTarget
@@ -64,7 +72,9 @@ class LocalTarget:
 
 @dataclass(frozen=True)
 class Workload:
-    """The work for each card: its recipes, the lightest training first, the images by role, and the classes."""
+    """The work for each card: its recipes, the lightest training first, the images by role,
+    and the classes.
+    """
 
     trainings: tuple[str, ...]
     recipes: tuple[str, ...]
@@ -88,10 +98,15 @@ class Workload:
         return ("float32",) if recipe_of(training).quick_head else self.recipes
 
     def variants_of(self, card: Card) -> tuple[RecipePair, ...]:
-        """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
+        """Return the variants of a card: all;
+        of one that is never trained, those of the lightest training or form.
+        """
         if not card.is_finished:
             return self.variants
-        base = next((training for training in self.trainings if recipe_of(training).base), self.trainings[0])
+        base = next(
+            (training for training in self.trainings if recipe_of(training).base),
+            self.trainings[0],
+        )
         if card.form:
             return ((base, card.form),)
         return tuple(variant for variant in self.variants if variant[0] == base)
@@ -131,11 +146,14 @@ class Materials:
 
     cache: ArtifactCache
     images: Images | None
-    weights: Mapping[str, WeightsFile | None]  # weights file of each card by name; None for fixed-seed random weights
+    # Weights file of each card by name; None for fixed-seed random weights.
+    weights: Mapping[str, WeightsFile | None]
     host: Host  # the machine that measures
     question: Question = field(default_factory=Question)
-    effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement._latency.timing`
-    # returns the time that a limit leaves for a training recipe of the card of this name; None for no limit
+    # Name of the effort of a timing, see :mod:`advisor.measurement._latency.timing`.
+    effort: str = "search"
+    # returns the time that a limit leaves for a training recipe of the card of this name;
+    # None for no limit
     budget_training: Callable[[str, str], TrainingBudget | None] = lambda *_: None
 
     def require_images(self) -> Images:
@@ -150,9 +168,9 @@ class Materials:
     def limit_s(self, scope: Scope, to_come: float | None) -> float | None:
         """Return the time limit of one training in seconds; None for none.
 
-        The time that is left is shared with the trainings that follow it on the same card, and each of these needs time
-        to start. ``to_come``: the epochs of these over those of this training; None for a training after the search,
-        which ends it in time itself.
+        The time that is left is shared with the trainings that follow it on the same card, and
+        each of these needs time to start. ``to_come``: the epochs of these over those of this
+        training; None for a training after the search, which ends it in time itself.
         """
         budget = None if to_come is None else self.budget_training(scope.card, scope.training)
         if budget is None or to_come is None:
@@ -186,8 +204,8 @@ class FloatModel:
 
 @dataclass(frozen=True)
 class Artefact:
-    """One ``.tflite`` that could ship, its sizes by name, and what the recipe did and found, if that is more than its
-    name.
+    """One ``.tflite`` that could ship, its sizes by name, and what the recipe did and found,
+    if that is more than its name.
     """
 
     path: Path
@@ -224,5 +242,7 @@ def input_spec(card: Card) -> InputSpec:
 
 
 def list_versions(*packages: str) -> dict[str, str]:
-    """Return the installed versions, read without importing anything; empty for a package that is not installed."""
+    """Return the installed versions, read without importing anything;
+    empty for a package that is not installed.
+    """
     return {package: find_version(package) for package in packages}

@@ -16,15 +16,16 @@ class Pool(StrEnum):
     LIGHT = "light"  # A child process without TensorFlow
     HEAVY = "heavy"  # A child process with TensorFlow
     TRAINERS = "trainers"  # A child process with TensorFlow that sees the GPU
-    DEVICE = "device"  # The machine that the device is attached to, with nothing else running on it
+    # The machine that the device is attached to, with nothing else running on it.
+    DEVICE = "device"
 
 
 @dataclass(frozen=True)
 class Resources:
     """The resources of a stage while it runs.
 
-    The expected memory must be free before its job begins; ``limits`` end it. A ``long`` job takes many minutes: it
-    comes after all other jobs, keeps checkpoints and reports epochs.
+    The expected memory must be free before its job begins; ``limits`` end it. A ``long`` job takes
+    many minutes: it comes after all other jobs, keeps checkpoints and reports epochs.
     """
 
     pool: Pool = Pool.LIGHT

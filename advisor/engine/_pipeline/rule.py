@@ -1,4 +1,6 @@
-"""A rule that rejects configurations: what it knows, and when it is asked. ``advisor/engine/_rules.py`` lists them."""
+"""A rule that rejects configurations: what it knows, and when it is asked.
+``advisor/engine/_rules.py`` lists them.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,21 +12,27 @@ from advisor.engine._pipeline.stage import StageAborted, StageName
 
 
 class RuleNeeds(StrEnum):
-    """The facts that a rule needs, in the order in which a search learns them. A rule is asked as soon as it can be."""
+    """The facts that a rule needs, in the order in which a search learns them.
+    A rule is asked as soon as it can be.
+    """
 
     PLAN = "the search space"  # Asked by the plan, before the search
-    PREDICTION = "predictions for other devices"  # Asked by the evaluator before any job, and by ``advisor plan``
+    # Asked by the evaluator before any job, and by ``advisor plan``.
+    PREDICTION = "predictions for other devices"
     BACKBONE = "the time of the float backbone"  # Asked by the evaluator, before training
-    LIGHTER = "what lighter recipes lost on the same network"  # Asked by the evaluator, before a form is made
+    # Asked by the evaluator, before a form is made.
+    LIGHTER = "what lighter recipes lost on the same network"
 
 
 @dataclass(frozen=True)
 class Known:
-    """The facts that a search has when it asks a rule; all but the limits are there for rules that need them.
+    """The facts that a search has when it asks a rule;
+    all but the limits are there for rules that need them.
 
-    ``backbone_ms`` is the CPU time of the float backbone for an image. ``lighter`` are the recipes that were tried
-    before, the lightest first, and ``drops`` the points that each lost; None if its file could not be scored or exceeds
-    a limit of another metric's drop, no entry if it gave none.
+    ``backbone_ms`` is the CPU time of the float backbone for an image. ``lighter`` are the recipes
+    that were tried before, the lightest first, and ``drops`` the points that each lost; None if
+    its file could not be scored or exceeds a limit of another metric's drop, no entry if it gave
+    none.
     """
 
     limits: Limits
@@ -34,7 +42,9 @@ class Known:
 
 
 class RejectionRule(NamedTuple):
-    """Returns the ``reason`` to reject a configuration, empty if there is none; evaluations note its ``stage``."""
+    """Returns the ``reason`` to reject a configuration, empty if there is none;
+    evaluations note its ``stage``.
+    """
 
     needs: RuleNeeds
     stage: StageName
@@ -58,11 +68,18 @@ class Rules:
         return tuple(rule for rule in self.listed if rule.needs is needs)
 
     def reason(self, needs: RuleNeeds, candidate: Configuration) -> str:
-        """Return the first reason to reject a configuration by what is known of every one; empty if there is none."""
-        return next(filter(None, (rule.reason(candidate, self.known) for rule in self.that_need(needs))), "")
+        """Return the first reason to reject a configuration by what is known of every one;
+        empty if there is none.
+        """
+        return next(
+            filter(None, (rule.reason(candidate, self.known) for rule in self.that_need(needs))),
+            "",
+        )
 
     def require_none(self, needs: RuleNeeds, candidate: Configuration, **facts: Any) -> None:
-        """Raise :class:`StageAborted` for the first reason to reject a configuration, of which ``facts`` are known."""
+        """Raise :class:`StageAborted` for the first reason to reject a configuration,
+        of which ``facts`` are known.
+        """
         known = replace(self.known, **facts)
         for rule in self.that_need(needs):
             if reason := rule.reason(candidate, known):

@@ -22,7 +22,9 @@ MODEL = "model.tflite"
 RESULT = "result.json"
 """The file that a job writes, and what it returned, in the folder of its result."""
 
-ROW_BYTES = 40_000  # Of an image whose features a stage holds: two copies of 5,000 floats; EfficientNet-Lite0 has 3,488
+# Of an image whose features a stage holds: two copies of 5,000 floats;
+# EfficientNet-Lite0 has 3,488.
+ROW_BYTES = 40_000
 
 LIGHT_WORK = Resources()
 
@@ -32,9 +34,9 @@ ALONE = Resources(Pool.DEVICE)
 class StageName(StrEnum):
     """The stages of a search, in the order of the work.
 
-    Progress, durations, costs, the report's funnel and ``Evaluation.stage`` (the stage that ended an evaluation) use
-    these names and this order. A finalist's finished file is scored once more. The first three and ``STOP`` are
-    decisions: they end an evaluation and run no job.
+    Progress, durations, costs, the report's funnel and ``Evaluation.stage`` (the stage that ended
+    an evaluation) use these names and this order. A finalist's finished file is scored once more.
+    The first three and ``STOP`` are decisions: they end an evaluation and run no job.
     """
 
     PLAN = "plan"  # Ruled out by what is known beforehand: the size of the file or its licence
@@ -47,42 +49,55 @@ class StageName(StrEnum):
     LABELS = "labels"  # Likely wrong labels of a data set, for ``advisor data check``
     EXPECTATION = "expectation"
     """The share of right answers that the card keeps on images of another visit, camera or day."""
-    HEAD = "head"  # The head, fitted to the training part; a detector with its head, to compare or to ship
+    # The head, fitted to the training part; a detector with its head, to compare or to ship.
+    HEAD = "head"
     REFIT = "refit"  # The head that ships, fitted to everything but the hold-out
     JOIN = "join"  # Backbone and head in one file
     FINETUNE_CACHED = "finetune_cached"  # The last blocks fine-tuned on cached maps
     FINETUNE_TOP = "finetune_top"  # The last layers fine-tuned
     FINETUNE_ALL = "finetune_all"  # All layers fine-tuned
-    CALIBRATE = "calibrate"  # Activations on the calibration images, and the weights that all forms of a file share
+    # Activations on the calibration images, and the weights that all forms of a file share.
+    CALIBRATE = "calibrate"
     COMPRESS = "compress"  # One compression recipe, labels and normalisation written into the file
-    ADJUST = "adjust"  # The compressed file with its head adjusted to the features that its own backbone gives
+    # The compressed file with its head adjusted to the features that its own backbone gives.
+    ADJUST = "adjust"
     SCORE = "score"  # Answers of the file on images
     CONFIDENCE = "confidence"  # The temperature of the file's probabilities, folded into its head
     PROBE = "probe"  # Features and logits of a classifier, to find images of unknown things
     UNKNOWN = "unknown"  # A finalist with one more class, for things that are none of the classes
     CAPTURE = "capture"  # Top-1 of the file on images under capture conditions
-    ANSWERS = "answers"  # Agreement with the float file on bundled photographs, if there are no images
+    # Agreement with the float file on bundled photographs, if there are no images.
+    ANSWERS = "answers"
     TIMING = "timing"  # Latency and memory of the file on the target
     ONNX = "twin"
-    """The export for another runtime of this machine; the older name is in cache keys and in the durations of runs."""
+    """The export for another runtime of this machine;
+    the older name is in cache keys and in the durations of runs.
+    """
     RUNTIME = "runtime"  # Latency and memory of the file in another runtime of this machine
-    ARENA = "arena"  # The memory that the file needs in a microcontroller's interpreter, measured on this machine
+    # The memory that the file needs in a microcontroller's interpreter, measured on this machine.
+    ARENA = "arena"
     STOP = "stop"  # Not evaluated before the search ended; a run that is resumed evaluates it
 
 
 Result = TypeVar("Result")
 
 Inputs = Mapping[str, object]
-"""Everything that a stage's result depends on, as JSON values. Its hash is the key in the artifact cache."""
+"""Everything that a stage's result depends on, as JSON values.
+Its hash is the key in the artifact cache.
+"""
 
 Job = partial[Any]  # A function of a module with its arguments, to be called in a child process
 
 Epochs = Callable[[Path], tuple[int, int, float] | None]
-"""Reads from a folder of checkpoints how many epochs of how many are done, and which share of the job's seconds."""
+"""Reads from a folder of checkpoints how many epochs of how many are done,
+and which share of the job's seconds.
+"""
 
 
 def holding(images: int) -> Resources:
-    """Return the resources of a stage that holds features of so many images, or of copies of them."""
+    """Return the resources of a stage that holds features of so many images, or of copies of
+    them.
+    """
     more = ROW_BYTES * images
     limits = replace(WORK_LIMITS, memory_bytes=WORK_LIMITS.memory_bytes + more)
     return Resources(memory_bytes=EXPECTED_BYTES[LIGHT] + more, limits=limits)
@@ -90,10 +105,11 @@ def holding(images: int) -> Resources:
 
 @dataclass(frozen=True)
 class Scope:
-    """The owner of a stage: a card, and parts of a variant; an empty part means that all variants share the stage.
+    """The owner of a stage: a card, and parts of a variant;
+    an empty part means that all variants share the stage.
 
-    The purpose is that of a model that is trained twice. ``detail`` tells stages of one name apart, such as a part of
-    the images.
+    The purpose is that of a model that is trained twice. ``detail`` tells stages of one name
+    apart, such as a part of the images.
     """
 
     card: str
@@ -117,8 +133,8 @@ class Results:
 class Folders:
     """The folders that a job writes to.
 
-    ``out`` goes into the cache as a whole; ``checkpoints`` survives a job that is ended, and the next try continues
-    from it.
+    ``out`` goes into the cache as a whole;
+    ``checkpoints`` survives a job that is ended, and the next try continues from it.
     """
 
     out: Path
@@ -134,8 +150,9 @@ class Folders:
 class Stage(Generic[Result]):
     """One piece of work: a node of the graph of a variant.
 
-    Two stages with the same name and scope are the same stage: it runs once in a search. Two stages with the same
-    version and inputs have the same result: it is kept in the artifact cache for the next search.
+    Two stages with the same name and scope are the same stage: it runs once in a search. Two
+    stages with the same version and inputs have the same result: it is kept in the artifact cache
+    for the next search.
     """
 
     name: StageName
@@ -144,17 +161,23 @@ class Stage(Generic[Result]):
     doing: str  # what progress says, before the card's name
     after: tuple[Stage[Any], ...]  # the stages whose results it needs
     inputs: Callable[[Materials, Results], Inputs]  # everything that its result depends on
-    job: Callable[[Materials, Results, Folders], Job]  # the work; what it returns is kept as ``result.json``
+    # The work; what it returns is kept as ``result.json``.
+    job: Callable[[Materials, Results, Folders], Job]
     read: Callable[[Path], Result]  # reads the result from the folder
-    cost_s: float = 0.0  # rough seconds on the reference machine, see :mod:`advisor.engine._pipeline.cost`
+    # Rough seconds on the reference machine, see :mod:`advisor.engine._pipeline.cost`.
+    cost_s: float = 0.0
     resources: Resources = LIGHT_WORK
-    reads: Callable[[Materials], Part] | None = None  # the images that the job reads; they must not change meanwhile
+    # The images that the job reads; they must not change meanwhile.
+    reads: Callable[[Materials], Part] | None = None
     unsupported: str = ""  # why the card cannot have this stage; empty where it can
-    # called with the job's return value; False if the result must not be cached. None caches every result. A result
-    # that is not cached lies with the job's checkpoints, from which a later search continues.
+    # called with the job's return value; False if the result must not be cached. None caches every
+    # result. A result that is not cached lies with the job's checkpoints, from which a later
+    # search continues.
     keep_if: Callable[[Any], bool] | None = None
-    also_kept_as: Callable[[Materials, Results], Inputs] | None = None  # inputs under which a cached result is as good
-    when_done: Callable[[Materials, Results, Path], None] | None = None  # called with the folder once it is there
+    # Inputs under which a cached result is as good.
+    also_kept_as: Callable[[Materials, Results], Inputs] | None = None
+    # Called with the folder once it is there.
+    when_done: Callable[[Materials, Results, Path], None] | None = None
     epochs: Callable[[Materials, Results], Epochs] | None = None  # how far a long job is
     shortens: bool = False  # a plan within a time limit may count on a part of this training
 
@@ -175,7 +198,8 @@ class Stage(Generic[Result]):
         return f"{self.doing} {self.scope.card}"
 
 
-Source: TypeAlias = "Stage[Artefact] | Artefact"  # A file that a stage will make, or one that is there
+# A file that a stage will make, or one that is there.
+Source: TypeAlias = "Stage[Artefact] | Artefact"
 
 
 def result_of(source: Stage[Result] | Result, results: Results) -> Result:
@@ -204,11 +228,12 @@ class EventKind(StrEnum):
 class StageEvent:
     """Something that happened to a stage.
 
-    ``seconds`` of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a measurement. ``cpu_s``:
-    CPU seconds of the job so far; of a measurement, which has the machine alone, its ``seconds``.
-    ``waits_for`` of ``WAITING``: in words. ``epochs`` of ``EPOCH``, and of ``DONE`` if a time
-    limit ended the job: how many epochs of how many are done. ``share`` of both: the share of the job's seconds that is
-    done, as the job knows it after its first steps; 0 if it does not.
+    ``seconds`` of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a
+    measurement. ``cpu_s``: CPU seconds of the job so far; of a measurement, which has the machine
+    alone, its ``seconds``. ``waits_for`` of ``WAITING``: in words. ``epochs`` of ``EPOCH``, and of
+    ``DONE`` if a time limit ended the job: how many epochs of how many are done. ``share`` of
+    both: the share of the job's seconds that is done, as the job knows it after its first steps; 0
+    if it does not.
     """
 
     stage: Stage[Any]
@@ -224,8 +249,8 @@ Listener = Callable[[StageEvent], None]  # Called with each event, from the thre
 
 
 class Durations:
-    """Seconds of core or machine time, and CPU seconds, that a search spent by card and stage, without cached results
-    and waits for a core.
+    """Seconds of core or machine time, and CPU seconds, that a search spent by card and stage,
+    without cached results and waits for a core.
     """
 
     def __init__(self) -> None:
@@ -247,7 +272,9 @@ class Durations:
         return {name: total for name, total in totals.items() if total}
 
     def by_card(self, cpu: bool = False) -> dict[str, dict[str, float]]:
-        """Return the seconds, or the CPU seconds, by card and stage, the card with the most first."""
+        """Return the seconds, or the CPU seconds, by card and stage, the card with the most
+        first.
+        """
         cards: dict[str, dict[str, float]] = defaultdict(dict)
         for (card, stage), seconds in sorted((self.cpu_s if cpu else self.seconds).items()):
             cards[card][stage] = round(seconds, 1)
@@ -267,12 +294,17 @@ class StageAborted(StageError):
 def abort_stage(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:
     """Return the stage error for an error of a job.
 
-    If the runtime cannot run the file that a ``recipe`` made, the evaluation is skipped; for float32 it has failed.
+    If the runtime cannot run the file that a ``recipe`` made, the evaluation is skipped;
+    for float32 it has failed.
     """
     if isinstance(error, OSError):
-        return StageAborted(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}")
+        return StageAborted(
+            Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}"
+        )
     if isinstance(error, UnsupportedRecipe):
         return StageAborted(Status.SKIPPED, stage, error.message)
     if isinstance(error, RuntimeRefusal) and recipe not in ("", "float32"):
-        return StageAborted(Status.SKIPPED, stage, f"this runtime cannot run {recipe}: {error.message}")
+        return StageAborted(
+            Status.SKIPPED, stage, f"this runtime cannot run {recipe}: {error.message}"
+        )
     return StageAborted(Status.FAILED, stage, error.message)

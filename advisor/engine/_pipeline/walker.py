@@ -47,8 +47,9 @@ _NONE = 0, 0, 0.0  # No epochs
 class Workers:
     """The places where the jobs of a search run.
 
-    ``pools``: child processes by pool; a pool that is missing is not needed. ``on_device`` calls a measurement on the
-    machine with the device. ``priority``: card name to its place in the queue for cores.
+    ``pools``: child processes by pool; a pool that is missing is not needed. ``on_device`` calls a
+    measurement on the machine with the device. ``priority``: card name to its place in the queue
+    for cores.
     """
 
     machine: Machine
@@ -58,14 +59,19 @@ class Workers:
 
 
 class Walker:
-    """Runs the stages of a graph, each once in a search, and caches their results for the next search.
+    """Runs the stages of a graph, each once in a search,
+    and caches their results for the next search.
 
-    The cost of a search is the sum of its stages, never the product of its choices. ``remeasure`` takes cached timings
-    again.
+    The cost of a search is the sum of its stages, never the product of its choices.
+    ``remeasure`` takes cached timings again.
     """
 
     def __init__(
-        self, materials: Materials, workers: Workers, listener: Listener = lambda _event: None, remeasure: bool = False
+        self,
+        materials: Materials,
+        workers: Workers,
+        listener: Listener = lambda _event: None,
+        remeasure: bool = False,
     ) -> None:
         self.materials = materials
         self.workers = workers
@@ -74,8 +80,8 @@ class Walker:
         self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
 
     async def run(self, stage: Stage[Result]) -> Result:
-        """Return the result of a stage after the stages that it needs, once in a search; StageAborted if one of them
-        fails.
+        """Return the result of a stage after the stages that it needs, once in a search;
+        StageAborted if one of them fails.
         """
         task = self._tasks.get(stage)
         if task is None:
@@ -85,7 +91,9 @@ class Walker:
         return cast("Result", await asyncio.shield(task))
 
     async def drop(self) -> None:
-        """End all stages that are not done, with their child processes; one that is needed later runs again."""
+        """End all stages that are not done, with their child processes;
+        one that is needed later runs again.
+        """
         dropped = []
         for stage, task in tuple(self._tasks.items()):
             if not task.done():
@@ -103,7 +111,9 @@ class Walker:
     def has(self, stage: Stage[Any]) -> bool:
         """Return whether this search has the result of a stage."""
         task = self._tasks.get(stage)
-        return task is not None and task.done() and not task.cancelled() and task.exception() is None
+        return (
+            task is not None and task.done() and not task.cancelled() and task.exception() is None
+        )
 
     async def _run(self, stage: Stage[Result]) -> Result:
         if stage.unsupported:
@@ -112,7 +122,9 @@ class Walker:
         results = Results(dict(zip(stage.after, before, strict=True)))
         try:
             run = _StageRun(stage, self.materials, results, self.workers, self._listener)
-            return cast("Result", await run.result(again=self._remeasure and stage.resources.alone))
+            return cast(
+                "Result", await run.result(again=self._remeasure and stage.resources.alone)
+            )
         except (AdvisorError, OSError) as error:
             raise abort_stage(error, stage.name, stage.scope.compression) from error
 
@@ -128,7 +140,9 @@ class _StageRun:
     listener: Listener
 
     async def result(self, again: bool) -> Any:
-        """Return the stage's result from the cache unless ``again``, or compute it; a damaged one is computed again."""
+        """Return the stage's result from the cache unless ``again``, or compute it;
+        a damaged one is computed again.
+        """
         for cached in list_cached_folders(self.stage, self.materials, self.results):
             if again:
                 shutil.rmtree(cached, ignore_errors=True)
@@ -137,7 +151,8 @@ class _StageRun:
                     made = await self._read(cached)
                     self._tell(EventKind.CACHED)
                     return made
-                # Only one that was there: another search may have made it since, and may read it now.
+                # Only one that was there: another search may have made it since,
+                # and may read it now.
                 shutil.rmtree(cached, ignore_errors=True)
         holders: list[str] = []
 
@@ -151,14 +166,17 @@ class _StageRun:
 
             def spent() -> dict[str, float]:
                 seconds = time.monotonic() - started - pause.paused_s
-                return {"seconds": seconds, "cpu_s": pause.cpu_s or seconds}  # a measurement has the machine alone
+                # A measurement has the machine alone.
+                return {"seconds": seconds, "cpu_s": pause.cpu_s or seconds}
 
             made, (done, epochs, share) = await self._made(pause, waits, spent)
         kind = EventKind.CACHED if holders else EventKind.DONE
         self._tell(kind, **spent(), epochs=(done, epochs), share=share)
         return made
 
-    async def _made(self, pause: Pause, waits: Waits, spent: Spent) -> tuple[Any, tuple[int, int, float]]:
+    async def _made(
+        self, pause: Pause, waits: Waits, spent: Spent
+    ) -> tuple[Any, tuple[int, int, float]]:
         """Compute a result; return it with its epochs if a time limit ended the job."""
         cache = self.materials.cache
         inputs = self.stage.inputs(self.materials, self.results)
@@ -186,13 +204,17 @@ class _StageRun:
         return await self._read(folder), _NONE
 
     def _kept(self, folder: Path) -> bool:
-        """Return whether a result is complete; a job of another kind than training has no other ones."""
+        """Return whether a result is complete;
+        a job of another kind than training has no other ones.
+        """
         alone = self.stage.resources.alone
         keep_if = self.stage.keep_if
         return alone or keep_if is None or keep_if(read_result(folder))
 
     def _uncached(self, fill: Callable[[Path], None]) -> Any:
-        """Compute a result that may not be cached: read it first, and cache it if the stage allows it."""
+        """Compute a result that may not be cached:
+        read it first, and cache it if the stage allows it.
+        """
         with Scratch() as folder:
             fill(folder)
             made = self.stage.read(folder)
@@ -209,7 +231,8 @@ class _StageRun:
             if self.stage.epochs is None or not error.is_crash:
                 raise
             self._tell(EventKind.CRASHED)
-            # It goes on from its checkpoints. Its job is made again, because a time limit leaves less than before.
+            # It goes on from its checkpoints.
+            # Its job is made again, because a time limit leaves less than before.
             self._call(folders, pause)
 
     def _call(self, folders: Folders, pause: Pause) -> None:
@@ -281,7 +304,9 @@ Point = tuple[str, int]  # Compression recipe and thread count
 
 @dataclass(frozen=True)
 class CachedResults:
-    """Results of one card that earlier searches have kept: finished stages, and figures measured on this machine."""
+    """Results of one card that earlier searches have kept:
+    finished stages, and figures measured on this machine.
+    """
 
     done: frozenset[Stage[Any]] = frozenset()
     latency_p90: Mapping[Point, Quantity] = field(default_factory=dict)
@@ -304,11 +329,17 @@ class Lookup:
 
     def done(self, stages: Iterable[Stage[Any]]) -> frozenset[Stage[Any]]:
         """Return the given stages, and the stages that they need, if they are cached."""
-        return frozenset(stage for stage in with_all_before(stages) if self.find(stage) is not None)
+        return frozenset(
+            stage for stage in with_all_before(stages) if self.find(stage) is not None
+        )
 
     def of_card(self, card: Card, workload: Workload, remeasure: bool = False) -> CachedResults:
-        """Return what is cached of a card that has weights on this machine; no timing is if ``remeasure``."""
-        variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
+        """Return what is cached of a card that has weights on this machine;
+        no timing is if ``remeasure``.
+        """
+        variants = [
+            VariantStages(card, *variant, workload) for variant in workload.variants_of(card)
+        ]
         evaluation_stages = list[Stage[Any]]()
         for variant in variants:
             evaluation_stages += variant.evaluation
@@ -372,7 +403,8 @@ def _copy_files(source: Path, target: Path) -> None:
 def run_coroutine(work: Coroutine[object, object, Result]) -> Result:
     """Run a coroutine in a new thread and return its result, or raise what it raised.
 
-    The calling thread may have a running event loop, as in a notebook. An interrupt reaches the caller at once.
+    The calling thread may have a running event loop, as in a notebook.
+    An interrupt reaches the caller at once.
     """
     result: Future[Result] = Future()
 

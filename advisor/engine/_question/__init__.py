@@ -1,4 +1,6 @@
-"""Turn the options that a user wrote into a question and an execution: parsed and validated here, once."""
+"""Turn the options that a user wrote into a question and an execution:
+parsed and validated here, once.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -78,8 +80,11 @@ MetricLimits = tuple[tuple[str, float], ...]
 """Limits of metrics by their names."""
 
 
-def resolve(options: Mapping[str, object], file: Path | None = None, table: Table = PLAN) -> Request:
-    """Return the validated request. Precedence: ``options``, then the request file, then the defaults.
+def resolve(
+    options: Mapping[str, object], file: Path | None = None, table: Table = PLAN
+) -> Request:
+    """Return the validated request. Precedence:
+    ``options``, then the request file, then the defaults.
 
     Args:
         options: value by name of the option; None is an option that was not given.
@@ -90,10 +95,15 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
     written = collect_options({**(_read_request(file) if file else {}), **given}, table)
     # Its content is kept, not its path: a resumed run notices other costs.
     if written["costs"]:
-        costs = {"costs": _costs_text(written["costs"]), "metric": written["metric"] or Metric.COST_SAVED}
+        costs = {
+            "costs": _costs_text(written["costs"]),
+            "metric": written["metric"] or Metric.COST_SAVED,
+        }
         written = replace(written, values={**written.values, **costs})
     if written["fleet"]:  # its content, too
-        written = replace(written, values={**written.values, "fleet": _fleet_text(written["fleet"])})
+        written = replace(
+            written, values={**written.values, "fleet": _fleet_text(written["fleet"])}
+        )
     # Leave to send files is never stored: each command needs the user's word.
     stored = {**written.to_dict(), "upload": False}
     request = Request(_question(written), _execution(written), written.parsed("out"), stored)
@@ -110,20 +120,29 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
 
 
 def _read_request(file: Path) -> Mapping[str, object]:
-    """Return the options of a request file; refuse one that allows to send files, because files are passed on."""
+    """Return the options of a request file;
+    refuse one that allows to send files, because files are passed on.
+    """
     values = read_file(file)
     if values.get("upload"):
-        raise UsageError(f"--request: '{file}' may not allow to send files", "remove 'upload', and type --upload")
+        raise UsageError(
+            f"--request: '{file}' may not allow to send files",
+            "remove 'upload', and type --upload",
+        )
     return values
 
 
 def resolve_resumed(
-    stored: Mapping[str, object], options: Mapping[str, object], file: Path | None = None, extend: str | None = None
+    stored: Mapping[str, object],
+    options: Mapping[str, object],
+    file: Path | None = None,
+    extend: str | None = None,
 ) -> Request:
-    """Return the request of a resumed run: its own (``stored``), with the options that may change; ``out`` is ignored.
+    """Return the request of a resumed run: its own (``stored``), with the options that may change;
+    ``out`` is ignored.
 
-    ``extend`` is a new time limit, from now. Refuse an option of the question that differs from the run's own, and a
-    run on a remote cluster that is not named again.
+    ``extend`` is a new time limit, from now. Refuse an option of the question that differs from
+    the run's own, and a run on a remote cluster that is not named again.
     """
     previous = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
@@ -134,7 +153,8 @@ def resolve_resumed(
     # A run folder may come from somebody else, and a cluster executes what it is sent.
     if previous.execution.cluster and "executor" not in changes:
         raise UsageError(
-            f"the run worked on the cluster '{cluster}', which no folder may choose: its answers can run code here",
+            f"the run worked on the cluster '{cluster}', which no folder may choose: its answers"
+            " can run code here",
             f"name it again: --executor {cluster}, or --executor local",
         )
     wanted = resolve({**previous.written, **changes})
@@ -142,15 +162,19 @@ def resolve_resumed(
     for key in [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]:
         values = previous.written[key], wanted.written[key]
         if values[0] != values[1] and not _is_same_value(key, previous.written, wanted.written):
-            then, now = (", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in values)
+            then, now = (
+                ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+                for value in values
+            )
             if key in ("costs", "fleet") and then and now:
                 then = "of other content"
                 now = "this one"
             begun = f"{show_flag(key)} {then}" if then else f"no {show_flag(key)}"
             raise UsageError(
                 f"--resume: the run was begun with {begun}, not {now}",
-                "leave it out to go on with the run's own question; start a new run for another one (finished work is "
-                "reused), or decide again under other limits with advisor report",
+                "leave it out to go on with the run's own question; start a new run for another"
+                " one (finished work is reused), or decide again under other limits with advisor"
+                " report",
             )
     return wanted
 
@@ -173,9 +197,14 @@ def _question(written: Options) -> Question:
     robust = written.parsed("objective") == ROBUST
     for name in written["training"]:
         require_known("--training", name, list_choosable())
-    # Fine-tuning starts from a head, so it is one of them. For a fleet, a head for many networks comes first.
+    # Fine-tuning starts from a head, so it is one of them.
+    # For a fleet, a head for many networks comes first.
     usual = () if written["fleet"] else default
-    trainings = sort_trainings((HEAD, *(written["training"] or usual))) if written["data"] else (NO_TRAINING,)
+    trainings = (
+        sort_trainings((HEAD, *(written["training"] or usual)))
+        if written["data"]
+        else (NO_TRAINING,)
+    )
     costs = Costs.parse(written["costs"]) if written["costs"] else None
     return replace(
         plain,
@@ -189,7 +218,9 @@ def _question(written: Options) -> Question:
         trainings=trainings,
         # If the user named recipes, all of them are evaluated (decision 0095).
         tuning_limited=bool(written["data"]) and not written["training"],
-        guarantees=parse_guarantees(written["min_precision"], written["min_recall"], written["min_coverage"]),
+        guarantees=parse_guarantees(
+            written["min_precision"], written["min_recall"], written["min_coverage"]
+        ),
         thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
     )
 
@@ -203,7 +234,11 @@ def _execution(written: Options) -> Execution:
     said = ""
     if effort:
         said = f" (before --effort {effort})" if limit else f" (--effort {effort})"
-    time_limit_s = written.parsed("time_limit") if limit or not usual else units.parse_seconds(usual, "--effort")
+    time_limit_s = (
+        written.parsed("time_limit")
+        if limit or not usual
+        else units.parse_seconds(usual, "--effort")
+    )
     return replace(
         Execution(**written.fields_of(Execution)),
         time_limit_s=time_limit_s,
@@ -245,7 +280,9 @@ def _costs_text(text: str) -> str:
 
 
 def _fleet_text(text: str) -> str:
-    """Return the table of a fleet as text: of a shipped fleet, of a path, or of the content that a request keeps."""
+    """Return the table of a fleet as text:
+    of a shipped fleet, of a path, or of the content that a request keeps.
+    """
     shipped = {file.stem: file for file in find_shipped_fleets()}
     # As for costs: a stored request keeps the table itself.
     if "\n" in text:
@@ -262,7 +299,8 @@ def _fleet_text(text: str) -> str:
 def _read_floors(written: Options, metric: str) -> tuple[float | None, MetricLimits]:
     """Return the least accuracy in %, None for none, and the least values of other metrics.
 
-    ``--min-accuracy`` is ``85%`` for the metric that counts, ``worst-group=70%`` for another one, or both with commas.
+    ``--min-accuracy`` is ``85%`` for the metric that counts, ``worst-group=70%`` for another one,
+    or both with commas.
     """
     texts = _split_by_metric(FLOORS, ",".join(written["min_accuracy"]), metric, "85%")
     floors = {}
@@ -275,7 +313,8 @@ def _read_floors(written: Options, metric: str) -> tuple[float | None, MetricLim
 def _read_drops(written: Options, metric: str) -> tuple[float | None, MetricLimits]:
     """Return the points of accuracy that may be lost, None for any, and those of other metrics.
 
-    ``--max-drop`` is ``1pt`` for the metric that counts, ``map-small=5pt`` for another one, or both with commas.
+    ``--max-drop`` is ``1pt`` for the metric that counts, ``map-small=5pt`` for another one,
+    or both with commas.
     """
     texts = _split_by_metric(DROPS, written["max_drop"], metric, "1pt")
     drops = {name: units.parse_points(text, DROPS) for name, text in texts.items()}
@@ -283,7 +322,9 @@ def _read_drops(written: Options, metric: str) -> tuple[float | None, MetricLimi
 
 
 def _split_by_metric(option: str, asked: str, metric: str, example: str) -> dict[str, str]:
-    """Return the limit of each metric as text; one without a name is that of the ``metric`` that counts."""
+    """Return the limit of each metric as text;
+    one without a name is that of the ``metric`` that counts.
+    """
     texts: dict[str, str] = {}
     for part in filter(None, map(str.strip, asked.split(","))):
         named, equals, text = part.rpartition("=")
@@ -292,25 +333,35 @@ def _split_by_metric(option: str, asked: str, metric: str, example: str) -> dict
         name = f"map-{name}" if f"map-{name}" in METRICS else name
         name = require_known(option, name, tuple(METRICS)) if equals else metric
         if name in texts:
-            raise UsageError(f"{option}: '{asked}' has two limits of {name}", f"keep one: {option} {name}={example}")
+            raise UsageError(
+                f"{option}: '{asked}' has two limits of {name}",
+                f"keep one: {option} {name}={example}",
+            )
         texts[name] = text.strip()
     return texts
 
 
 def _require_costs(option: str, name: str, written: Options) -> None:
     if name == Metric.COST_SAVED and not written["costs"]:
-        raise UsageError(f"{option}: {Metric.COST_SAVED} needs the cost of each answer", "add --costs costs.csv")
+        raise UsageError(
+            f"{option}: {Metric.COST_SAVED} needs the cost of each answer", "add --costs costs.csv"
+        )
 
 
 def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
-    """Yield the parts of a question that contradict each other; ``training`` are the recipes that the user named."""
+    """Yield the parts of a question that contradict each other;
+    ``training`` are the recipes that the user named.
+    """
     task = question.of_task
     option = f"--task {question.task}"
     if not task.published and question.data is None:
         yield f"{option} needs --data: no card has a published {task.metric}", "add --data DIR"
     for name in training:
         if name not in task.trainings:
-            yield f"--training: '{name}' is not for {option}", f"one of: {', '.join(task.trainings)}; or leave it out"
+            yield (
+                f"--training: '{name}' is not for {option}",
+                f"one of: {', '.join(task.trainings)}; or leave it out",
+            )
     for asked in question.guarantees.options:
         if asked not in task.guarantees:
             why = "answer every image" if task.guarantees else "have no probability of a class"
@@ -321,20 +372,34 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
         why = f"--unknown: models for {option} have no probability of a class"
         yield why, "leave --unknown out; images without an object may be part of --data"
     if question.tune_training and not task.tunable:
-        yield f"--tune-training: fine-tuning for {option} has fixed hyperparameters", "leave --tune-training out"
+        yield (
+            f"--tune-training: fine-tuning for {option} has fixed hyperparameters",
+            "leave --tune-training out",
+        )
     if question.robust and not task.robust:
         why = f"--objective: robust accuracy is not for {option}"
         yield why, "leave --objective out: images are scored as they are"
     if question.fleet and question.limits.latency_ms is None:
-        yield "--fleet needs a latency limit: without one, the best file serves every phone", "add --budget 50ms"
+        yield (
+            "--fleet needs a latency limit: without one, the best file serves every phone",
+            "add --budget 50ms",
+        )
     if question.data is None:
         yield from _needs_data(question, training)
     # `none` keeps the classes of ImageNet, and the images have classes of their own.
     elif NO_TRAINING in training:
         others = ", ".join(name for name in task.trainings if name != NO_TRAINING)
-        yield "--training none cannot be combined with --data", f"take {others}, or leave --data out"
-    if question.tune_training and not any(recipe_of(name).tunes_backbone for name in question.trainings):
-        why = f"--tune-training: {question.tune_training} trials of fine-tuning, and nothing is fine-tuned"
+        yield (
+            "--training none cannot be combined with --data",
+            f"take {others}, or leave --data out",
+        )
+    if question.tune_training and not any(
+        recipe_of(name).tunes_backbone for name in question.trainings
+    ):
+        why = (
+            f"--tune-training: {question.tune_training} trials of fine-tuning, and nothing is"
+            " fine-tuned"
+        )
         yield why, "add --training finetune_top, or leave --tune-training out"
 
 
@@ -345,12 +410,20 @@ def _refuse_input_size(question: Question) -> Refusals:
         return
     if not TASKS[question.task].side:
         why = f"--input-size: each network for --task {question.task} has the input of its card"
-        yield why, "leave --input-size out, or name networks with another input: advisor catalog list"
+        yield (
+            why,
+            "leave --input-size out, or name networks with another input: advisor catalog list",
+        )
     # The backbones halve a map five times, so another side leaves a part of a cell.
     elif side % units.INPUT_STEP:
         smaller = side // units.INPUT_STEP * units.INPUT_STEP
-        nearest_sizes = f"{smaller} or {smaller + units.INPUT_STEP}" if smaller else str(units.INPUT_STEP)
-        why = f"--input-size: {side} pixels are no multiple of {units.INPUT_STEP}, by which networks reduce an image"
+        nearest_sizes = (
+            f"{smaller} or {smaller + units.INPUT_STEP}" if smaller else str(units.INPUT_STEP)
+        )
+        why = (
+            f"--input-size: {side} pixels are no multiple of {units.INPUT_STEP}, by which networks"
+            " reduce an image"
+        )
         yield why, f"take {nearest_sizes}"
 
 
@@ -365,14 +438,23 @@ def _contradicting_guarantees(question: Question) -> Refusals:
         both = asked.precision.plain is not None and asked.recall.plain is not None
         for name in ["all labels"] if both else sorted(f"'{name}'" for name in twice):
             why = f"{PRECISION} and {RECALL}: {name} cannot keep both with --task {task.name}"
-            yield why, f"a label has one threshold: leave one out, or write for example {RECALL} NAME=90%"
+            yield (
+                why,
+                (
+                    f"a label has one threshold: leave one out, or write for example {RECALL}"
+                    " NAME=90%"
+                ),
+            )
         return
     for option, shares in ((PRECISION, asked.precision), (RECALL, asked.recall)):
         for name in shares.by_class:
             why = f"{option}: '{name}' cannot have a share of its own with --task {task.name}"
             yield why, f"all classes have one threshold: write for example {option} 90%"
     if asked.precision and asked.recall:
-        why = f"{PRECISION} and {RECALL}: there is one threshold with --task {task.name}, which can keep one of them"
+        why = (
+            f"{PRECISION} and {RECALL}: there is one threshold with --task {task.name}, which can"
+            " keep one of them"
+        )
         yield why, "leave one out; the report shows both shares for it"
 
 
@@ -383,19 +465,31 @@ def _needs_data(question: Question, training: tuple[str, ...]) -> Refusals:
         if recipe_of(name).learns:
             yield f"--training: '{name}' learns from images, {absent}", f"{folder} --training out"
     if question.robust:
-        yield f"--objective: robust accuracy is measured on images, {absent}", f"{folder} --objective out"
+        yield (
+            f"--objective: robust accuracy is measured on images, {absent}",
+            f"{folder} --objective out",
+        )
     for asked in question.guarantees.options:
-        yield f"{asked}: the threshold is chosen on images, {absent}", f"add --data DIR, or leave {asked} out"
+        yield (
+            f"{asked}: the threshold is chosen on images, {absent}",
+            f"add --data DIR, or leave {asked} out",
+        )
     if question.unknown is not None:
         why = f"--unknown: its images are compared with those of your classes, {absent}"
         yield why, "add --data DIR, or leave --unknown out"
     if question.limits.drops:
-        yield f"--max-drop: the drop is measured on images, {absent}", "add --data DIR, or leave --max-drop out"
+        yield (
+            f"--max-drop: the drop is measured on images, {absent}",
+            "add --data DIR, or leave --max-drop out",
+        )
 
 
 def _refuse_metrics(question: Question, written: Options) -> Refusals:
     """Yield a metric, costs or limits of metrics that the question cannot have."""
-    limited = {FLOORS: dict(question.limits.min_metrics), DROPS: dict(question.limits.max_metric_drops)}
+    limited = {
+        FLOORS: dict(question.limits.min_metrics),
+        DROPS: dict(question.limits.max_metric_drops),
+    }
     given = {"--costs": written["costs"], "--metric": written["metric"], **limited}
     option = next((option for option, value in given.items() if value), "")
     if not option:
@@ -412,7 +506,10 @@ def _refuse_metrics(question: Question, written: Options) -> Refusals:
             )
     for name in limited[DROPS]:
         if not METRICS[name].of_boxes:
-            why = f"{DROPS} {name}=...: of another metric than the one that counts, only detectors have a drop"
+            why = (
+                f"{DROPS} {name}=...: of another metric than the one that counts, only detectors"
+                " have a drop"
+            )
             yield why, f"add --metric {name}, and write {DROPS} 1pt"
     if question.data is None:
         why = f"{named}: this metric is measured on images, and --data is not given"
@@ -421,27 +518,41 @@ def _refuse_metrics(question: Question, written: Options) -> Refusals:
         asked = f"{named} asks for {question.metric}"
         yield (
             f"--objective robust-accuracy is top-1 under capture conditions, and {asked}",
-            "leave --objective out, or add --metric top1; other metrics can be limits: --min-accuracy macro-f1=80%",
+            (
+                "leave --objective out, or add --metric top1; other metrics can be limits:"
+                " --min-accuracy macro-f1=80%"
+            ),
         )
 
 
 def _refuse_ship_on(request: Request) -> Refusals:
-    """Yield why no file can learn from all images; only classifiers do, whose answers show whether it went well."""
+    """Yield why no file can learn from all images;
+    only classifiers do, whose answers show whether it went well.
+    """
     question = request.question
     option = "--ship-on all"
     if request.execution.ship_on != ShipOn.ALL:
         return
     if question.data is None:
-        yield f"{option} learns from images, and --data is not given", "add --data DIR, or leave --ship-on out"
+        yield (
+            f"{option} learns from images, and --data is not given",
+            "add --data DIR, or leave --ship-on out",
+        )
     if not question.of_task.probabilities:
-        yield f"{option} is not for --task {question.task}: only classifiers learn from all images", "leave it out"
+        yield (
+            f"{option} is not for --task {question.task}: only classifiers learn from all images",
+            "leave it out",
+        )
 
 
 def _refuse_cloud(request: Request) -> Refusals:
     devices = (*request.question.devices, *request.question.limits.must_run_on)
     named = next(filter(ConnectionSettings.names_cloud, devices), None)
     if named is not None and request.execution.offline:
-        yield f"--offline opens no connection, and '{named}' is in a device cloud", "leave one of the two out"
+        yield (
+            f"--offline opens no connection, and '{named}' is in a device cloud",
+            "leave one of the two out",
+        )
 
 
 def _refuse_execution(execution: Execution) -> Refusals:
@@ -455,4 +566,10 @@ def _refuse_execution(execution: Execution) -> Refusals:
         yield why, "add --executor ray, or leave it out"
     if folder is not None and not folder.is_dir():
         why = f"--shared-folder: '{folder}' is not a folder on this machine"
-        yield why, "name a folder that this machine and every node of the cluster see under the same name"
+        yield (
+            why,
+            (
+                "name a folder that this machine and every node of the cluster see under the same"
+                " name"
+            ),
+        )

@@ -16,11 +16,14 @@ SO_FAR_SHARE = 0.1
 """Most of the time left that the hold-out of a pick so far takes, as a share."""
 
 SO_FAR_IMAGES = 400
-"""Images of the hold-out that a pick so far runs on within a time limit. They give its figure to 3 to 5 points, and it
-may be the pick for a minute alone."""
+"""Images of the hold-out that a pick so far runs on within a time limit. They give its figure to 3
+to 5 points, and it may be the pick for a minute alone.
+"""
 
 REST = 20.0
-"""Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core."""
+"""Seconds of rest after each second of scoring a pick so far,
+so that it takes at most 5 % of one core.
+"""
 
 FREE_S = 12.0
 """Seconds of scoring without a rest at first, as early picks change."""
@@ -30,10 +33,12 @@ YOUNG_S = 3.0
 
 
 class PickSoFar:
-    """Scores the pick so far on the hold-out while the search goes on, so that an early answer has the figure, too.
+    """Scores the pick so far on the hold-out while the search goes on,
+    so that an early answer has the figure, too.
 
-    The rest of the search does not look at it: bounds and the study leave figures of the hold-out out. ``left_s``
-    returns the seconds until a time limit: where they are few, a part of the images gives the figure.
+    The rest of the search does not look at it: bounds and the study leave figures of the hold-out
+    out. ``left_s`` returns the seconds until a time limit: where they are few, a part of the
+    images gives the figure.
     """
 
     def __init__(
@@ -59,7 +64,8 @@ class PickSoFar:
     def look(self) -> None:
         """Begin to score the pick if it has no figure, unless there was a score a short time ago.
 
-        A score of a former pick that has just begun gives way: two heads that end together have one score.
+        A score of a former pick that has just begun gives way:
+        two heads that end together have one score.
         """
         now = time.monotonic()
         busy = self._scoring is not None and now - self._began > YOUNG_S
@@ -73,8 +79,11 @@ class PickSoFar:
             self._began = now
             self._scoring = asyncio.ensure_future(self._score(file, self._scorer))
 
-    async def wait_for_first(self, chosen: Collection[Configuration], stopped: asyncio.Future[Any]) -> None:
-        """Wait for the score of the first pick before a fine-tuning, which would keep the cores for minutes.
+    async def wait_for_first(
+        self, chosen: Collection[Configuration], stopped: asyncio.Future[Any]
+    ) -> None:
+        """Wait for the score of the first pick before a fine-tuning,
+        which would keep the cores for minutes.
 
         An end of the search ends the wait.
         """
@@ -92,16 +101,24 @@ class PickSoFar:
                 await self._scoring
 
     def _without_figure(self) -> str:
-        """Return the file of the pick so far if it has no figure and can be scored; else an empty text."""
+        """Return the file of the pick so far if it has no figure and can be scored;
+        else an empty text.
+        """
         pick = self._pick()
-        if pick is None or recipe_of(pick.configuration.training).quick_head or pick.holdout_accuracy is not None:
+        if (
+            pick is None
+            or recipe_of(pick.configuration.training).quick_head
+            or pick.holdout_accuracy is not None
+        ):
             return ""
         if pick.artefact_sha256 in self._failed:
             return ""
         return pick.artefact_sha256 or ""
 
     async def _score(self, file: str, scorer: Scorer) -> None:
-        """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
+        """Score a file, and look again: at once if it is no longer the pick, else after a rest,
+        as nothing may end.
+        """
         of_file = []
         for evaluation in self._run.evaluations():
             if evaluation.status is Status.OK and evaluation.artefact_sha256 == file:
@@ -116,7 +133,8 @@ class PickSoFar:
         if limited and self._has_scored and most < min(SO_FAR_IMAGES, scorer.holdout_images):
             self._scoring = None
             return
-        if limited and most >= MORE * SO_FAR_IMAGES:  # else a later run on all images would add little
+        # Else a later run on all images would add little.
+        if limited and most >= MORE * SO_FAR_IMAGES:
             most = SO_FAR_IMAGES
         if len(await score_holdout(rows, scorer, self._run, most)) < len(rows):
             self._failed.add(file)

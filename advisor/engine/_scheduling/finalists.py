@@ -22,25 +22,34 @@ MORE = 1.5
 
 MOST_FINALISTS = 10
 MOST_RUNS = 10_000
-"""Files that run on the hold-out at most, and the largest product of files and images, if pick and runner-up leave
-room. A hold-out of 2,500 images takes about half a minute a file, so four files run there."""
+"""Files that run on the hold-out at most, and the largest product of files and images, if pick and
+runner-up leave room. A hold-out of 2,500 images takes about half a minute a file, so four files
+run there.
+"""
 
 LEAST_CHANCE = 0.05
 """Least probability to be the pick with which a file runs on the hold-out."""
 
 EXTRAS_S = 30.0
-"""Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
+"""Seconds of a time limit that must be left for a class for unknown things,
+and for capture conditions.
+"""
 
 
 def choose_finalists(
-    decisions: Sequence[Decision], evaluations: Sequence[Evaluation], images: int, with_drop: bool = False
+    decisions: Sequence[Decision],
+    evaluations: Sequence[Evaluation],
+    images: int,
+    with_drop: bool = False,
 ) -> tuple[Evaluation, ...]:
-    """Return what could still change the answer, see :data:`MOST_FINALISTS`: the others only cost time.
+    """Return what could still change the answer, see :data:`MOST_FINALISTS`:
+    the others only cost time.
 
-    These are pick and runner-up on every device and the files that the user ships, then the files that resampled
-    images and timings would pick with a probability of at least :data:`LEAST_CHANCE`, the most probable first, then the
-    most accurate file of each other network on the front. ``with_drop`` adds the float32 file of the pick. A file has
-    the same accuracy on every device, so it is scored once on the ``images`` of the hold-out.
+    These are pick and runner-up on every device and the files that the user ships, then the files
+    that resampled images and timings would pick with a probability of at least
+    :data:`LEAST_CHANCE`, the most probable first, then the most accurate file of each other
+    network on the front. ``with_drop`` adds the float32 file of the pick. A file has the same
+    accuracy on every device, so it is scored once on the ``images`` of the hold-out.
     """
     by_key = {e.configuration.key: e for e in evaluations}
     named = []
@@ -63,7 +72,9 @@ def choose_finalists(
     front.sort(key=lambda evaluation: evaluation.accuracy_percent, reverse=True)
     networks = {e.network: e for e in reversed([*named, *likely, *front])}
     others = [e for e in front if networks[e.network] is e]
-    hashes = dict.fromkeys(evaluation.artefact_sha256 for evaluation in (*named, *floats, *likely, *others))
+    hashes = dict.fromkeys(
+        evaluation.artefact_sha256 for evaluation in (*named, *floats, *likely, *others)
+    )
     files = list(filter(None, hashes))
     always = {evaluation.artefact_sha256 for evaluation in (*named, *floats)} - {None, ""}
     most = max(len(always), min(MOST_FINALISTS, MOST_RUNS // max(1, images)))
@@ -86,12 +97,18 @@ def list_named_files(decision: Decision) -> set[str]:
 
 
 async def score_finalists(
-    chosen: Sequence[Evaluation], scorer: Scorer, run: RunFolder, left_s: Callable[[], float], everywhere: bool = False
+    chosen: Sequence[Evaluation],
+    scorer: Scorer,
+    run: RunFolder,
+    left_s: Callable[[], float],
+    everywhere: bool = False,
 ) -> None:
-    """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
+    """Score the finalists on the hold-out and, if time is left,
+    the first of them under capture conditions.
 
-    The first file gets a class for unknown things if time is left, or if the user gave images of such things. Within a
-    time limit, pick and runner-up are scored on as many images as there is time for, and more files only on all.
+    The first file gets a class for unknown things if time is left, or if the user gave images of
+    such things. Within a time limit, pick and runner-up are scored on as many images as there is
+    time for, and more files only on all.
     """
     chosen = share_holdout(chosen, run)
     scored = {e.configuration: e for e in chosen}
@@ -116,9 +133,11 @@ async def score_finalists(
 def _in_time(
     chosen: Sequence[Evaluation], scorer: Scorer, left_s: Callable[[], float]
 ) -> Iterator[tuple[Sequence[str], int]]:
-    """Yield files of the finalists that run side by side, and the images of the hold-out that there is time for.
+    """Yield files of the finalists that run side by side,
+    and the images of the hold-out that there is time for.
 
-    Pick and runner-up come first: together if there is time for most images of both, else one after the other.
+    Pick and runner-up come first:
+    together if there is time for most images of both, else one after the other.
     """
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))
     whole = scorer.holdout_images
@@ -149,7 +168,9 @@ def _needs_more(evaluation: Evaluation, most: int) -> bool:
     return evaluation.holdout_accuracy is None or (part is not None and most >= MORE * part.judged)
 
 
-async def score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, most: int) -> list[Evaluation]:
+async def score_holdout(
+    rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, most: int
+) -> list[Evaluation]:
     """Return what could be scored on the hold-out; a file that has several rows is judged once."""
     first = dict[str, Evaluation]()
     for evaluation in rows:
@@ -158,7 +179,10 @@ async def score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFold
     by_file = {e.artefact_sha256: e for e in judged}
     others = []
     for evaluation in rows:
-        if evaluation.artefact_sha256 in by_file and evaluation is not first[evaluation.artefact_sha256]:
+        if (
+            evaluation.artefact_sha256 in by_file
+            and evaluation is not first[evaluation.artefact_sha256]
+        ):
             others.append(evaluation)
     copies = [_with_holdout_of(e, by_file[e.artefact_sha256]) for e in others]
     for copy in copies:
@@ -167,11 +191,11 @@ async def score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFold
 
 
 def share_holdout(rows: Sequence[Evaluation], run: RunFolder) -> list[Evaluation]:
-    """Return the rows, in which all of one file have the hold-out figures of the row that ran on the most images, and
-    append those that changed to the run.
+    """Return the rows, in which all of one file have the hold-out figures of the row that ran on
+    the most images, and append those that changed to the run.
 
-    A file has a row for each number of threads. One that was evaluated later lacks what an earlier one has, and would
-    get a figure of its own on fewer images.
+    A file has a row for each number of threads. One that was evaluated later lacks what an earlier
+    one has, and would get a figure of its own on fewer images.
     """
     most_judged: dict[str, Evaluation] = {}
     for row in rows:
@@ -205,11 +229,13 @@ def _with_holdout_of(evaluation: Evaluation, judged: Evaluation) -> Evaluation:
     )
 
 
-def pick_capture_finalists(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:
+def pick_capture_finalists(
+    chosen: Sequence[Evaluation], everywhere: bool
+) -> tuple[Evaluation, ...]:
     """Return the finalists that are scored under capture conditions: the first two files.
 
-    With ``everywhere`` it is also one file of each network: its forms differ little in this, and each needs fourteen
-    answers for each image.
+    With ``everywhere`` it is also one file of each network: its forms differ little in this, and
+    each needs fourteen answers for each image.
     """
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
     if not everywhere:
@@ -219,9 +245,13 @@ def pick_capture_finalists(chosen: Sequence[Evaluation], everywhere: bool) -> tu
 
 
 async def _each(
-    chosen: Sequence[Evaluation], measure: Callable[[Evaluation], Awaitable[Evaluation]], run: RunFolder
+    chosen: Sequence[Evaluation],
+    measure: Callable[[Evaluation], Awaitable[Evaluation]],
+    run: RunFolder,
 ) -> list[Evaluation]:
-    """Return what could be measured. A file that cannot be scored stays without the figure, and the report says so."""
+    """Return what could be measured.
+    A file that cannot be scored stays without the figure, and the report says so.
+    """
 
     async def one(evaluation: Evaluation) -> Evaluation:
         measured = await measure(evaluation)

@@ -1,18 +1,23 @@
 """Choose what a search does next, and when it ends, by the value of information beside its price.
 
-:mod:`~advisor.engine._scheduling.expected_gain` has the words, and what each candidate is expected to gain.
+:mod:`~advisor.engine._scheduling.expected_gain` has the words,
+and what each candidate is expected to gain.
 
-    net gain of the plan  =  net gain of the best candidate that still ends in time, or 0: to stop here
-    net gain of a step    =  expected net gain of the plan after its result  -  the step's own price
+    net gain of the plan  =  net gain of the best candidate that still ends in time,
+                             or 0: to stop here
+    net gain of a step    =  expected net gain of the plan after its result
+                             -  the step's own price
 
-The step whose result adds most to the net gain of the plan for each second is next. If none adds anything, the best
-candidate goes on; if no candidate gains more than its price, the search ends. So a card is tried where its head may
-change what is fine-tuned, and a time limit is planned backwards: what a step takes, fine-tuning no longer has.
+The step whose result adds most to the net gain of the plan for each second is next. If none adds
+anything, the best candidate goes on; if no candidate gains more than its price, the search ends.
+So a card is tried where its head may change what is fine-tuned, and a time limit is planned
+backwards: what a step takes, fine-tuning no longer has.
 
-This is the value of information one step ahead (Raiffa and Schlaifer, "Applied Statistical Decision Theory", 1961;
-Russell and Wefald, "Principles of metareasoning", 1991), with correlated beliefs (Frazier, Powell and Dayanik, "The
-knowledge-gradient policy for correlated normal beliefs", 2009) and work that has a price (Snoek, Larochelle and Adams,
-"Practical Bayesian optimization of machine learning algorithms", 2012, section 3.2).
+This is the value of information one step ahead (Raiffa and Schlaifer, "Applied Statistical
+Decision Theory", 1961; Russell and Wefald, "Principles of metareasoning", 1991), with correlated
+beliefs (Frazier, Powell and Dayanik, "The knowledge-gradient policy for correlated normal
+beliefs", 2009) and work that has a price (Snoek, Larochelle and Adams, "Practical Bayesian
+optimization of machine learning algorithms", 2012, section 3.2).
 """
 
 from __future__ import annotations
@@ -34,8 +39,10 @@ MOST_CANDIDATES = 64
 
 ROUNDING = 1e-4
 LEAST_INFORMATION = 0.05
-"""Points below which a gain is rounding; and points that the head of a further network must add to what is planned
-within a time limit: the beliefs are not more exact, and it takes its time from a fine-tuning."""
+"""Points below which a gain is rounding; and points that the head of a further network must add to
+what is planned within a time limit: the beliefs are not more exact, and it takes its time from a
+fine-tuning.
+"""
 
 EARLY = 0.5
 """Points of a plan for which a first answer comes earlier within a time limit."""
@@ -56,12 +63,17 @@ class Information(NamedTuple):
 class SearchRule:
     """The rule of one search.
 
-    ``least``: the points of accuracy, or what the preference counts like them, that a CPU hour must be expected to
-    gain. ``time_limit``: None for none.
+    ``least``: the points of accuracy, or what the preference counts like them, that a CPU hour
+    must be expected to gain. ``time_limit``: None for none.
     """
 
     def __init__(
-        self, plan: Plan, preference: Preference, limits: Limits, least: float, time_limit: TimeLimit | None = None
+        self,
+        plan: Plan,
+        preference: Preference,
+        limits: Limits,
+        least: float,
+        time_limit: TimeLimit | None = None,
     ) -> None:
         self._has_time_limit = time_limit is not None
         # Seconds within a limit are paid for anyway, so nearly every gain is worth them.
@@ -81,14 +93,19 @@ class SearchRule:
         """True if a network that may still be picked has no time left."""
         prospects = self.prospects
         open_steps = filter(prospects.is_open, map(prospects.find_float, prospects.forms))
-        return any(not self.prices.share((step,)) and not prospects.is_hopeless(step.network) for step in open_steps)
+        return any(
+            not self.prices.share((step,)) and not prospects.is_hopeless(step.network)
+            for step in open_steps
+        )
 
     def condition_on(self, evaluation: Evaluation) -> None:
         """Learn from a result. What was skipped or has failed is not tried again."""
         self.prospects.condition_on(evaluation)
 
     def choose_steps(self, begun: Collection[FormStep] = ()) -> tuple[FormStep, ...]:
-        """Return the steps to begin beside those that run; none if nothing is worth its price, or nothing yet."""
+        """Return the steps to begin beside those that run;
+        none if nothing is worth its price, or nothing yet.
+        """
         # The result of a training says what is worth more, so nothing begins beside it.
         if self._trains(begun) or any(step.network.tuned for step in begun):
             return ()
@@ -108,7 +125,8 @@ class SearchRule:
     def forecast_steps(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""
         begun_s = 0.0
-        # A copy goes on: the search itself has learnt nothing from results that were only expected.
+        # A copy goes on: the search itself has learnt nothing
+        # from results that were only expected.
         other = copy.copy(self)
         other.prospects = self.prospects.copy_for_later(lambda: begun_s)
         while steps := other.choose_steps():
@@ -117,7 +135,8 @@ class SearchRule:
             yield steps
 
     def finishing_s(self, network: CardTraining, whole: bool = True) -> float:
-        """Return the seconds from the end of a network's training to the results of the forms that it gets anyway.
+        """Return the seconds from the end of a network's training to the results
+        of the forms that it gets anyway.
 
         A training that is not ``whole`` ships itself, so that its files are made once.
         """
@@ -125,8 +144,8 @@ class SearchRule:
         return self.prices.finishing_s(network, forms, whole)
 
     def finishing_s_within(self, network: CardTraining, left_s: float) -> float:
-        """Return :meth:`finishing_s` of a training that has ``left_s`` seconds with what follows it: of a whole one if
-        all of it ends in time.
+        """Return :meth:`finishing_s` of a training that has ``left_s`` seconds with what follows
+        it: of a whole one if all of it ends in time.
         """
         whole_s = self.finishing_s(network)
         is_whole = left_s - whole_s >= self.prices.training_s(network)
@@ -159,7 +178,9 @@ class SearchRule:
         """Return why the network of a step does not start, or why that form of it is not made."""
         prospects = self.prospects
         network = step.network
-        lighter = [step for step in prospects.list_lighter(network) if step not in prospects.results]
+        lighter = [
+            step for step in prospects.list_lighter(network) if step not in prospects.results
+        ]
         if any(step in prospects.closed for step in lighter):
             return "no lighter training of this model was evaluated"
         accuracy = prospects.expect_accuracy(network)
@@ -168,23 +189,32 @@ class SearchRule:
             if not is_hopeless and not self.prices.share((step,)):
                 return f"{NO_TIME}; the fine-tuned network has about {accuracy:.1f} %"
             why = "would not be picked" if is_hopeless else "is not worth its CPU time"
-            return f"form not made: the fine-tuned network has about {accuracy:.1f} %, and one more form of it {why}"
+            return (
+                f"form not made: the fine-tuned network has about {accuracy:.1f} %, and one more"
+                f" form of it {why}"
+            )
         most = prospects.expect_most_accuracy(network)
-        expected = f"not fine-tuned: it is expected to reach {accuracy:.1f} %, at most {most:.1f} %"
+        expected = (
+            f"not fine-tuned: it is expected to reach {accuracy:.1f} %, at most {most:.1f} %"
+        )
         if is_hopeless:
             return f"{expected}, and would not be picked"
         if not self.prices.share((*lighter, prospects.find_float(network))):
             return f"{NO_TIME}; {expected}"
-        name = f"name the recipe, --training {network.training}, to tune every model that can still be picked"
-        # No price stands here: an answer has one for a fine-tuning, that of its next step (reporting/_steps.py).
+        name = (
+            f"name the recipe, --training {network.training}, to tune every model that can still"
+            " be picked"
+        )
+        # No price stands here: an answer has one for a fine-tuning,
+        # that of its next step (reporting/_steps.py).
         return f"{expected}, which is not worth its CPU time; {name}"
 
     def _choose_steps(self, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
         """Return the steps to begin, by what is believed now.
 
-        Within a time limit, every answer so far is a file to ship: the first card has all cores, and a pick gets its
-        int8 file before another network begins. It waits for a fine-tuning whose time it would take, as long as what
-        comes next leaves that time.
+        Within a time limit, every answer so far is a file to ship: the first card has all cores,
+        and a pick gets its int8 file before another network begins. It waits for a fine-tuning
+        whose time it would take, as long as what comes next leaves that time.
         """
         if not self._has_time_limit:
             return self._choose_by_gain(begun)
@@ -210,28 +240,37 @@ class SearchRule:
         net_gains = {form: prospects.expect_net_gain(form, pick, 0.0) for form in forms}
         # What can be had without another network: a new one gains only what it adds to this.
         base = max([0.0, *net_gains.values()])
-        net_gains |= {candidate: prospects.expect_net_gain(candidate, pick, base) for candidate in candidates}
+        net_gains |= {
+            candidate: prospects.expect_net_gain(candidate, pick, base) for candidate in candidates
+        }
         plan = max(net_gains, key=lambda candidate: net_gains[candidate], default=None)
         if plan is None:
             return () if prospects.results or begun else self._find_cheapest_head()
-        # The result of a step is averaged over every candidate that may follow: the best ones suffice.
-        following = sorted(candidates, key=lambda candidate: -net_gains[candidate])[:MOST_CANDIDATES]
+        # The result of a step is averaged over every candidate that may follow:
+        # the best ones suffice.
+        following = sorted(candidates, key=lambda candidate: -net_gains[candidate])[
+            :MOST_CANDIDATES
+        ]
         planned = max(base, net_gains[plan])
         information = self._list_information(following, pick, base, planned)
         informing = sorted((gain for gain in information if gain.step not in begun), reverse=True)
         if not prospects.results and not begun:
             informing = self._rank_first_steps(informing, net_gains, candidates, plan)
         is_worthwhile = net_gains[plan] >= ROUNDING
-        self.planned = {gain.step for gain in informing} | ({*plan.steps} if is_worthwhile else set())
+        self.planned = {gain.step for gain in informing} | (
+            {*plan.steps} if is_worthwhile else set()
+        )
         if informing:
             return (informing[0].step,)
         return self._go_on_with(plan, begun) if is_worthwhile else ()
 
-    def _go_on_with(self, plan: NetworkCandidate, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
+    def _go_on_with(
+        self, plan: NetworkCandidate, begun: Collection[FormStep]
+    ) -> tuple[FormStep, ...]:
         """Return the next steps of the best candidate."""
         first = plan.steps[0]
-        # A head starts alone, because its result decides what comes next. A fine-tuning takes along the forms that it
-        # gets in any case.
+        # A head starts alone, because its result decides what comes next. A fine-tuning takes
+        # along the forms that it gets in any case.
         if not first.network.tuned:
             return () if first in begun else (first,)
         if begun:
@@ -245,7 +284,9 @@ class SearchRule:
         candidates: Sequence[NetworkCandidate],
         plan: NetworkCandidate,
     ) -> list[Information]:
-        """Return what a search may begin with, the best first: a step that surely brings a result in time."""
+        """Return what a search may begin with, the best first:
+        a step that surely brings a result in time.
+        """
         # A training takes minutes, so an early answer is worth more than information.
         if self._trains(plan.steps[:1]):
             heads = []
@@ -269,7 +310,9 @@ class SearchRule:
     def _list_information(
         self, candidates: Sequence[NetworkCandidate], pick: Pick, base: float, planned: float
     ) -> Iterator[Information]:
-        """Yield what each first step adds to the net gain of the plan for each second; only the steps that do."""
+        """Yield what each first step adds to the net gain of the plan for each second;
+        only the steps that do.
+        """
         least = LEAST_INFORMATION if self._has_time_limit else ROUNDING
         for step in dict.fromkeys(candidate.steps[0] for candidate in candidates):
             if step.network.tuned or not self.prices.share((step,)):
@@ -280,24 +323,32 @@ class SearchRule:
             if added >= least:
                 yield Information(added / max(price_s, 1.0), step)
 
-    def _find_earliest(self, net_gains: Mapping[NetworkCandidate, float], most: float) -> NetworkCandidate:
+    def _find_earliest(
+        self, net_gains: Mapping[NetworkCandidate, float], most: float
+    ) -> NetworkCandidate:
         """Return the candidate with the cheapest first step of those that gain nearly the most."""
         near = [candidate for candidate in net_gains if net_gains[candidate] >= most - EARLY]
         return min(near, key=lambda candidate: self.prices.seconds(candidate.steps[:1]))
 
     def _find_cheapest_head(self) -> tuple[FormStep, ...]:
-        """Return the cheapest head that ends in time on a quiet machine: a first result is worth the attempt."""
+        """Return the cheapest head that ends in time on a quiet machine:
+        a first result is worth the attempt.
+        """
         prospects = self.prospects
         networks = []
         for network in prospects.forms:
             if not (network.tuned or recipe_of(network.training).quick_head):
                 networks.append(network)
-        heads = [head for head in map(prospects.find_float, networks) if head not in prospects.closed]
+        heads = [
+            head for head in map(prospects.find_float, networks) if head not in prospects.closed
+        ]
         in_time = list(filter(self.prices.may_end, heads))
         return tuple(sorted(in_time, key=lambda head: self.prices.seconds((head,)))[:1])
 
     def _find_small_form(self, begun: Collection[FormStep]) -> FormStep | None:
-        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time."""
+        """Return the int8 form of the pick so far;
+        None if it is there, fails, is not asked for or has no time.
+        """
         prospects = self.prospects
         pick = prospects.find_pick()
         if pick.place is None:
@@ -322,7 +373,8 @@ class SearchRule:
         return list(filter(prospects.is_open, map(prospects.find_float, networks)))
 
     def _delays_tuning(self, step: FormStep) -> bool:
-        """Return whether the fine-tuning of a step's card has its time now, and would have little after the step.
+        """Return whether the fine-tuning of a step's card has its time now,
+        and would have little after the step.
 
         The int8 file of the fine-tuned network comes in any case.
         """
@@ -333,12 +385,19 @@ class SearchRule:
         return False
 
     def _leave_tuning(self, chosen: Collection[FormStep], small: FormStep) -> bool:
-        """Return whether steps are a fine-tuning, or leave time for that of their cards or of the card of ``small``."""
+        """Return whether steps are a fine-tuning,
+        or leave time for that of their cards or of the card of ``small``.
+        """
         if not chosen or any(step.network.tuned for step in chosen):
             return bool(chosen)
         cards = {small.network.card, *(step.network.card for step in chosen)}
-        return any(self.prices.share((tuning,), tuple(chosen)) > 0.0 for tuning in self._list_tunings(cards))
+        return any(
+            self.prices.share((tuning,), tuple(chosen)) > 0.0
+            for tuning in self._list_tunings(cards)
+        )
 
     def _trains(self, steps: Iterable[FormStep]) -> bool:
-        """Return whether steps train a network, which takes minutes; a head on features takes seconds."""
+        """Return whether steps train a network, which takes minutes;
+        a head on features takes seconds.
+        """
         return any(stage.resources.pool is Pool.TRAINERS for stage in self.prices.missing(steps))

@@ -1,4 +1,6 @@
-"""What the steps of a search take: CPU seconds of the stages that are missing, and whether they end in time."""
+"""What the steps of a search take:
+CPU seconds of the stages that are missing, and whether they end in time.
+"""
 
 from __future__ import annotations
 
@@ -17,54 +19,73 @@ from advisor.training import FINETUNING
 
 LEAST_SHARE = 0.22
 START_SHARE = 0.17
-"""Least share of the seconds of a whole fine-tuning that is begun; the share that the starts and the maps take."""
+"""Least share of the seconds of a whole fine-tuning that is begun;
+the share that the starts and the maps take.
+"""
 
 FEW_LAYERS_SHARE = 0.45
 FEW_LAYERS_GAIN = 0.5
-"""Share of these seconds in which all epochs of the fewest layers fit (:meth:`.Finetuning.shorten_to`), and their part
-of the gain of the whole training: EfficientNet-Lite0 had 0.25 of it on playing cards, 0.57 on TrashNet and 0.8 on
-groceries ("Few layers of a larger network", ``docs/studies/time.md``)."""
+"""Share of these seconds in which all epochs of the fewest layers fit
+(:meth:`.Finetuning.shorten_to`), and their part of the gain of the whole training:
+EfficientNet-Lite0 had 0.25 of it on playing cards, 0.57 on TrashNet and 0.8 on groceries ("Few
+layers of a larger network", ``docs/studies/time.md``).
+"""
 
 FEW_STEPS = 20.0
 MANY_STEPS = 500.0
-"""Steps in which fine-tuning gains nothing, and nearly all that it can. With the fewest layers, EfficientNet-Lite0 on
-groceries (66 steps an epoch) had 68.6, 73.0 and 80.7 % on another visit after two, four and eight epochs; on TrashNet
-(36 steps), six epochs gained its 2.5 points in the last two."""
+"""Steps in which fine-tuning gains nothing, and nearly all that it can. With the fewest layers,
+EfficientNet-Lite0 on groceries (66 steps an epoch) had 68.6, 73.0 and 80.7 % on another visit
+after two, four and eight epochs; on TrashNet (36 steps), six epochs gained its 2.5 points in the
+last two.
+"""
 
 LEAST_KEPT = 0.9
-"""Part of the gain of a fine-tuning that must be left after an int8 file that is made before it. Without that file, a
-float32 file ships if the fine-tuned one is not the pick, which happens in about a fifth of the searches. To lose a
-tenth of the gain of 3 to 12 points costs about as much."""
+"""Part of the gain of a fine-tuning that must be left after an int8 file that is made before it.
+Without that file, a float32 file ships if the fine-tuned one is not the pick, which happens in
+about a fifth of the searches. To lose a tenth of the gain of 3 to 12 points costs about as much.
+"""
 
 SURE = 1.5
-"""Factor on the expected seconds of a first result, before a stage has shown how fast this machine is."""
+"""Factor on the expected seconds of a first result,
+before a stage has shown how fast this machine is.
+"""
 
 FINISHING_MARGIN = 1.5
-"""Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit. On one
-core of a Xeon they took 1.2 times the expected seconds; beside other programs, 1.25 cost an int8 file."""
+"""Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a
+time limit. On one core of a Xeon they took 1.2 times the expected seconds; beside other programs,
+1.25 cost an int8 file.
+"""
 
 MEASURED_MARGIN = 1.2
 """The same for the kinds of stages that this search has run, whose seconds here are known."""
 
 
 def share_of_gain(share: float, images: int) -> float:
-    """Return which part of its gain a fine-tuning on so many images brings in a share of its whole time.
+    """Return which part of its gain a fine-tuning on so many images brings
+    in a share of its whole time.
 
-    Between the fewest layers and all of them, the part grows with the time. In less time than all epochs of the fewest
-    layers take, there are fewer steps. This was measured with ``finetune_cached``; it stands for the others, too.
+    Between the fewest layers and all of them, the part grows with the time. In less time than all
+    epochs of the fewest layers take, there are fewer steps. This was measured with
+    ``finetune_cached``; it stands for the others, too.
     """
     if share >= 1.0:
         return 1.0
     if share >= FEW_LAYERS_SHARE:
-        return FEW_LAYERS_GAIN + (1.0 - FEW_LAYERS_GAIN) * (share - FEW_LAYERS_SHARE) / (1.0 - FEW_LAYERS_SHARE)
+        return FEW_LAYERS_GAIN + (1.0 - FEW_LAYERS_GAIN) * (share - FEW_LAYERS_SHARE) / (
+            1.0 - FEW_LAYERS_SHARE
+        )
     whole = FINETUNING[FINETUNE_CACHED].for_images(images)
     steps = whole.epochs * images / whole.batch
     begun = max(0.0, share - START_SHARE) / (FEW_LAYERS_SHARE - START_SHARE)
-    return FEW_LAYERS_GAIN * min(1.0, _compute_learnt_share(begun * steps) / max(_compute_learnt_share(steps), 0.05))
+    return FEW_LAYERS_GAIN * min(
+        1.0, _compute_learnt_share(begun * steps) / max(_compute_learnt_share(steps), 0.05)
+    )
 
 
 def keeps_gain(share: float, later: float, images: int) -> bool:
-    """Return whether a fine-tuning has nearly all of its gain in the share of its time that is left later."""
+    """Return whether a fine-tuning has nearly all of its gain in the share
+    of its time that is left later.
+    """
     return share_of_gain(later, images) >= LEAST_KEPT * share_of_gain(share, images)
 
 
@@ -77,23 +98,26 @@ def _compute_learnt_share(steps: float) -> float:
 class TimeLimit:
     """A time limit.
 
-    ``left_s`` are the seconds left for evaluations. ``observed`` returns how much longer than planned a stage of a kind
-    takes now. ``wall`` has the seconds by the clock of a CPU second of a stage, below 1 where it uses several cores.
+    ``left_s`` are the seconds left for evaluations. ``observed`` returns how much longer than
+    planned a stage of a kind takes now. ``wall`` has the seconds by the clock of a CPU second of a
+    stage, below 1 where it uses several cores.
     """
 
     left_s: Callable[[], float]
     observed: Callable[[StageName], float] = lambda _name: 1.0
     wall: Mapping[StageName, float] = field(default_factory=dict)
-    whole_s: Callable[[], float] | None = None  # seconds left with those for the hold-out; None for the same
+    # Seconds left with those for the hold-out; None for the same.
+    whole_s: Callable[[], float] | None = None
 
 
 class Prices:
     """The prices of steps; ``finished`` are the stages that are done, which cost nothing more.
 
-    ``running`` are the steps that run meanwhile: until they have ended, the machine is not free for others.
+    ``running`` are the steps that run meanwhile:
+    until they have ended, the machine is not free for others.
 
-    With a time limit, prices are those of this machine. Without one they are those of the reference machine, so that
-    equal searches do equal work anywhere.
+    With a time limit, prices are those of this machine. Without one they are those of the
+    reference machine, so that equal searches do equal work anywhere.
     """
 
     def __init__(self, plan: Plan, time_limit: TimeLimit | None) -> None:
@@ -112,8 +136,12 @@ class Prices:
             self._stages[step] = with_all_before(variant.evaluation)
         return self._stages[step]
 
-    def missing(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> list[Stage[Any]]:
-        """Return the stages of steps that are not done, and that the steps before them do not make either."""
+    def missing(
+        self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()
+    ) -> list[Stage[Any]]:
+        """Return the stages of steps that are not done,
+        and that the steps before them do not make either.
+        """
         made = set(self.finished)
         for step in before:
             made.update(self.stages(step))
@@ -125,13 +153,15 @@ class Prices:
         return self._costs.total_s(self.missing(steps, before))
 
     def share(self, steps: Sequence[FormStep], before: Sequence[FormStep] = ()) -> float:
-        """Return which share (0-1) of the fine-tuning of steps ends in time after other steps; 0 if none can.
+        """Return which share (0-1) of the fine-tuning of steps ends in time after other steps;
+        0 if none can.
 
         A training that no plan may shorten begins only if all of it is expected to end in time.
         """
         if self._time_limit is None:
             return 1.0
-        # How much of a running stage is done is not known, so all of it counts. The rule asks again when it ends.
+        # How much of a running stage is done is not known, so all of it counts.
+        # The rule asks again when it ends.
         before = (*self.running, *before)
         stages = self.missing(steps, before)
         earlier = self.missing(before)
@@ -147,21 +177,35 @@ class Prices:
         return 0.0
 
     def is_sure(self, step: FormStep) -> bool:
-        """Return whether a step ends in time although nothing has shown how fast this machine is."""
+        """Return whether a step ends in time although nothing has shown how fast this machine
+        is.
+        """
         time_limit = self._time_limit
-        return time_limit is None or SURE * self._takes_s(self.missing((step,))) <= time_limit.left_s()
+        return (
+            time_limit is None
+            or SURE * self._takes_s(self.missing((step,))) <= time_limit.left_s()
+        )
 
     def may_end(self, step: FormStep) -> bool:
-        """Return whether a step ends in time if other programs stop, without time for the hold-out."""
+        """Return whether a step ends in time if other programs stop,
+        without time for the hold-out.
+        """
         time_limit = self._time_limit
-        return time_limit is None or self._wall_s(self.missing((step,))) <= (time_limit.whole_s or time_limit.left_s)()
+        return (
+            time_limit is None
+            or self._wall_s(self.missing((step,))) <= (time_limit.whole_s or time_limit.left_s)()
+        )
 
     def lasts_s(self, steps: Sequence[FormStep]) -> float:
-        """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""
+        """Return the seconds by the clock that steps take,
+        of fine-tuning only the share that ends in time.
+        """
         share = self.share(steps)
         stages = self.missing(steps)
         tuning = list(filter(_tunes, stages))
-        return self._wall_s(stage for stage in stages if stage not in tuning) + share * self._wall_s(tuning)
+        return self._wall_s(
+            stage for stage in stages if stage not in tuning
+        ) + share * self._wall_s(tuning)
 
     def later(self, begun_s: Callable[[], float]) -> Prices:
         """Return these prices for work that comes ``begun_s()`` seconds later."""
@@ -174,14 +218,19 @@ class Prices:
         return other
 
     def training_s(self, network: CardTraining) -> float:
-        """Return the seconds by the clock of the trainings of a network that are not done, without a limit."""
+        """Return the seconds by the clock of the trainings of a network that are not done,
+        without a limit.
+        """
         stages = self.missing((FormStep(network, FLOAT),))
         return self._takes_s(list(filter(_tunes, stages)))
 
-    def finishing_s(self, network: CardTraining, forms: Iterable[str], whole: bool = True) -> float:
+    def finishing_s(
+        self, network: CardTraining, forms: Iterable[str], whole: bool = True
+    ) -> float:
         """Return the seconds from the end of a network's training to the results of its forms.
 
-        A training that is not ``whole`` ships itself: the files that are compared are those that ship.
+        A training that is not ``whole`` ships itself:
+        the files that are compared are those that ship.
         """
         missing = self.missing(FormStep(network, form) for form in forms)
         stages = []
@@ -189,7 +238,8 @@ class Prices:
             if stage.scope.training == network.training != stage.name:
                 stages.append(stage)
         if not whole or self._plan.cores > 1:
-            # Several cores make the files that are compared beside the final training; one core makes them after it.
+            # Several cores make the files that are compared beside the final training;
+            # one core makes them after it.
             made_once = Purpose.SHIP if not whole else Purpose.COMPARE
             stages = [stage for stage in stages if stage.scope.purpose != made_once]
         seen = {stage.name for stage in self.finished}
@@ -198,14 +248,20 @@ class Prices:
         return MEASURED_MARGIN * known_s + FINISHING_MARGIN * unknown_s
 
     def _takes_s(self, stages: Iterable[Stage[Any]]) -> float:
-        """Return the seconds by the clock that stages take now, by what others of their kind took in this search."""
+        """Return the seconds by the clock that stages take now,
+        by what others of their kind took in this search.
+        """
         if self._time_limit is None:
             return self._wall_s(stages)
-        return self._costs.chain_s(stages, self._plan.cores, self._time_limit.wall, self._time_limit.observed)
+        return self._costs.chain_s(
+            stages, self._plan.cores, self._time_limit.wall, self._time_limit.observed
+        )
 
     def _wall_s(self, stages: Iterable[Stage[Any]]) -> float:
         """Return the seconds by the clock of stages that wait for each other."""
-        return self._costs.chain_s(stages, self._plan.cores, self._time_limit.wall if self._time_limit else {})
+        return self._costs.chain_s(
+            stages, self._plan.cores, self._time_limit.wall if self._time_limit else {}
+        )
 
 
 def _tunes(stage: Stage[Any]) -> bool:

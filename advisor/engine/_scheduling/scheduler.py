@@ -1,4 +1,6 @@
-"""Hand out what the rule chooses, or a sampler among what may start, within the machine's capacity."""
+"""Hand out what the rule chooses, or a sampler among what may start,
+within the machine's capacity.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,22 @@ INTERRUPTED = Stop(StopKind.INTERRUPT, "interrupted")
 
 
 class Scheduler:
-    """Hands out configurations: those that the ``rule`` ``chooses``, until nothing is worth its price.
+    """Hands out configurations: those that the ``rule`` ``chooses``,
+    until nothing is worth its price.
 
-    If it does not choose, the sampler of the study does, until every configuration that may be picked has a result.
-    Then at most ``trainings`` networks are fine-tuned at the same time; the rule waits for the result of each.
+    If it does not choose, the sampler of the study does, until every configuration that may be
+    picked has a result. Then at most ``trainings`` networks are fine-tuned at the same time; the
+    rule waits for the result of each.
     """
 
     def __init__(
-        self, study: Study, rule: SearchRule, trials_left: int, cores: int, chooses: bool, trainings: int = 1
+        self,
+        study: Study,
+        rule: SearchRule,
+        trials_left: int,
+        cores: int,
+        chooses: bool,
+        trainings: int = 1,
     ) -> None:
         self._study = study
         self._rule = rule
@@ -36,15 +46,18 @@ class Scheduler:
         self._trainings = trainings
 
     def next(self, running: Collection[Configuration]) -> list[Configuration]:
-        """Return what to evaluate next; nothing if nothing may start before a running evaluation ends."""
+        """Return what to evaluate next; nothing if nothing may start
+        before a running evaluation ends.
+        """
         begun = set(map(FormStep.of, running))
-        # A sampler gets one more step than there are cores, so that a core that becomes free has work at once. The
-        # rule waits: the next result can change what it would choose.
+        # A sampler gets one more step than there are cores, so that a core that becomes free has
+        # work at once. The rule waits: the next result can change what it would choose.
         if not self.trials_left or len(begun) >= self._cores + (not self._chooses):
             return []
         if self._chooses:
             steps = self._rule.choose_steps(begun)
-            # One step makes a file for every device and number of threads: its configurations start together.
+            # One step makes a file for every device and number of threads:
+            # its configurations start together.
             chosen = []
             for configuration in self._study.not_started:
                 if FormStep.of(configuration) in steps:
@@ -70,22 +83,29 @@ class Scheduler:
 
     @property
     def evaluates_all(self) -> bool:
-        """True if every configuration that may be picked gets a result, where there is time for it."""
+        """True if every configuration that may be picked gets a result,
+        where there is time for it.
+        """
         return not self._chooses
 
     def stop(self, left: int) -> Stop:
-        """Return the end of a search that came to its end by itself, with ``left`` configurations not evaluated."""
+        """Return the end of a search that came to its end by itself,
+        with ``left`` configurations not evaluated.
+        """
         if not left or not self._chooses:
             return COMPLETE
         how = f"because a CPU hour more is expected to add less than {self._rule.stops_below}"
         return end_early(StopKind.GAIN, how, left)
 
     def refused(self) -> Iterator[tuple[Configuration, str]]:
-        """Yield each configuration that fine-tunes a network and does not start, with the reason."""
+        """Yield each configuration that fine-tunes a network and does not start, with the
+        reason.
+        """
         if self.trials_left <= 0:
             return
         for configuration in tuple(self._study.not_started):
-            # Heads are cheap and always start; only a fine-tuning is refused, so only it needs a reason.
+            # Heads are cheap and always start;
+            # only a fine-tuning is refused, so only it needs a reason.
             if not CardTraining.of(configuration).tuned:
                 continue
             self._study.leave_out(configuration)

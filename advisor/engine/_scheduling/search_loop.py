@@ -1,8 +1,9 @@
-"""Evaluate what the scheduler chooses, several configurations at a time, until the search ends; then judge finalists.
+"""Evaluate what the scheduler chooses, several configurations at a time, until the search ends;
+then judge finalists.
 
-The scheduler asks the rule, or the sampler of the study. A limit has three ends: evaluations end first, so that the
-hold-out has its time (``_evaluating_left``), then the answer is written (``_answer_left``), then the limit is over
-(``_time_left``).
+The scheduler asks the rule, or the sampler of the study. A limit has three ends: evaluations end
+first, so that the hold-out has its time (``_evaluating_left``), then the answer is written
+(``_answer_left``), then the limit is over (``_time_left``).
 """
 
 import asyncio
@@ -25,7 +26,11 @@ from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._question import Request
 from advisor.engine._scheduling.belief import CardTraining
 from advisor.engine._scheduling.early_score import PickSoFar
-from advisor.engine._scheduling.finalists import choose_finalists, list_named_files, score_finalists
+from advisor.engine._scheduling.finalists import (
+    choose_finalists,
+    list_named_files,
+    score_finalists,
+)
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.scheduler import Scheduler
@@ -48,24 +53,33 @@ from advisor.store import RunFolder
 from advisor.training import Reserve
 
 MOST_ROUNDS = 3
-"""Most picks that are judged on the hold-out one after the other; the next one has no figure of it."""
+"""Most picks that are judged on the hold-out one after the other;
+the next one has no figure of it.
+"""
 
 GRACE = 0.6
-"""Share of the time of the hold-out that running work may use: a new file gains more than the last images."""
+"""Share of the time of the hold-out that running work may use:
+a new file gains more than the last images.
+"""
 
 LEAST_JUDGING_S = 2.0
-"""CPU seconds that are kept for the hold-out at least. In a demonstration of 105 s, 0.3 s were left, and a pick that
-came last was judged on 12 of 78 images."""
+"""CPU seconds that are kept for the hold-out at least. In a demonstration of 105 s, 0.3 s were
+left, and a pick that came last was judged on 12 of 78 images.
+"""
 
 WRITING_S = 2.0
 """CPU seconds in which a trained network becomes a file, after the time of its training."""
 
 LOOK_AGAIN_S = 1.0
-"""Seconds until the load of this process is read again: one decision asks a hundred times what is left."""
+"""Seconds until the load of this process is read again:
+one decision asks a hundred times what is left.
+"""
 
 
 class SearchProgress(Protocol):
-    """Shows a search while it runs: what is being done, results, and configurations that are set aside."""
+    """Shows a search while it runs: what is being done, results,
+    and configurations that are set aside.
+    """
 
     def say(self, text: str) -> None: ...
     def evaluated(self, evaluation: Evaluation) -> None: ...
@@ -75,9 +89,10 @@ class SearchProgress(Protocol):
 class SearchLoop:
     """The evaluations of one search, which began at ``started`` seconds of the monotonic clock.
 
-    ``calibration`` knows what stages take here over what the plan expects. ``finished`` are the stages that are done,
-    which the search adds. ``judging`` knows what the hold-out takes. ``places`` are the cards in the order in which
-    they were begun: the first has the cores before the others. Set ``stopping`` to end it; what is done is kept.
+    ``calibration`` knows what stages take here over what the plan expects. ``finished`` are the
+    stages that are done, which the search adds. ``judging`` knows what the hold-out takes.
+    ``places`` are the cards in the order in which they were begun: the first has the cores before
+    the others. Set ``stopping`` to end it; what is done is kept.
     """
 
     def __init__(
@@ -111,11 +126,18 @@ class SearchLoop:
         self.stopping = asyncio.Event()
 
     async def evaluate_all(
-        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None = None
+        self,
+        study: Study,
+        evaluator: MultiDeviceEvaluator,
+        plan: Plan,
+        done: int,
+        scorer: Scorer | None = None,
     ) -> Stop:
-        """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
+        """Evaluate until nothing is left, a limit is reached or the user stops the search;
+        return the reason.
 
-        ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
+        ``done`` configurations have a result already.
+        ``scorer`` runs the pick so far on the hold-out.
         """
         execution = self._execution
         rule = self._rule_of(plan)
@@ -129,40 +151,49 @@ class SearchLoop:
 
         def record(evaluation: Evaluation) -> None:
             self._run.append(evaluator.newest(evaluation))
-            # A file must do on every device of the question, so the study and the rule learn from its slowest device.
+            # A file must do on every device of the question,
+            # so the study and the rule learn from its slowest device.
             worst = evaluator.on_worst_device(evaluation)
             study.tell(worst)
-            rule.condition_on(worst.without_holdout())  # it decides nothing in a search that goes on
+            # It decides nothing in a search that goes on.
+            rule.condition_on(worst.without_holdout())
             self._progress.evaluated(evaluation)
 
         running: dict[asyncio.Future[Any], Configuration] = {}
-        # An interrupt must wake the loop at once, not when the next evaluation ends: it is one of the futures waited
-        # for.
+        # An interrupt must wake the loop at once, not when the next evaluation ends:
+        # it is one of the futures waited for.
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
         ended = False
         answered = any(e.status is Status.OK for e in self._run.evaluations())
         while not ended:
-            # Each start changes what is worth starting next, so the scheduler is asked again until it has nothing.
+            # Each start changes what is worth starting next,
+            # so the scheduler is asked again until it has nothing.
             while chosen := scheduler.next(running.values()):
                 await so_far.wait_for_first(chosen, stopped)
-                self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
+                self.places |= {
+                    e.card: float(len(self.places)) for e in chosen if e.card not in self.places
+                }
                 running |= {asyncio.ensure_future(evaluator.evaluate(e)): e for e in chosen}
             self._progress.deferred(scheduler.waiting)
             # Nothing runs and nothing may start: waiting would never end.
             if not running:
                 break
             wait_s = self._evaluating_left(answered, GRACE)
-            finished, _ = await asyncio.wait({*running, stopped}, timeout=wait_s, return_when="FIRST_COMPLETED")
+            finished, _ = await asyncio.wait(
+                {*running, stopped}, timeout=wait_s, return_when="FIRST_COMPLETED"
+            )
             for task in [task for task in running if task in finished]:
                 del running[task]
                 record(task.result())
                 answered |= task.result().status is Status.OK
-            # The pick so far is scored on the hold-out meanwhile, so that the end of the search need not wait for it.
+            # The pick so far is scored on the hold-out meanwhile,
+            # so that the end of the search need not wait for it.
             so_far.look()
             ended = stopped.done() or self._evaluating_left(answered, GRACE) == 0
         left = study.unevaluated
         late = execution.time_limit is not None and rule.is_out_of_time
-        # While something still ran, a time limit or an interrupt ended the search: a resumed run may start the rest.
+        # While something still ran, a time limit or an interrupt ended the search:
+        # a resumed run may start the rest.
         if not running:
             self._record_refused(scheduler, plan)
         await _cancel([*running, stopped])
@@ -170,20 +201,29 @@ class SearchLoop:
         cut_off = bool(running) or (ended and left > 0)
         return self._explain_end(study, scheduler, left, cut_off, late)
 
-    def _explain_end(self, study: Study, scheduler: Scheduler, left: int, cut_off: bool, late: bool) -> Stop:
+    def _explain_end(
+        self, study: Study, scheduler: Scheduler, left: int, cut_off: bool, late: bool
+    ) -> Stop:
         """Return why the search ended with ``left`` configurations.
 
-        ``cut_off``: the limit ended work. ``late``: a network that may be picked does not fit into what is left of it.
+        ``cut_off``: the limit ended work. ``late``:
+        a network that may be picked does not fit into what is left of it.
         """
         execution = self._execution
         # Where nothing is cut off, time may be left: the end is before the limit.
         how = "at" if cut_off else "because the rest does not fit into"
-        out_of_time = partial(end_early, StopKind.TIME_LIMIT, f"{how} the time limit of {execution.time_limit}")
+        out_of_time = partial(
+            end_early, StopKind.TIME_LIMIT, f"{how} the time limit of {execution.time_limit}"
+        )
         if cut_off or late:
             return out_of_time(left)
         if left and not scheduler.trials_left:
             return end_early(StopKind.MAX_TRIALS, f"at --max-trials {execution.max_trials}", left)
-        if execution.time_limit is not None and scheduler.evaluates_all and (short := study.unevaluated):
+        if (
+            execution.time_limit is not None
+            and scheduler.evaluates_all
+            and (short := study.unevaluated)
+        ):
             return out_of_time(short)  # forms that would not end in time
         return scheduler.stop(left)
 
@@ -205,26 +245,36 @@ class SearchLoop:
         """Return the rule of this search, which knows what is left of its time."""
         question = self._question
         least = self._execution.least_gain(self._question)
-        limit = TimeLimit(lambda: self._evaluating_left() or 0.0, self._observed, self._wall, self._time_left)
+        limit = TimeLimit(
+            lambda: self._evaluating_left() or 0.0, self._observed, self._wall, self._time_left
+        )
         limited = limit if self._execution.time_limit_s else None
         rule = SearchRule(plan, question.preference, question.limits, least, limited)
         rule.prices.finished = self.finished
         return rule
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
-        """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures."""
+        """Evaluate a few skipped configurations if nothing meets the budget:
+        the closest answer needs figures.
+        """
         evaluations = self._run.evaluations()
-        if self.stopping.is_set() or decide_run(self._run, evaluations, self._question).decision.feasible:
+        if (
+            self.stopping.is_set()
+            or decide_run(self._run, evaluations, self._question).decision.feasible
+        ):
             return
         again = too_slow(plan, evaluations)
         if not again and self._time_left() != 0:
             again = too_large(plan, evaluations)
-        # What was skipped as hopeless is evaluated after all, so that the answer can say how far off the budget is.
+        # What was skipped as hopeless is evaluated after all,
+        # so that the answer can say how far off the budget is.
         evaluator.stop_screening()
         await self._evaluate_again(evaluator, again)
 
     async def finish_beside(self, evaluator: MultiDeviceEvaluator) -> None:
-        """Wait for devices of clouds as long as the search may take; what they have not measured stays predicted."""
+        """Wait for devices of clouds as long as the search may take;
+        what they have not measured stays predicted.
+        """
         if not evaluator.measures_beside:
             return
         self._progress.say("waiting for the device cloud")
@@ -235,7 +285,9 @@ class SearchLoop:
         await _cancel([measuring, stopped])
 
     async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
-        """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
+        """Evaluate again what failed while it was timed:
+        a machine that stood still for minutes is back by then.
+        """
         failed = []
         for evaluation in self._run.evaluations():
             if _has_failed_in_timing(evaluation):
@@ -247,11 +299,16 @@ class SearchLoop:
         evaluator.forget_failures()
         await self._evaluate_again(evaluator, failed)
 
-    async def _evaluate_again(self, evaluator: MultiDeviceEvaluator, configurations: Collection[Configuration]) -> None:
+    async def _evaluate_again(
+        self, evaluator: MultiDeviceEvaluator, configurations: Collection[Configuration]
+    ) -> None:
         """Evaluate some configurations side by side; what a time limit ends stays as it was."""
         if not configurations:
             return
-        tasks = [asyncio.ensure_future(evaluator.evaluate(configuration)) for configuration in configurations]
+        tasks = [
+            asyncio.ensure_future(evaluator.evaluate(configuration))
+            for configuration in configurations
+        ]
         done, late = await asyncio.wait(tasks, timeout=self._answer_left())
         await _cancel(late)
         for task in tasks:
@@ -261,16 +318,22 @@ class SearchLoop:
     async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time the finalists for longer. In a large space every configuration was timed briefly.
 
-        A longer timing can bring others to the front: they are timed again too, until the front stays the same.
+        A longer timing can bring others to the front:
+        they are timed again too, until the front stays the same.
         """
         seen: set[Configuration] = set()
         while not self.stopping.is_set() and self._time_left() != 0:
             brief = []
             for evaluation in self._run.evaluations():
                 timing = evaluation.timing
-                if timing is not None and timing.effort == SURVEY and evaluation.configuration not in seen:
+                if (
+                    timing is not None
+                    and timing.effort == SURVEY
+                    and evaluation.configuration not in seen
+                ):
                     brief.append(evaluation)
-            # Only files that an answer names matter; to time the others for longer would take minutes for nothing.
+            # Only files that an answer names matter;
+            # to time the others for longer would take minutes for nothing.
             named = set[str]()
             if brief:
                 named.update(*map(list_named_files, self._decisions()))
@@ -280,11 +343,14 @@ class SearchLoop:
             seen |= {e.configuration for e in chosen}
             self._progress.say(f"timing {len(chosen)} finalists again, for longer")
             for evaluation in chosen:
-                with contextlib.suppress(AdvisorError):  # the brief timing stays, and the report says that it was brief
+                # The brief timing stays, and the report says that it was brief.
+                with contextlib.suppress(AdvisorError):
                     self._run.append(await evaluator.time_again(evaluation))
 
     async def judge(self, scorer: Scorer | None) -> None:
-        """Score the finalists on the hold-out if there are images. After an interrupt the resumed run does it."""
+        """Score the finalists on the hold-out if there are images.
+        After an interrupt the resumed run does it.
+        """
         has_result = any(evaluation.status is Status.OK for evaluation in self._run.evaluations())
         if scorer is None or self.stopping.is_set() or not has_result:
             return
@@ -292,31 +358,43 @@ class SearchLoop:
         judging = asyncio.ensure_future(self._judge(scorer))
         stopped = asyncio.ensure_future(self.stopping.wait())
         timeout = self._answer_left()
-        finished, _ = await asyncio.wait({judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
+        finished, _ = await asyncio.wait(
+            {judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED"
+        )
         await _cancel(task for task in (judging, stopped) if task not in finished)
         if judging in finished:
             judging.result()
 
     async def _judge(self, scorer: Scorer) -> None:
-        """Score the finalists. Where the hold-out refutes a pick, score what is picked then, too."""
+        """Score the finalists. Where the hold-out refutes a pick, score what is picked then,
+        too.
+        """
         tried: set[str] = set()
         for _ in range(MOST_ROUNDS):
             with_drop = self._question.limits.max_drop_points is not None
-            chosen = choose_finalists(self._decisions(), self._run.evaluations(), scorer.holdout_images, with_drop)
-            # The first finalist is the pick. It was judged already, so the hold-out did not refute it.
+            chosen = choose_finalists(
+                self._decisions(), self._run.evaluations(), scorer.holdout_images, with_drop
+            )
+            # The first finalist is the pick.
+            # It was judged already, so the hold-out did not refute it.
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
             everywhere = self._question.robust or self._execution.capture_all
-            await score_finalists(chosen, scorer, self._run, lambda: self._time_left() - self.answer_s, everywhere)
+            await score_finalists(
+                chosen, scorer, self._run, lambda: self._time_left() - self.answer_s, everywhere
+            )
             tried |= {e.artefact_sha256 for e in chosen}
 
     def _decisions(self) -> tuple[Decision, ...]:
-        """Return the decisions as if every file had run on the hold-out: what they name is to run there."""
+        """Return the decisions as if every file had run on the hold-out:
+        what they name is to run there.
+        """
         answer = decide_run(self._run, self._run.evaluations(), self._question, judged_first=False)
         return answer.decision, *answer.by_device.values()
 
     def _evaluating_left(self, answered: bool = True, grace: float = 0.0) -> float | None:
-        """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out.
+        """Return the seconds until evaluations must end,
+        so that pick and runner-up still run on the hold-out.
 
         ``grace`` is the share of the time of the hold-out that they may take.
         """
@@ -348,24 +426,30 @@ class SearchLoop:
         return max(ANSWER_S, ANSWER_CPU_S * max(self._slowdown(), self._waits))
 
     def _holdout_s(self, card: Card) -> float:
-        """Return the seconds in which one core runs a float file of a card over the hold-out, with their margin."""
+        """Return the seconds in which one core runs a float file of a card over the hold-out,
+        with their margin.
+        """
         images = self._plan.holdout if self._plan else 0
         margin = MEASURED_MARGIN if self.judging.has_run(card) else JUDGING_MARGIN
         return margin * self.judging.seconds(card, FLOAT, images)
 
     def budget_training(self, card: str, training: str) -> TrainingBudget | None:
-        """Return what the time limit leaves for a training, so that the forms of its network have results."""
+        """Return what the time limit leaves for a training,
+        so that the forms of its network have results.
+        """
         left_s = self._evaluating_left()
         if left_s is None or self._rule is None:
             return None
         network = CardTraining(card, training)
-        # A trained network becomes a file after the time of its training, and before its forms begin.
+        # A trained network becomes a file after the time of its training,
+        # and before its forms begin.
         left_s -= WRITING_S * self._slowdown()
         forms_s = self._rule.finishing_s_within(network, left_s)
         training_s = max(0.0, left_s - forms_s)
         whole_s = self._rule.prices.training_s(network)
         share = min(1.0, training_s / whole_s) if whole_s else 1.0
-        # Without a calibration nothing says how fast a training should be, so nothing can show that it is slower.
+        # Without a calibration nothing says how fast a training should be,
+        # so nothing can show that it is slower.
         if self._calibration is None:
             return TrainingBudget(training_s, share)
         wall_s = self._calibration.training_wall_s(StageName(training))
@@ -384,7 +468,11 @@ class SearchLoop:
 
 def _has_failed_in_timing(evaluation: Evaluation) -> bool:
     on_this_machine = evaluation.configuration.target.device == HOST
-    return on_this_machine and evaluation.status is Status.FAILED and evaluation.stage == StageName.TIMING
+    return (
+        on_this_machine
+        and evaluation.status is Status.FAILED
+        and evaluation.stage == StageName.TIMING
+    )
 
 
 async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:

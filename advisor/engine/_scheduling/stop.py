@@ -16,7 +16,9 @@ class StopKind(StrEnum):
 
 @dataclass(frozen=True)
 class Stop:
-    """The end of a search: what ended it, the reason in words, and how many configurations were left, if any."""
+    """The end of a search: what ended it, the reason in words,
+    and how many configurations were left, if any.
+    """
 
     why: StopKind
     reason: str
@@ -42,7 +44,10 @@ class Stop:
         """The reason, and what was left."""
         if self.left is None:
             return self.reason
-        return f"{self.reason}: {self.left} configuration{'' if self.left == 1 else 's'} not evaluated"
+        return (
+            f"{self.reason}: {self.left} configuration{'' if self.left == 1 else 's'} not"
+            " evaluated"
+        )
 
 
 def end_early(why: StopKind, how: str, left: int) -> Stop:

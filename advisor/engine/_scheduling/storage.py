@@ -15,7 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import AdvisorError, StudyFile, UsageError, first_line, install_extra, without_password
+from advisor.core import (
+    AdvisorError,
+    StudyFile,
+    UsageError,
+    first_line,
+    install_extra,
+    without_password,
+)
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -32,7 +39,9 @@ STUDY = "advisor"
 
 
 def check_storage(storage: str) -> None:
-    """Check that the database can be used, and make its tables if there are none. Files need no check."""
+    """Check that the database can be used, and make its tables if there are none.
+    Files need no check.
+    """
     if storage not in tuple(StudyFile):
         _close(_database(storage))
 
@@ -59,9 +68,10 @@ def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, st
 def open_journal(file: Path) -> BaseStorage:
     """Open a journal, also one that a killed process left.
 
-    An incomplete last line is removed: the next line would be appended to it, and both would be damaged. The lock of
-    the killed process is removed too; the run folder has a lock that ends with its process. A journal that cannot be
-    read is renamed, and the study is made again from the run's evaluations.
+    An incomplete last line is removed: the next line would be appended to it, and both would be
+    damaged. The lock of the killed process is removed too; the run folder has a lock that ends
+    with its process. A journal that cannot be read is renamed, and the study is made again from
+    the run's evaluations.
     """
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -83,18 +93,24 @@ def open_journal(file: Path) -> BaseStorage:
 
 @contextlib.contextmanager
 def explain_lost_connection(storage: str, run: Path) -> Iterator[None]:
-    """Turn a lost connection during a search into an error that says what to do; evaluations are in the run folder."""
+    """Turn a lost connection during a search into an error that says what to do;
+    evaluations are in the run folder.
+    """
     try:
         yield
     except Exception as error:
         from optuna.exceptions import StorageInternalError
 
-        database = sys.modules.get("sqlalchemy.exc")  # a search with a journal does not import SQLAlchemy
-        if not isinstance(error, (StorageInternalError, *([database.SQLAlchemyError] if database else []))):
+        # A search with a journal does not import SQLAlchemy.
+        database = sys.modules.get("sqlalchemy.exc")
+        if not isinstance(
+            error, (StorageInternalError, *([database.SQLAlchemyError] if database else []))
+        ):
             raise
         raise AdvisorError(
             f"the study can no longer be written to {without_password(storage)}: {_reason(error)}",
-            f"finished evaluations are kept; to continue: advisor search --resume {shlex.quote(str(run))}",
+            "finished evaluations are kept; to continue: advisor search --resume"
+            f" {shlex.quote(str(run))}",
         ) from None
 
 
@@ -121,7 +137,8 @@ def _database(address: str) -> BaseStorage:
             if not isinstance(error, IntegrityError | ProgrammingError) or attempt == TABLES_TRIES:
                 raise UsageError(
                     f"--storage: {without_password(address)} cannot be used: {_reason(error)}",
-                    "check host, port, user and database; a password is also taken from PGPASSWORD or ~/.pgpass",
+                    "check host, port, user and database; a password is also taken from PGPASSWORD"
+                    " or ~/.pgpass",
                 ) from None
             time.sleep(0.2 * attempt)
 

@@ -20,7 +20,9 @@ METRICS = ("accuracy", "latency", "size")
 DIRECTIONS: tuple[Literal["maximize", "minimize"], ...] = ("maximize", "minimize", "minimize")
 
 PATIENCE = 20
-"""Number of useless suggestions in a row after which the study chooses. Optuna's samplers repeat evaluated ones."""
+"""Number of useless suggestions in a row after which the study chooses.
+Optuna's samplers repeat evaluated ones.
+"""
 
 LARGEST = 1e12
 """Stands for an excess without end: a study's constraints must be finite."""
@@ -29,8 +31,9 @@ LARGEST = 1e12
 class Study:
     """Several objectives (accuracy up, latency down, size down) with the budget as constraints.
 
-    The storage has the trials of a run that is resumed; ``done`` are its results, which are not evaluated again.
-    ``not_started`` are the configurations that were not handed out yet, in the order of the search space.
+    The storage has the trials of a run that is resumed; ``done`` are its results, which are not
+    evaluated again. ``not_started`` are the configurations that were not handed out yet, in the
+    order of the search space.
     """
 
     def __init__(
@@ -49,7 +52,9 @@ class Study:
         self._plan = plan
         self._limits = limits
         self.not_started = {
-            configuration: None for configuration in plan.configurations() if configuration not in finished
+            configuration: None
+            for configuration in plan.configurations()
+            if configuration not in finished
         }
         self._suggester = make_suggester(sampler, plan, seed, finished.values())
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -73,16 +78,22 @@ class Study:
         return len(self.not_started) + len(self._trials)
 
     def ask(self, admits: Admits = lambda _: True) -> Configuration | None:
-        """Return the next configuration to evaluate among those admitted; None if there is none."""
+        """Return the next configuration to evaluate among those admitted; None if there is
+        none.
+        """
         for configuration in self._set_aside:
             if admits(configuration):
                 self._set_aside.remove(configuration)
                 return configuration
         attempts = 0
         while any(map(admits, self.not_started)):
-            admitted = {configuration: None for configuration in self.not_started if admits(configuration)}
+            admitted = {
+                configuration: None for configuration in self.not_started if admits(configuration)
+            }
             self._suggester.prepare(admitted)
-            again = [configuration for configuration in self._interrupted if configuration in admitted]
+            again = [
+                configuration for configuration in self._interrupted if configuration in admitted
+            ]
             self._enqueue(admitted if attempts == PATIENCE else again)
             suggested = self._accepted(self._study.ask({**distributions(self._plan)}), admits)
             if suggested is not None:
@@ -93,8 +104,8 @@ class Study:
     def take(self, chosen: Configuration) -> None:
         """Make a configuration of ``not_started`` that the caller has chosen a trial of its own.
 
-        The sampler is not asked: it would score its whole table for nothing. What somebody enqueued before comes first
-        and is dropped: the caller chooses it when its time comes.
+        The sampler is not asked: it would score its whole table for nothing. What somebody
+        enqueued before comes first and is dropped: the caller chooses it when its time comes.
         """
         self._enqueue((chosen,))
         space: dict[str, BaseDistribution] = {**distributions(self._plan)}
@@ -107,7 +118,8 @@ class Study:
     def leave_out(self, configuration: Configuration) -> None:
         """Take a configuration from ``not_started`` that gets no work.
 
-        It is no trial: nothing was tried, and a trial of each of dozens takes seconds at the end of a time limit.
+        It is no trial: nothing was tried,
+        and a trial of each of dozens takes seconds at the end of a time limit.
         """
         del self.not_started[configuration]
 
@@ -127,13 +139,16 @@ class Study:
         first = next(iter(wanted), None)
         if first is not None:
             self._study.enqueue_trial(parameters(first))
-            self._interrupted = [configuration for configuration in self._interrupted if configuration != first]
+            self._interrupted = [
+                configuration for configuration in self._interrupted if configuration != first
+            ]
 
     def _accepted(self, trial: optuna.Trial, admits: Admits) -> Configuration | None:
         """Return the trial's configuration if it can start now; else drop it or set it aside.
 
-        A trial that somebody enqueued may come too early: it is set aside until it may start. A sampler that does not
-        know what may start suggests the configuration again later, so its trial is dropped.
+        A trial that somebody enqueued may come too early: it is set aside until it may start. A
+        sampler that does not know what may start suggests the configuration again later, so its
+        trial is dropped.
         """
         configuration = configuration_of(self._plan, trial.params)
         useful = self._suggester.suggests_admitted or admits(configuration)
@@ -153,11 +168,12 @@ class Study:
         self._study.tell(trial, state=TrialState.PRUNED)
 
     def _resume(self, finished: Mapping[Configuration, Evaluation]) -> list[Configuration]:
-        """Bring the trials in line with the results, and return the configurations to suggest again.
+        """Bring the trials in line with the results,
+        and return the configurations to suggest again.
 
-        A process that was killed leaves trials that run: they fail, and their configurations are suggested again if
-        they have no result. A result without a finished trial is added: it was kept just before the kill, or the
-        study's file was lost.
+        A process that was killed leaves trials that run: they fail, and their configurations are
+        suggested again if they have no result. A result without a finished trial is added: it was
+        kept just before the kill, or the study's file was lost.
         """
         from optuna.trial import TrialState, create_trial
 
@@ -190,14 +206,18 @@ class Study:
         return [configuration for configuration in self.not_started if configuration in again]
 
     def _attributes(self, evaluation: Evaluation) -> dict[str, object]:
-        """Return a trial's attributes: status, reason, what it showed of other forms, and whether it only teaches."""
+        """Return a trial's attributes: status, reason, what it showed of other forms,
+        and whether it only teaches.
+        """
         from advisor.engine._scheduling.sampler import ALSO, TEACHES_ONLY
 
         attributes: dict[str, object] = {"status": evaluation.status.value}
         if evaluation.reason:
             attributes["reason"] = evaluation.reason
         if shown := also_shown(evaluation, self._plan.recipes):
-            attributes[ALSO] = [[parameters(configuration), value] for configuration, value in shown]
+            attributes[ALSO] = [
+                [parameters(configuration), value] for configuration, value in shown
+            ]
         if recipe_of(evaluation.configuration.training).quick_head:
             attributes[TEACHES_ONLY] = True
         return attributes
@@ -205,7 +225,9 @@ class Study:
 
 def configuration_of(plan: Plan, params: Mapping[str, Any]) -> Configuration:
     """Return the configuration of a trial's parameters."""
-    return plan.configuration(params["card"], params["compression"], params["threads"], params["training"])
+    return plan.configuration(
+        params["card"], params["compression"], params["threads"], params["training"]
+    )
 
 
 def distributions(plan: Plan) -> dict[str, CategoricalDistribution]:
@@ -229,7 +251,10 @@ def values(evaluation: Evaluation) -> list[float] | None:
 
 def constraints(evaluation: Evaluation, limits: Limits) -> dict[str, float]:
     """Return by how much each limit is exceeded, below zero if it is met."""
-    return {limit: min(excess, LARGEST) for limit, excess in limits.excesses(evaluation.without_holdout()).items()}
+    return {
+        limit: min(excess, LARGEST)
+        for limit, excess in limits.excesses(evaluation.without_holdout()).items()
+    }
 
 
 def _state(evaluation: Evaluation) -> TrialState:

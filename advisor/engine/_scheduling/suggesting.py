@@ -1,4 +1,6 @@
-"""The sampler of a study: what it knows of every candidate, what may start now, and what was measured meanwhile."""
+"""The sampler of a study: what it knows of every candidate, what may start now,
+and what was measured meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ FLOATS = ("float32", "float16")
 """Forms that answer as the float file does."""
 
 UPDATE_SHARE = 0.02
-"""The sampler scores its whole table again after an update. So updates wait until so large a share of the results is
-new: 2 % of all results."""
+"""The sampler scores its whole table again after an update. So updates wait until so large a share
+of the results is new: 2 % of all results.
+"""
 
 
 def parameters(configuration: Configuration) -> dict[str, str | int]:
@@ -39,7 +42,9 @@ def parameters(configuration: Configuration) -> dict[str, str | int]:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """Expected latency in ms and size in bytes of one configuration, and the seconds of evaluating it."""
+    """Expected latency in ms and size in bytes of one configuration,
+    and the seconds of evaluating it.
+    """
 
     latency_ms: float
     size_bytes: float
@@ -53,7 +58,9 @@ class CostEstimate:
 
 @dataclass
 class _Measured:
-    """Measurements of one card by compression recipe and threads: latency and size hardly depend on its training."""
+    """Measurements of one card by compression recipe and threads:
+    latency and size hardly depend on its training.
+    """
 
     latency_ms: dict[tuple[str, int], float] = field(default_factory=dict)
     size_bytes: dict[str, float] = field(default_factory=dict)
@@ -63,8 +70,9 @@ class _Measured:
 class CostEstimates:
     """Collects what was measured and corrects the rough figures of the same card by it.
 
-    The other forms of a card are expected to be off by as much as those that were measured (geometric mean). This is
-    closer than MACs and parameters can be: the head has replaced the published classifier, and the machine is known.
+    The other forms of a card are expected to be off by as much as those that were measured
+    (geometric mean). This is closer than MACs and parameters can be: the head has replaced the
+    published classifier, and the machine is known.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -74,21 +82,31 @@ class CostEstimates:
     def add(self, evaluation: Evaluation) -> str | None:
         """Add an evaluation; return the card whose estimates changed, None if none did."""
         configuration = evaluation.configuration
-        if evaluation.status is not Status.OK or evaluation.latency is None or evaluation.size is None:
+        if (
+            evaluation.status is not Status.OK
+            or evaluation.latency is None
+            or evaluation.size is None
+        ):
             return None
         measured = self._measured.setdefault(configuration.card, _Measured())
-        measured.latency_ms[configuration.compression, configuration.target.threads] = evaluation.latency.value
+        measured.latency_ms[configuration.compression, configuration.target.threads] = (
+            evaluation.latency.value
+        )
         measured.size_bytes[configuration.compression] = evaluation.size.value
         measured.done.add((configuration.training, configuration.compression))
         return configuration.card
 
     def of(self, name: str) -> Mapping[Configuration, CostEstimate]:
-        """Return the estimates of every configuration of a card; rough ones if nothing of it was measured."""
+        """Return the estimates of every configuration of a card;
+        rough ones if nothing of it was measured.
+        """
         card = self._plan.cards_by_name[name]
         measured = self._measured.get(name, _Measured())
         plan = self._plan
         pairs = {point: (ms, rough_ms(card, *point)) for point, ms in measured.latency_ms.items()}
-        larger = _mean_ratio([(size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items()])
+        larger = _mean_ratio(
+            [(size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items()]
+        )
         slower = {}
         for recipe in plan.forms:
             # By the other thread counts of a recipe, as far as they were measured.
@@ -97,20 +115,32 @@ class CostEstimates:
                 if point[0] == recipe:
                     of_recipe.append(pair)
             slower[recipe] = _mean_ratio(of_recipe or list(pairs.values()))
-        sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.forms}
-        costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants_of(card)}
+        sizes = {
+            recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe))
+            for recipe in plan.forms
+        }
+        costs = {
+            variant: self._cost_s(card, measured, *variant)
+            for variant in plan.workload.variants_of(card)
+        }
 
         estimates = {}
         for configuration in plan.configurations():
             if configuration.card == name:
                 recipe = configuration.compression
                 threads = configuration.target.threads
-                ms = measured.latency_ms.get((recipe, threads), slower[recipe] * rough_ms(card, recipe, threads))
-                estimates[configuration] = CostEstimate(ms, sizes[recipe], costs[configuration.training, recipe])
+                ms = measured.latency_ms.get(
+                    (recipe, threads), slower[recipe] * rough_ms(card, recipe, threads)
+                )
+                estimates[configuration] = CostEstimate(
+                    ms, sizes[recipe], costs[configuration.training, recipe]
+                )
         return estimates
 
     def _cost_s(self, card: Card, measured: _Measured, training: str, recipe: str) -> float:
-        """Return the seconds that are left: all thread counts are timed in one go, all recipes share a training."""
+        """Return the seconds that are left:
+        all thread counts are timed in one go, all recipes share a training.
+        """
         plan = self._plan
         if not measured.done:
             return plan.costs.variant_s(card, (training, recipe)) / len(plan.threads)
@@ -135,21 +165,32 @@ def _mean_ratio(pairs: Collection[tuple[float, float]]) -> float:
     return 1.0
 
 
-def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[Configuration, float]]:
+def also_shown(
+    evaluation: Evaluation, recipes: Collection[str]
+) -> list[tuple[Configuration, float]]:
     """Return other forms whose accuracy in % an evaluation has shown too.
 
-    Every form is compared with the float32 one on the same images, so the accuracy of that one is known as well.
-    float16 rounds weights to 11 bits, which changed at most one answer in 500 (``benchmarks/results/compression.md``).
+    Every form is compared with the float32 one on the same images, so the accuracy of that one is
+    known as well. float16 rounds weights to 11 bits, which changed at most one answer in 500
+    (``benchmarks/results/compression.md``).
     """
     accuracy = evaluation.accuracy
     drop = evaluation.drop
-    if evaluation.status is not Status.OK or accuracy is None or drop is None or evaluation.card_facts.as_it_is:
+    if (
+        evaluation.status is not Status.OK
+        or accuracy is None
+        or drop is None
+        or evaluation.card_facts.as_it_is
+    ):
         return []
     forms = []
     for name in FLOATS:
         if name in recipes and name != evaluation.configuration.compression:
             forms.append(name)
-    return [(replace(evaluation.configuration, compression=name), accuracy.value + drop.value) for name in forms]
+    return [
+        (replace(evaluation.configuration, compression=name), accuracy.value + drop.value)
+        for name in forms
+    ]
 
 
 class Suggester:
@@ -185,7 +226,9 @@ class AdvisorSuggester(Suggester):
         self._changed.clear()
         costs = (Objective(name, "minimize", log=True) for name in ("latency", "size"))
         objectives = (Objective("accuracy", "maximize"), *costs)
-        super().__init__(AdvisorSampler(candidate_table(plan, self._estimates), objectives, seed=seed))
+        super().__init__(
+            AdvisorSampler(candidate_table(plan, self._estimates), objectives, seed=seed)
+        )
 
     def add(self, evaluation: Evaluation) -> None:
         """Note a result and which card's estimates it changes."""
@@ -202,12 +245,16 @@ class AdvisorSuggester(Suggester):
         self._update()
 
     def _update(self) -> None:
-        """Replace rough figures by measured ones, for every configuration of the cards that changed."""
+        """Replace rough figures by measured ones,
+        for every configuration of the cards that changed.
+        """
         if len(self._changed) <= UPDATE_SHARE * self._results:
             return
         for card in self._changed:
             for configuration, estimate in self._estimates.of(card).items():
-                self.sampler.update_known(parameters(configuration), estimate.known, estimate.cost_s)
+                self.sampler.update_known(
+                    parameters(configuration), estimate.known, estimate.cost_s
+                )
         self._changed.clear()
 
 
@@ -227,7 +274,9 @@ def make_suggester(name: str, plan: Plan, seed: int, done: Iterable[Evaluation])
 
 
 def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
-    """Return a candidate for each configuration, in the order of the plan; its prior is the published accuracy."""
+    """Return a candidate for each configuration, in the order of the plan;
+    its prior is the published accuracy.
+    """
     from advisor.engine._scheduling.sampler import Candidate
 
     estimates_of = {card.name: estimates.of(card.name) for card in plan.cards}
@@ -235,7 +284,10 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
     for configuration in plan.configurations():
         card = plan.cards_by_name[configuration.card]
         estimate = estimates_of[configuration.card][configuration]
-        prior = prior_accuracy(card, configuration.compression) + recipe_of(configuration.training).points
+        prior = (
+            prior_accuracy(card, configuration.compression)
+            + recipe_of(configuration.training).points
+        )
         features: dict[str, float | str] = {
             "card": card.name,
             "family": card.family,
@@ -245,5 +297,7 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
             "log_params": math.log(max(card.params, 1)),
             "log_macs": math.log(max(card.macs, 1)),
         }
-        table.append(Candidate(parameters(configuration), prior, estimate.known, features, estimate.cost_s))
+        table.append(
+            Candidate(parameters(configuration), prior, estimate.known, features, estimate.cost_s)
+        )
     return table

@@ -1,1 +1,3 @@
-"""Plan the search space: cards, trainings, compressions and targets, with their expected figures and costs."""
+"""Plan the search space: cards, trainings, compressions and targets,
+with their expected figures and costs.
+"""

@@ -1,4 +1,6 @@
-"""Remember the weights that could not be downloaded: a plan opens no connection, and lists what a search can have."""
+"""Remember the weights that could not be downloaded:
+a plan opens no connection, and lists what a search can have.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,16 @@ FRESH = timedelta(days=1)
 
 
 def note_failures(failed: Collection[str], fetched: Collection[str]) -> None:
-    """Write which cards' weights could not be downloaded now, and forget those of cards that have them.
+    """Write which cards' weights could not be downloaded now,
+    and forget those of cards that have them.
 
     A cache that cannot be written notes nothing.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     known = _read_fresh()
-    times = {card: at for card, at in known.items() if card not in fetched} | dict.fromkeys(failed, now)
+    times = {card: at for card, at in known.items() if card not in fetched} | dict.fromkeys(
+        failed, now
+    )
     if times != known:
         text = json.dumps({card: at.isoformat() for card, at in times.items()}, indent=2)
         with contextlib.suppress(OSError):
@@ -34,16 +39,22 @@ def note_failures(failed: Collection[str], fetched: Collection[str]) -> None:
 
 
 def read_failures() -> dict[str, str]:
-    """Return the cards whose weights could not be downloaded of late, and say so in words that are the same for all."""
+    """Return the cards whose weights could not be downloaded of late,
+    and say so in words that are the same for all.
+    """
     fresh = _read_fresh()
     if not fresh:
         return {}
     last = units.show_time(max(fresh.values()))
-    return dict.fromkeys(fresh, f"could not be downloaded (last attempt {last}); a search tries again")
+    return dict.fromkeys(
+        fresh, f"could not be downloaded (last attempt {last}); a search tries again"
+    )
 
 
 def _read_fresh() -> dict[str, datetime]:
-    """Return the times that are not older than :data:`FRESH`; none of a file that is damaged or not there."""
+    """Return the times that are not older than :data:`FRESH`;
+    none of a file that is damaged or not there.
+    """
     try:
         document: Any = read_json(cache_root() / FILE)
         times = {card: datetime.fromisoformat(at) for card, at in document.items()}

@@ -1,4 +1,6 @@
-"""Hold what a plan says: each configuration and card before it is evaluated, what is skipped, and the cost."""
+"""Hold what a plan says: each configuration and card before it is evaluated, what is skipped,
+and the cost.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from advisor.core import Configuration, Quantity, recipe_of
 from advisor.datasets import Overview
 from advisor.engine._question import Request
-from advisor.engine._targets.delegated_nodes import NodeShare, NodeSummary, ProcessorChoice, summarize_shares
+from advisor.engine._targets.delegated_nodes import (
+    NodeShare,
+    NodeSummary,
+    ProcessorChoice,
+    summarize_shares,
+)
 from advisor.store import build_frame, value_at
 
 if TYPE_CHECKING:
@@ -26,17 +33,21 @@ class Forecast:
 
     Attributes:
         configuration: what would be evaluated.
-        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough; None if the
-            devices of the question do not take the form.
-        chance: probability of meeting the latency budget, None without a budget, if the latency is rough, if nothing
-            like a device was measured, or if an accelerator leaves most of the network to the CPU.
-        size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
+        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is
+            rough; None if the devices of the question do not take the form.
+        chance: probability of meeting the latency budget, None without a budget, if the latency is
+            rough, if nothing like a device was measured, or if an accelerator leaves most of the
+            network to the CPU.
+        size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it
+            cannot be below.
         accuracy: published top-1 in %, the prior of the order; None if nothing is published.
-        price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
+        price_s: rough seconds of the machine that are still to be spent on it, with its share of
+            the card's stages.
         filtered: why it would be skipped, or empty.
-        nodes: how many of its operators run on the accelerators of the question's devices; none if CPUs run it.
-        processors: the processor on which it is predicted to be the fastest, for each device that has several, of which
-            the question names none.
+        nodes: how many of its operators run on the accelerators of the question's devices; none if
+            CPUs run it.
+        processors: the processor on which it is predicted to be the fastest, for each device that
+            has several, of which the question names none.
     """
 
     columns: ClassVar[Mapping[str, str]] = {
@@ -86,9 +97,14 @@ class Forecast:
         }
 
     def to_row(self) -> dict[str, object]:
-        """Return a row of a table, with the names of :attr:`columns`; sizes in whole bytes, no reason as None."""
+        """Return a row of a table, with the names of :attr:`columns`;
+        sizes in whole bytes, no reason as None.
+        """
         row = {name: value_at(self, path) for name, path in self.columns.items()}
-        sizes = {name: None if row[name] is None else round(row[name]) for name in ("size_bytes", "size_low_bytes")}
+        sizes = {
+            name: None if row[name] is None else round(row[name])
+            for name in ("size_bytes", "size_low_bytes")
+        }
         return {**row, **sizes, "skipped_because": self.filtered or None}
 
 
@@ -101,9 +117,11 @@ class CardForecast:
         on_disk: its weights are on this machine.
         download_bytes: bytes to download, None if the size is not known; 0 if they are on disk.
         price_s: rough seconds of the machine for all of its configurations that are not filtered.
-        first_s: rough seconds until the first of its configurations is evaluated, with nothing else at work.
+        first_s: rough seconds until the first of its configurations is evaluated, with nothing
+            else at work.
         tuning_s: the part of ``price_s`` for fine-tuning and the forms of the fine-tuned network.
-        processors: the processor on which its fastest form is predicted to be the fastest, as of a forecast.
+        processors: the processor on which its fastest form is predicted to be the fastest, as of a
+            forecast.
     """
 
     card: str
@@ -129,7 +147,9 @@ class CardForecast:
 
 @dataclass(frozen=True)
 class Course:
-    """What a search is expected to evaluate, and its rough seconds of the machine, those of fine-tuning apart."""
+    """What a search is expected to evaluate, and its rough seconds of the machine,
+    those of fine-tuning apart.
+    """
 
     configurations: tuple[Configuration, ...]
     price_s: float
@@ -149,7 +169,8 @@ class PlanView:
         course: what the search is expected to evaluate; None for everything.
         split: how the images would be split, None without.
         remarks: what limits the latencies, such as another runtime than that of the files.
-        spare: number of further cards whose weights are on this machine, which a search tries if a download fails.
+        spare: number of further cards whose weights are on this machine, which a search tries if a
+            download fails.
     """
 
     request: Request
@@ -165,12 +186,20 @@ class PlanView:
     @property
     def price_s(self) -> float:
         """Rough seconds of the whole search, without downloads."""
-        return sum(card.price_s for card in self.cards) if self.course is None else self.course.price_s
+        return (
+            sum(card.price_s for card in self.cards)
+            if self.course is None
+            else self.course.price_s
+        )
 
     @property
     def tuning_s(self) -> float:
         """Rough seconds of the machine for fine-tuning."""
-        return sum(card.tuning_s for card in self.cards) if self.course is None else self.course.tuning_s
+        return (
+            sum(card.tuning_s for card in self.cards)
+            if self.course is None
+            else self.course.tuning_s
+        )
 
     @property
     def tuned(self) -> tuple[int, int]:
@@ -186,7 +215,9 @@ class PlanView:
 
     @property
     def node_summaries(self) -> tuple[NodeSummary, ...]:
-        """A summary for each accelerator of the question's devices: the part of the files that it would run."""
+        """A summary for each accelerator of the question's devices:
+        the part of the files that it would run.
+        """
         shares = {}
         for forecast in self.forecasts:
             file = f"{forecast.configuration.card} {forecast.configuration.compression}"
@@ -201,7 +232,9 @@ class PlanView:
 
     @property
     def reached(self) -> int:
-        """Number of configurations that fit into the time limit and ``--max-trials``, and are worth it, about."""
+        """Number of configurations that fit into the time limit and ``--max-trials``,
+        and are worth it, about.
+        """
         wanted = sum(not forecast.filtered for forecast in self.forecasts)
         most = self.request.execution.max_trials
         if self.course is not None:
@@ -221,8 +254,12 @@ class PlanView:
         return sum(card.download_bytes or 0 for card in self.cards)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return every configuration as a row of a table, the most promising cards first; units are in the names."""
-        return build_frame(tuple(Forecast.columns), (forecast.to_row() for forecast in self.forecasts))
+        """Return every configuration as a row of a table, the most promising cards first;
+        units are in the names.
+        """
+        return build_frame(
+            tuple(Forecast.columns), (forecast.to_row() for forecast in self.forecasts)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""

@@ -1,4 +1,6 @@
-"""Plan the search space: cards x trainings x compressions x thread counts, with what to expect of them."""
+"""Plan the search space: cards x trainings x compressions x thread counts,
+with what to expect of them.
+"""
 
 import math
 from bisect import bisect_right
@@ -24,20 +26,26 @@ from advisor.store import RunFolder
 JUDGED_FILES = 2
 JUDGING_MARGIN = 1.75
 ANSWER_S = 3.0
-"""Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a factor on their
-expected seconds, and seconds to write the answer."""
+"""Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a
+factor on their expected seconds, and seconds to write the answer.
+"""
 
 ANSWER_CPU_S = 2.0
-"""CPU seconds to decide, to write the reports and to end the processes on an AMD EPYC. A busy machine takes
-more seconds than :data:`ANSWER_S` for them."""
+"""CPU seconds to decide, to write the reports and to end the processes on an AMD EPYC. A busy
+machine takes more seconds than :data:`ANSWER_S` for them.
+"""
 
 MEASURED_MARGIN = 1.25
-"""The factor for a card whose files have run over images in this search, so that their seconds are known."""
+"""The factor for a card whose files have run over images in this search,
+so that their seconds are known.
+"""
 
 JUDGING_SHARE = 0.08
-"""Share of a time limit that is left for the hold-out at most. Where all of its images take longer, a part of them
-judges: a figure of 40 images says more about a pick than another 5 % of the time adds to it. On one core and in five
-minutes, pick and runner-up each run over 1,000 of 2,485 images in it: their figure is within 2 points."""
+"""Share of a time limit that is left for the hold-out at most. Where all of its images take
+longer, a part of them judges: a figure of 40 images says more about a pick than another 5 % of the
+time adds to it. On one core and in five minutes, pick and runner-up each run over 1,000 of 2,485
+images in it: their figure is within 2 points.
+"""
 
 FEWEST_PUBLISHED = 20
 """Number of published figures that the regression needs."""
@@ -60,8 +68,10 @@ class Plan:
     """The search space of one run: its candidates, the most promising first.
 
     Attributes:
-        pace: measured seconds of each stage on this machine, divided by its rough cost; 1 if nothing is known.
-        lead: the target of the configurations if this machine is no device of the question; None for this machine.
+        pace: measured seconds of each stage on this machine, divided by its rough cost; 1 if
+            nothing is known.
+        lead: the target of the configurations if this machine is no device of the question; None
+            for this machine.
         cores: how many jobs run side by side.
     """
 
@@ -90,7 +100,9 @@ class Plan:
         return self.workload.question.thread_counts
 
     def shift_of(self, training: str) -> tuple[float, float]:
-        """Return what a recipe is expected to gain on these images, see :func:`advisor.core.shift_of`."""
+        """Return what a recipe is expected to gain on these images,
+        see :func:`advisor.core.shift_of`.
+        """
         return shift_of(training, self.images, self.workload.question.of_task.gain)
 
     @property
@@ -111,16 +123,26 @@ class Plan:
     @property
     def forms(self) -> tuple[str, ...]:
         """Names of the compression recipes, and of the forms of files that keep theirs."""
-        return tuple(dict.fromkeys((*self.recipes, *(card.form for card in self.cards if card.form))))
+        return tuple(
+            dict.fromkeys((*self.recipes, *(card.form for card in self.cards if card.form)))
+        )
 
-    def configuration(self, card: str, compression: str, threads: int, training: str = "") -> Configuration:
+    def configuration(
+        self, card: str, compression: str, threads: int, training: str = ""
+    ) -> Configuration:
         """Return one point of the space, of the first training if none is named."""
         target = self.lead or Target("host", self.runtime, "cpu", threads)
         return Configuration(card, training or self.trainings[0], compression, target)
 
     def skipped(self, configuration: Configuration, reason: str, stage: StageName) -> Evaluation:
         """Return the record of a configuration that is not evaluated."""
-        return Evaluation(configuration, Status.SKIPPED, self.cards_by_name[configuration.card].family, reason, stage)
+        return Evaluation(
+            configuration,
+            Status.SKIPPED,
+            self.cards_by_name[configuration.card].family,
+            reason,
+            stage,
+        )
 
     def configurations(self) -> tuple[Configuration, ...]:
         """Return every point: the lightest training first, then the most promising cards."""
@@ -133,7 +155,9 @@ class Plan:
             for of_card, recipe in self.workload.variants_of(card):
                 if of_card == training:
                     for threads in self.threads:
-                        configurations.append(self.configuration(card.name, recipe, threads, training))
+                        configurations.append(
+                            self.configuration(card.name, recipe, threads, training)
+                        )
         return tuple(configurations)
 
     @cached_property
@@ -152,16 +176,18 @@ class Plan:
         limit_s: float | None = None,
         file_s: Callable[[Card], float] | None = None,
     ) -> float:
-        """Return the seconds of the machine that the hold-out needs before the answer: files of a card run on it.
+        """Return the seconds of the machine that the hold-out needs before the answer:
+        files of a card run on it.
 
-        It is the most expensive card of those that were begun, and the one in the middle before any was. ``file_s``
-        returns the seconds of a file of a card with their margin; None for those of the plan. Of a time limit it is
-        :data:`JUDGING_SHARE` at most.
+        It is the most expensive card of those that were begun, and the one in the middle before
+        any was. ``file_s`` returns the seconds of a file of a card with their margin; None for
+        those of the plan. Of a time limit it is :data:`JUDGING_SHARE` at most.
         """
         if not self.holdout:
             return 0.0
         prices = {card.name: (file_s or self._holdout_s)(card) for card in self.cards}
-        # The pick may be any card that was begun, so the reserve must do for the most expensive one.
+        # The pick may be any card that was begun,
+        # so the reserve must do for the most expensive one.
         price_s = max((prices[name] for name in begun), default=median(prices.values()))
         judging_s = JUDGED_FILES * price_s / self.cores
         if limit_s is None:
@@ -174,15 +200,18 @@ class Plan:
         return pace * (scoring_s(card, FLOAT, self.holdout) + judging_s)
 
     def least_size(self, card: Card, recipe: str) -> float:
-        """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced."""
+        """Return the least possible bytes of the file:
+        parameters x bytes, less what is folded or replaced.
+        """
         return least_size(card, recipe, new_head=bool(self.images))
 
 
 def most_promising_first(cards: Sequence[Card], spread: bool = False) -> tuple[Card, ...]:
     """Return the cards by published accuracy and MACs, one Pareto front after another.
 
-    The most accurate cards of a front come first. With ``spread``, for a task of which the published accuracy says
-    little, each next card is in the middle of the largest gap: any first few are small and large ones.
+    The most accurate cards of a front come first. With ``spread``, for a task of which the
+    published accuracy says little, each next card is in the middle of the largest gap: any first
+    few are small and large ones.
     """
     fronts = list[list[Card]]()
     least_macs = list[int]()
@@ -216,30 +245,41 @@ def _halving(cards: Sequence[Card]) -> Iterator[Card]:
 
 
 def prior_accuracy(card: Card, recipe: str) -> float:
-    """Return the published top-1 in % of a compression, else of float less its usual drop, else what is usual."""
+    """Return the published top-1 in % of a compression, else of float less its usual drop,
+    else what is usual.
+    """
     published = card.top1("int8") if recipe == "int8" else None
-    # A published figure of the int8 file includes its drop; a usual drop is an average over other networks.
+    # A published figure of the int8 file includes its drop;
+    # a usual drop is an average over other networks.
     return published or (card.top1() or estimate_top1(card)) - form_of(recipe).drop
 
 
 def estimate_top1(card: Card) -> float:
-    """Return the ImageNet top-1 in % that a card of such multiply-accumulates, parameters and input usually has."""
+    """Return the ImageNet top-1 in % that a card of such multiply-accumulates,
+    parameters and input usually has.
+    """
     weights = _fit_top1()
     if not weights or not card.macs or not card.params:
         return MIDDLING
     terms = _list_size_terms(card)
     # The law has no upper end, and no network has more than 95 %.
-    return min(max(sum(weight * term for weight, term in zip(weights, terms, strict=True)), 0.0), 95.0)
+    return min(
+        max(sum(weight * term for weight, term in zip(weights, terms, strict=True)), 0.0), 95.0
+    )
 
 
 def _list_size_terms(card: Card) -> tuple[float, ...]:
-    """Return what the usual accuracy of a card is a sum of: a constant, and logarithms of its size."""
+    """Return what the usual accuracy of a card is a sum of:
+    a constant, and logarithms of its size.
+    """
     return 1.0, math.log(card.macs), math.log(card.params), math.log(card.input_size)
 
 
 @lru_cache(maxsize=1)
 def _fit_top1() -> tuple[float, ...]:
-    """Return the weights of :func:`_list_size_terms`: least squares over the shipped cards with published figures."""
+    """Return the weights of :func:`_list_size_terms`:
+    least squares over the shipped cards with published figures.
+    """
     import numpy as np
 
     from advisor.catalog import load_catalogue
@@ -260,8 +300,8 @@ def _fit_top1() -> tuple[float, ...]:
 def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]:
     """Record what is ruled out beforehand, and return all evaluations that are final.
 
-    A failure may have been the machine's: a resumed run tries it again. It also considers again what was skipped
-    because its training could not reach the front.
+    A failure may have been the machine's: a resumed run tries it again. It also considers again
+    what was skipped because its training could not reach the front.
     """
     planned = set(plan.configurations())
     ended = []
@@ -280,13 +320,20 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
 
 
 def rule_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
-    """Return what the plan alone rules out, with the reason. A rule that rejects everything rules nothing out."""
+    """Return what the plan alone rules out, with the reason.
+    A rule that rejects everything rules nothing out.
+    """
     reasons: dict[Configuration, str] = {}
     for rule in rules.that_need(RuleNeeds.PLAN):
-        of_rule = {configuration: rule.reason(configuration, rules.known) for configuration in plan.configurations()}
+        of_rule = {
+            configuration: rule.reason(configuration, rules.known)
+            for configuration in plan.configurations()
+        }
         # Without any file, the answer could not say what comes closest to the limit.
         if not all(of_rule.values()):
-            reasons |= {configuration: reason for configuration, reason in of_rule.items() if reason}
+            reasons |= {
+                configuration: reason for configuration, reason in of_rule.items() if reason
+            }
     return reasons
 
 
@@ -295,18 +342,24 @@ def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
     named = {evaluation.configuration.card for evaluation in run.evaluations()}
     for configuration in plan.configurations():
         if configuration.card not in named:
-            run.append(plan.skipped(configuration, f"{Evaluation.NOT_STARTED}: {why}", StageName.STOP))
+            run.append(
+                plan.skipped(configuration, f"{Evaluation.NOT_STARTED}: {why}", StageName.STOP)
+            )
 
 
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuration]:
-    """Return the cards with the fewest MACs of those that were too slow; none if anything was evaluated."""
+    """Return the cards with the fewest MACs of those that were too slow;
+    none if anything was evaluated.
+    """
     if any(e.status is Status.OK for e in evaluations):
         return []
     screened = set()
     for e in evaluations:
         if e.stage in TOO_SLOW:
             screened.add(e.configuration.card)
-    fewest = sorted((card for card in plan.cards if card.name in screened), key=lambda card: card.macs)[:RESCUED]
+    fewest = sorted(
+        (card for card in plan.cards if card.name in screened), key=lambda card: card.macs
+    )[:RESCUED]
     names = {card.name for card in fewest}
     chosen = []
     for configuration in plan.configurations():

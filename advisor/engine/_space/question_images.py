@@ -17,16 +17,21 @@ PARTS = {Role.VALIDATION: "validation part", Role.HOLDOUT: "hold-out"}
 
 
 def read_images(question: Question, say: Say, execution: Execution | None = None) -> Images | None:
-    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them.
+    """Read, check and split the user's images as their task does it;
+    refuse what the question cannot have of them.
 
-    Images in an object store are fetched first; ``execution`` says whether this may be, and the limit of the cache.
+    Images in an object store are fetched first;
+    ``execution`` says whether this may be, and the limit of the cache.
     """
     if question.data is None:
         return None
     offline = execution.offline if execution else False
     size = execution.cache_size if execution else None
     # From here on, a path is a local one: no task knows object stores.
-    data, unknown = (path and copy_from_store(path, say, offline, size) for path in (question.data, question.unknown))
+    data, unknown = (
+        path and copy_from_store(path, say, offline, size)
+        for path in (question.data, question.unknown)
+    )
     say(f"reading images of {without_password(str(question.data))}")
     images = question.of_task.read(replace(question, data=data, unknown=unknown), say)
     require_classes(question.guarantees, images.classes)
@@ -35,12 +40,16 @@ def read_images(question: Question, say: Say, execution: Execution | None = None
     return images
 
 
-def divide_images(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
+def divide_images(
+    dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say
+) -> Images:
     """Return divided images, and say what is notable about the parts."""
     for note in notes:
         say(note)
     if division.leaks:
-        what = phrase_count(len(division.leaks), "group of the manifest lies", "groups of the manifest lie")
+        what = phrase_count(
+            len(division.leaks), "group of the manifest lies", "groups of the manifest lie"
+        )
         say(f"{what} in several parts of the split")
     return Images(
         dataset,
@@ -65,8 +74,8 @@ def require_metrics(question: Question, images: Images) -> None:
     for name, option in asked.items():
         if name == Metric.TOP5 and len(images.classes) <= FIRST_CLASSES:
             raise UsageError(
-                f"{option}: {Metric.TOP5} needs more than {FIRST_CLASSES} classes, and the images have "
-                f"{len(images.classes)}",
+                f"{option}: {Metric.TOP5} needs more than {FIRST_CLASSES} classes, and the images"
+                f" have {len(images.classes)}",
                 "take top1, balanced-accuracy or macro-f1",
             )
         if name == Metric.WORST_GROUP:
@@ -76,7 +85,9 @@ def require_metrics(question: Question, images: Images) -> None:
             _require_objects(option, METRICS[name], sides, images)
 
 
-def _require_objects(option: str, metric: Metric, sides: tuple[float, float], images: Images) -> None:
+def _require_objects(
+    option: str, metric: Metric, sides: tuple[float, float], images: Images
+) -> None:
     """Refuse parts of the images that have no object of the sizes that a metric judges."""
     boxes = images.boxes
     if boxes is None:
@@ -100,14 +111,16 @@ def _refuse_free_answers(rows: Sequence[Sequence[float]], images: Images) -> Non
     """Refuse parts of the images on which one answer costs nothing."""
     for role, part in PARTS.items():
         seen = set(images.part(role).labels)
-        # Saved cost is relative to the cheapest constant answer, and a free one would make the divisor 0.
+        # Saved cost is relative to the cheapest constant answer,
+        # and a free one would make the divisor 0.
         free = []
         for label, name in enumerate(images.classes):
             if not any(rows[true][label] for true in seen):
                 free.append(name)
         if free:
             raise UsageError(
-                f"--costs: always answering '{free[0]}' costs nothing on the {part}, so no cost can be saved there",
+                f"--costs: always answering '{free[0]}' costs nothing on the {part}, so no cost"
+                " can be saved there",
                 "add images of the other classes, or take another --metric",
             )
 
@@ -119,8 +132,9 @@ def _require_groups(option: str, images: Images) -> None:
         compared = sum(size >= LEAST_GROUP_IMAGES for size in sizes.values())
         if compared < 2:
             raise UsageError(
-                f"{option}: {Metric.WORST_GROUP} compares groups of at least {LEAST_GROUP_IMAGES} images, and the "
-                f"{part} has {compared} of them",
-                "name cameras or sites in the column 'group' of a manifest; a split keeps groups whole, so name at "
-                "least two for each part, or put images of each group into all parts by the column 'split'",
+                f"{option}: {Metric.WORST_GROUP} compares groups of at least {LEAST_GROUP_IMAGES}"
+                f" images, and the {part} has {compared} of them",
+                "name cameras or sites in the column 'group' of a manifest; a split keeps groups"
+                " whole, so name at least two for each part, or put images of each group into all"
+                " parts by the column 'split'",
             )

@@ -15,13 +15,16 @@ from advisor.store import RunFolder
 
 Result = TypeVar("Result")
 
-AT_ONCE = 8  # Files that wait for clouds at the same time; a cloud refuses too many jobs of one user
+# Files that wait for clouds at the same time; a cloud refuses too many jobs of one user.
+AT_ONCE = 8
 
 LATE = "the cloud had not answered when the search ended"
 
 
 class BesideSearch:
-    """The files that clouds measure beside a search. The run takes what they measured, in place of the prediction."""
+    """The files that clouds measure beside a search.
+    The run takes what they measured, in place of the prediction.
+    """
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
@@ -43,11 +46,16 @@ class BesideSearch:
         for device, reasons in self._reasons.items():
             for reason, count in reasons.items():
                 files = plural(self._begun[device], "file")
-                remarks.append(f"{device}: {count} of {files} were not measured, and their prediction stays: {reason}")
+                remarks.append(
+                    f"{device}: {count} of {files} were not measured, and their prediction stays:"
+                    f" {reason}"
+                )
         return tuple(remarks)
 
     def begin(self, device: str, predicted: Evaluation, measure: Callable[[], Evaluation]) -> None:
-        """Begin to measure; ``measure`` blocks, and returns a failed evaluation if there is no figure."""
+        """Begin to measure; ``measure`` blocks,
+        and returns a failed evaluation if there is no figure.
+        """
         self._begun[device] += 1
         self._tasks.append(asyncio.ensure_future(self._measure(device, predicted, measure)))
 
@@ -55,14 +63,17 @@ class BesideSearch:
         """Wait until all files are measured, or have failed."""
         await asyncio.gather(*self._tasks)
 
-    async def _measure(self, device: str, predicted: Evaluation, measure: Callable[[], Evaluation]) -> None:
+    async def _measure(
+        self, device: str, predicted: Evaluation, measure: Callable[[], Evaluation]
+    ) -> None:
         reason = LATE
         try:
             async with self._slots:
                 evaluation = await call_in_thread(measure)
             reason = evaluation.reason
         finally:
-            # Also reached if the search ends first and cancels this task: the run then keeps the prediction.
+            # Also reached if the search ends first and cancels this task:
+            # the run then keeps the prediction.
             if reason:
                 evaluation = keep_prediction(predicted, reason)
                 self._reasons.setdefault(device, Counter())[reason] += 1
@@ -79,7 +90,9 @@ def keep_prediction(predicted: Evaluation, reason: str) -> Evaluation:
 
 
 async def call_in_thread(function: Callable[[], Result]) -> Result:
-    """Call a function that may block for hours in a thread of its own, which does not keep the process alive."""
+    """Call a function that may block for hours in a thread of its own,
+    which does not keep the process alive.
+    """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Result] = loop.create_future()
 

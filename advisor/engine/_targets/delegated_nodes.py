@@ -1,6 +1,8 @@
-"""Compute how many operators of a network an accelerator of a device would run, before the network has a file.
+"""Compute how many operators of a network an accelerator of a device would run,
+before the network has a file.
 
-The graphs of the catalogue have all operators and shapes, and the rules of accelerators are data with sources.
+The graphs of the catalogue have all operators and shapes,
+and the rules of accelerators are data with sources.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +17,16 @@ from advisor.tflite import Model
 
 _FLOAT = "float32"
 _TYPES = {"float32": _FLOAT, "float16": _FLOAT, "int8": "int8"}
-"""The type in which a form computes, of the forms that have the operators of the float graph. Weights in float16 are
-expanded when a file is loaded, and those operators do not count. Other forms add or change operators."""
+"""The type in which a form computes, of the forms that have the operators of the float graph.
+Weights in float16 are expanded when a file is loaded, and those operators do not count. Other
+forms add or change operators.
+"""
 
 _BY_SCALES = "same_quantization"  # A fact of 8-bit files that is known once they are made
 
-_BIAS = 2  # Place of the bias among the inputs of a convolution or a dense layer, which 8-bit files have in 32 bits
+# Place of the bias among the inputs of a convolution or a dense layer,
+# which 8-bit files have in 32 bits.
+_BIAS = 2
 _WITH_BIAS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
@@ -31,8 +37,10 @@ class NodeShare(Written):
     Attributes:
         device: the device as the user named it.
         unit: ``gpu``, ``npu`` or ``tpu``.
-        accelerator: the accelerator with its driver as people read it; empty if nobody wrote its rules.
-        delegated: number of operators that it would run, computed by its rules; None if that is not known.
+        accelerator: the accelerator with its driver as people read it; empty if nobody wrote its
+            rules.
+        delegated: number of operators that it would run, computed by its rules; None if that is
+            not known.
         nodes: number of operators of the network; None if that is not known.
         reason: why the most operators are not run, or why nothing is known; empty if all are run.
         sources: where the rules of the accelerator come from.
@@ -58,8 +66,14 @@ class NodeShare(Written):
 
     @property
     def falls_back(self) -> bool:
-        """True if it is known to leave most operators to the CPU. No such measurement is behind a prediction."""
-        return self.delegated is not None and self.nodes is not None and 2 * self.delegated < self.nodes
+        """True if it is known to leave most operators to the CPU.
+        No such measurement is behind a prediction.
+        """
+        return (
+            self.delegated is not None
+            and self.nodes is not None
+            and 2 * self.delegated < self.nodes
+        )
 
 
 @dataclass(frozen=True)
@@ -73,8 +87,8 @@ class ProcessorChoice(Written):
         counted: true if the other latencies of the plan, and a search, are of this processor.
         compression: the form of the file.
         latency: its latency on this processor; None if it is not known on any.
-        meets_latency_budget: probability of meeting the latency budget; None without a budget, or if the latency is not
-            known well enough.
+        meets_latency_budget: probability of meeting the latency budget; None without a budget, or
+            if the latency is not known well enough.
         nodes: how many of its operators the accelerator would run; none for a CPU, which runs all.
         reason: why no other processor is chosen.
     """
@@ -96,7 +110,8 @@ class NodeSummary:
 
     device: str  # the device as the user named it
     unit: str  # ``gpu``, ``npu`` or ``tpu``
-    accelerator: str  # the accelerator with its driver as people read it; empty if nobody wrote its rules
+    # The accelerator with its driver as people read it; empty if nobody wrote its rules.
+    accelerator: str
     files: int  # number of files of which it is known what it runs
     whole: int  # number of these that it runs whole
     least_file: str  # the file of which it runs the smallest part; empty if it runs all whole
@@ -104,7 +119,9 @@ class NodeSummary:
 
 
 def summarize_shares(shares_by_file: Mapping[str, Sequence[NodeShare]]) -> tuple[NodeSummary, ...]:
-    """Return a summary for each accelerator of each device; ``shares_by_file`` has what they run of each file."""
+    """Return a summary for each accelerator of each device;
+    ``shares_by_file`` has what they run of each file.
+    """
     by_accelerator: dict[tuple[str, str, str], dict[str, NodeShare]] = {}
     for file, shares in shares_by_file.items():
         for share in shares:
@@ -114,7 +131,9 @@ def summarize_shares(shares_by_file: Mapping[str, Sequence[NodeShare]]) -> tuple
 
 
 def _summarize(shares: Mapping[str, NodeShare]) -> NodeSummary:
-    """Return the summary of one accelerator from what it runs of each file; there is one at least."""
+    """Return the summary of one accelerator from what it runs of each file; there is one at
+    least.
+    """
     known = {}
     parts = {}
     for file, share in shares.items():
@@ -137,11 +156,13 @@ def _summarize(shares: Mapping[str, NodeShare]) -> NodeSummary:
     )
 
 
-def list_node_shares(card: Card, recipe: str, devices: Sequence[TargetDevice]) -> tuple[NodeShare, ...]:
+def list_node_shares(
+    card: Card, recipe: str, devices: Sequence[TargetDevice]
+) -> tuple[NodeShare, ...]:
     """Return the shares of a recipe's form of a card on the accelerators of devices.
 
-    A device whose runtime has several, of which one is used, has one share for each. A CPU runs all operators, so it
-    has none.
+    A device whose runtime has several, of which one is used, has one share for each.
+    A CPU runs all operators, so it has none.
     """
     shares: list[NodeShare] = []
     for device in devices:
@@ -151,7 +172,9 @@ def list_node_shares(card: Card, recipe: str, devices: Sequence[TargetDevice]) -
 
 
 def falls_back(shares: Sequence[NodeShare]) -> bool:
-    """Return whether a device leaves most operators to its CPU, whichever of its accelerators is used."""
+    """Return whether a device leaves most operators to its CPU,
+    whichever of its accelerators is used.
+    """
     by_device: dict[str, list[bool]] = {}
     for share in shares:
         by_device.setdefault(share.device, []).append(share.falls_back)
@@ -170,21 +193,32 @@ def _list_shares_on(card: Card, form: str, device: TargetDevice) -> list[NodeSha
         named = replace(unknown, accelerator=accelerator.title, sources=tuple(accelerator.sources))
         delegation = _delegate(card, _TYPES.get(form, ""), accelerator.name)
         if delegation is None:
-            shares.append(replace(named, reason=f"what it runs of a {form} file is known once the file is made"))
+            shares.append(
+                replace(
+                    named, reason=f"what it runs of a {form} file is known once the file is made"
+                )
+            )
         else:
             reason = next(filter(_names_operator, delegation.reasons), "")
-            shares.append(replace(named, delegated=delegation.taken, nodes=delegation.operators, reason=reason))
+            shares.append(
+                replace(
+                    named, delegated=delegation.taken, nodes=delegation.operators, reason=reason
+                )
+            )
     return shares
 
 
 def _names_operator(reason: str) -> bool:
-    """Return whether a reason is of an operator; a partition that is left out has such a reason behind it."""
+    """Return whether a reason is of an operator;
+    a partition that is left out has such a reason behind it.
+    """
     return reason.split(" ")[0].isupper()
 
 
 @lru_cache(maxsize=256)
 def _delegate(card: Card, data_type: str, name: str) -> Delegation | None:
-    """Return what an accelerator would run of a card that computes in a type; None if that is not known.
+    """Return what an accelerator would run of a card that computes in a type;
+    None if that is not known.
 
     The forms of a card share it, and each is asked for with every training and number of threads.
     """
@@ -193,7 +227,9 @@ def _delegate(card: Card, data_type: str, name: str) -> Delegation | None:
     model = read_operators(card) if data_type else None
     if model is None or (by_scales and data_type != _FLOAT):
         return None
-    return delegate_operators(model if data_type == _FLOAT else _convert_types(model, data_type), accelerator)
+    return delegate_operators(
+        model if data_type == _FLOAT else _convert_types(model, data_type), accelerator
+    )
 
 
 def _convert_types(model: Model, data_type: str) -> Model:

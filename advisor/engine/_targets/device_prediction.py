@@ -1,4 +1,6 @@
-"""Predict artefacts on devices that are not available, and reject cards that are too slow for each; nothing runs."""
+"""Predict artefacts on devices that are not available,
+and reject cards that are too slow for each; nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,21 @@ if TYPE_CHECKING:
     from advisor.devices import ModelFeatures, Prediction, Predictor
 
 LEAST_SHARE = 0.95
-"""Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""
+"""Least share of the parameters' bytes that is left
+after batch normalisation is folded into the convolutions.
+"""
 
 HEAD_FEATURES = 2049
 HEAD_SHARE = 0.8
-"""Size of the published classifier, which a head of the user's classes replaces: at most 2,048 features and a bias for
-each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
+"""Size of the published classifier, which a head of the user's classes replaces: at most 2,048
+features and a bias for each class, and at most this share of a network's parameters (ShuffleNetV2
+0.5: 75 %).
+"""
 
 MIN_BUDGET_PROBABILITY = 0.05
-"""A candidate is rejected before training if it meets the latency budget with less than this probability."""
+"""A candidate is rejected before training if it meets the latency budget
+with less than this probability.
+"""
 
 
 class _LatencyModel:
@@ -63,10 +71,12 @@ class _LatencyModel:
 
 
 class DevicePredictor:
-    """Predicts evaluations on devices, and remembers predictions, because the runs of one command share their cards.
+    """Predicts evaluations on devices, and remembers predictions,
+    because the runs of one command share their cards.
 
-    It is fitted to the measurements of the shipped profiles and the team's own ones. This takes about half a second, so
-    it waits for the first prediction. Or ``predictor`` was fitted to others, to judge predictions.
+    It is fitted to the measurements of the shipped profiles and the team's own ones. This takes
+    about half a second, so it waits for the first prediction. Or ``predictor`` was fitted to
+    others, to judge predictions.
     """
 
     def __init__(self, predictor: Predictor | None = None) -> None:
@@ -88,12 +98,16 @@ class DevicePredictor:
         budget_ms: float | None,
         confidence: float = CONFIDENCE,
     ) -> tuple[Evaluation, ...]:
-        """Return one evaluation for each artefact on a device; ``skipped`` with a reason if it cannot run there.
+        """Return one evaluation for each artefact on a device;
+        ``skipped`` with a reason if it cannot run there.
 
-        ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
+        ``evaluations`` were made on any device.
+        The budget must be met with the probability ``confidence``.
         """
         there = (move_to_device(evaluation, device) for evaluation in one_each(evaluations))
-        return tuple(self._evaluate_on(evaluation, device, budget_ms, confidence) for evaluation in there)
+        return tuple(
+            self._evaluate_on(evaluation, device, budget_ms, confidence) for evaluation in there
+        )
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
         """Return the prediction for a recipe's form of a card, or the reason why there is none."""
@@ -102,50 +116,77 @@ class DevicePredictor:
         return form_rejection(form, device) or self._prediction(device, form, model)
 
     def _evaluate_on(
-        self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
+        self,
+        evaluation: Evaluation,
+        device: TargetDevice,
+        budget_ms: float | None,
+        confidence: float,
     ) -> Evaluation:
-        """Return an evaluation with its prediction; skipped with the reason if there is none, or none to rely on."""
-        prediction = explain_rejection(evaluation, device) or self._prediction(device, *self._describe_file(evaluation))
-        # A network unlike all that were measured: without a connection nothing corrects its prediction, so no budget is
-        # judged by it.
+        """Return an evaluation with its prediction;
+        skipped with the reason if there is none, or none to rely on.
+        """
+        prediction = explain_rejection(evaluation, device) or self._prediction(
+            device, *self._describe_file(evaluation)
+        )
+        # A network unlike all that were measured: without a connection nothing corrects its
+        # prediction, so no budget is judged by it.
         if isinstance(prediction, str) or (
             prediction.unlike and budget_ms is not None and device.profile.connection is None
         ):
-            return _reject_evaluation(evaluation, prediction if isinstance(prediction, str) else prediction.unlike)
+            return _reject_evaluation(
+                evaluation, prediction if isinstance(prediction, str) else prediction.unlike
+            )
         predicted = replace(
             evaluation,
             latency=prediction.latency,
             memory=memory_of(evaluation, device),
             latency_distribution=LatencyDistribution.sample(prediction.quantile),
         )
-        return Limits(latency_ms=budget_ms, confidence=confidence).with_budget_probability(predicted)
+        return Limits(latency_ms=budget_ms, confidence=confidence).with_budget_probability(
+            predicted
+        )
 
-    def _prediction(self, device: TargetDevice, form: str, model: ModelFeatures | None) -> Prediction | str:
+    def _prediction(
+        self, device: TargetDevice, form: str, model: ModelFeatures | None
+    ) -> Prediction | str:
         if model is None:
             return "its MACs and parameters are not known, so its latency cannot be predicted"
         # The key has the content of the profile, because new measurements do not change its name.
         key = (device.profile.fingerprint(), device.target.name, form, model)
         if key not in self._known:
             try:
-                (self._known[key],) = self._model.predictor.predict(device.profile, device.target, form, [model])
+                (self._known[key],) = self._model.predictor.predict(
+                    device.profile, device.target, form, [model]
+                )
             except UsageError as error:
                 return error.message
         return self._known[key]
 
     def _describe_file(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
-        """Return the form and the features of an artefact: from its file if it was read, else from its card."""
+        """Return the form and the features of an artefact:
+        from its file if it was read, else from its card.
+        """
         from advisor.devices import model_features
 
         configuration = evaluation.configuration
         card = evaluation.card_facts
         file = evaluation.file_features
         if file is not None:
-            return file.form, model_features(file, configuration.card, evaluation.family, self._model.table)
-        features = self._features(configuration.card, evaluation.family, card.macs, card.params, card.input_size)
+            return file.form, model_features(
+                file, configuration.card, evaluation.family, self._model.table
+            )
+        features = self._features(
+            configuration.card, evaluation.family, card.macs, card.params, card.input_size
+        )
         return form_of(configuration.compression).name, features
 
     def _features(
-        self, card: str, family: str, macs: float | None, params: float | None, input_size: int | None
+        self,
+        card: str,
+        family: str,
+        macs: float | None,
+        params: float | None,
+        input_size: int | None,
     ) -> ModelFeatures | None:
         if not macs or not params or not input_size:
             return None
@@ -153,15 +194,21 @@ class DevicePredictor:
 
 
 def environment_of(device: TargetDevice, predictor: DevicePredictor) -> str:
-    """Return the hash of everything that latencies on a device depend on, measured here or predicted."""
+    """Return the hash of everything that latencies on a device depend on,
+    measured here or predicted.
+    """
     if device.runtime is None:
         return predictor.environment(device.profile, device.target)
     versions = device.runtime.versions(device.target)
-    return sha256_json([device.target.runtime, device.target.version, dict(versions), host.describe().fingerprint])
+    return sha256_json(
+        [device.target.runtime, device.target.version, dict(versions), host.describe().fingerprint]
+    )
 
 
 def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return one evaluation of each artefact that was made: its thread count does not matter on another device."""
+    """Return one evaluation of each artefact that was made:
+    its thread count does not matter on another device.
+    """
     artefacts: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.status is Status.OK:
@@ -170,7 +217,9 @@ def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
 
 
 def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
-    """Return the evaluation for a runtime of this machine before measuring it; ``skipped`` if it cannot run there."""
+    """Return the evaluation for a runtime of this machine before measuring it;
+    ``skipped`` if it cannot run there.
+    """
     there = move_to_device(evaluation, device)
     reason = explain_rejection(there, device)
     return _reject_evaluation(there, reason) if reason else there
@@ -186,7 +235,9 @@ def move_to_device(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
 
 
 def move_to_target(evaluation: Evaluation, target: Target) -> Evaluation:
-    """Return the evaluation for another target, with the facts that hold on any device: accuracy, size, artefact."""
+    """Return the evaluation for another target, with the facts that hold on any device:
+    accuracy, size, artefact.
+    """
     return replace(
         evaluation,
         configuration=replace(evaluation.configuration, target=target),
@@ -204,7 +255,9 @@ def move_to_target(evaluation: Evaluation, target: Target) -> Evaluation:
 
 
 def least_size(card: Card, recipe: str, *, new_head: bool) -> float:
-    """Return the least possible bytes of the file: parameters x bytes, without what is folded or replaced."""
+    """Return the least possible bytes of the file:
+    parameters x bytes, without what is folded or replaced.
+    """
     params = float(max(card.params, 1))
     if new_head:
         # The bound must never exceed the true size, so as much as possible is taken away.
@@ -219,16 +272,20 @@ def card_rejection(card: Card, recipe: str, device: TargetDevice) -> str:
     room = device.profile.limits.file_bytes
     if reason or room is None or card.own_file or least <= room:
         return reason
-    return f"its file has at least {show_bytes(least)}, {device.label} has room for {show_bytes(room)}: not trained"
+    return (
+        f"its file has at least {show_bytes(least)}, {device.label} has room for"
+        f" {show_bytes(room)}: not trained"
+    )
 
 
 @dataclass(frozen=True)
 class LatencyEstimate:
-    """The estimated latency of one configuration, and the probability that it meets the latency budget.
+    """The estimated latency of one configuration,
+    and the probability that it meets the latency budget.
 
-    The median in ms is ``measured`` here before, ``predicted``, or ``estimated`` if it is rough; None if nothing is
-    known for the devices of the question. The chance is None without a budget, if the latency is rough, or if nothing
-    like a device was measured.
+    The median in ms is ``measured`` here before, ``predicted``, or ``estimated`` if it is rough;
+    None if nothing is known for the devices of the question. The chance is None without a budget,
+    if the latency is rough, or if nothing like a device was measured.
     """
 
     latency: Quantity | None
@@ -249,19 +306,23 @@ class CardPredictor:
     def explain_no_training(self, candidate: Configuration, known: Known) -> str:
         """Return why a card is not trained for a recipe; empty if it may be worth training.
 
-        It is rejected if it is too slow or too large for every device of the question, or for one that it must run on
-        as well. This machine rejects nothing here: it measures.
+        It is rejected if it is too slow or too large for every device of the question, or for one
+        that it must run on as well. This machine rejects nothing here: it measures.
         """
         card = self.cards[candidate.card]
         recipe = candidate.compression
         limits = known.limits
-        required = [device for device in self.targets.devices if device.label in limits.must_run_on]
+        required = [
+            device for device in self.targets.devices if device.label in limits.must_run_on
+        ]
         others = [device for device in self.targets.devices if device not in required]
         reasons = {}
         for device in (*required, *others):
             reasons[device.label] = self._explain_on(device, card, recipe, limits.latency_ms)
         # One required device is enough to reject; of the others, all must reject.
-        rejected = next((reasons[device.label] for device in required if reasons[device.label]), "")
+        rejected = next(
+            (reasons[device.label] for device in required if reasons[device.label]), ""
+        )
         if rejected or self.targets.host or not all(reasons[device.label] for device in others):
             return rejected
         return "; ".join(reasons[device.label] for device in others)
@@ -269,11 +330,13 @@ class CardPredictor:
     def worst_latency(
         self, card: Card, recipe: str, budget_ms: float | None, host_estimate: LatencyEstimate
     ) -> LatencyEstimate:
-        """Return the latency on the slowest device of the question, and the least probability to meet the budget.
+        """Return the latency on the slowest device of the question,
+        and the least probability to meet the budget.
 
-        ``host_estimate``, that of this machine, counts if this machine is a device of the question, and stands for
-        other runtimes of this machine. There is none where a device does not take the form, or cannot be predicted, and
-        no probability where nothing like a device was measured.
+        ``host_estimate``, that of this machine, counts if this machine is a device of the
+        question, and stands for other runtimes of this machine. There is none where a device does
+        not take the form, or cannot be predicted, and no probability where nothing like a device
+        was measured.
         """
         predicted = [device for device in self.targets.devices if device.runtime is None]
         estimates = []
@@ -295,7 +358,9 @@ class CardPredictor:
         # The other devices do not tell whether a device like no other meets the budget.
         return LatencyEstimate(slowest, None if is_unknown else min(chances, default=None))
 
-    def _explain_on(self, device: TargetDevice, card: Card, recipe: str, budget_ms: float | None) -> str:
+    def _explain_on(
+        self, device: TargetDevice, card: Card, recipe: str, budget_ms: float | None
+    ) -> str:
         """Return why one device rejects a card; empty if it does not."""
         reason = card_rejection(card, recipe, device)
         if reason or device.runtime is not None:

@@ -11,11 +11,14 @@ def on_device(evaluations: Iterable[Evaluation], device: str) -> tuple[Evaluatio
     return tuple(e for e in evaluations if e.configuration.target.device == device)
 
 
-def worst_case(evaluations: Sequence[Evaluation], devices: Sequence[str]) -> tuple[Evaluation, ...]:
+def worst_case(
+    evaluations: Sequence[Evaluation], devices: Sequence[str]
+) -> tuple[Evaluation, ...]:
     """Return one evaluation an artefact: the one on the device where it is slowest.
 
-    An artefact that does not run on a device is represented by that evaluation, with its reason. The figures on every
-    device are in ``device_figures``. Evaluations on other devices are ignored.
+    An artefact that does not run on a device is represented by that evaluation, with its reason.
+    The figures on every device are in ``device_figures``. Evaluations on other devices are
+    ignored.
     """
     best = {device: _best(on_device(evaluations, device)) for device in devices}
     # In the order of the devices; a set would have none.
@@ -33,7 +36,9 @@ def worst_case(evaluations: Sequence[Evaluation], devices: Sequence[str]) -> tup
 def with_required_figures(
     evaluations: Sequence[Evaluation], others: Mapping[str, Sequence[Evaluation]]
 ) -> list[Evaluation]:
-    """Return the evaluations, each with what is known of its file in ``others``, the evaluations by required device."""
+    """Return the evaluations, each with what is known of its file in ``others``,
+    the evaluations by required device.
+    """
     best = {device: _best(device_evaluations) for device, device_evaluations in others.items()}
 
     def known(evaluation: Evaluation) -> dict[str, DeviceFigures]:
@@ -48,7 +53,9 @@ def with_required_figures(
 
 
 def _best(evaluations: Iterable[Evaluation]) -> dict[Variant, Evaluation]:
-    """Return the best evaluation of each artefact on a device: the fastest that ran, else one that did not."""
+    """Return the best evaluation of each artefact on a device:
+    the fastest that ran, else one that did not.
+    """
     best: dict[Variant, Evaluation] = {}
     for evaluation in evaluations:
         artefact = evaluation.variant

@@ -1,4 +1,6 @@
-"""Evaluate artefacts on every device of the question: measured if it is connected, else predicted."""
+"""Evaluate artefacts on every device of the question: measured if it is connected, else
+predicted.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, memor
 from advisor.engine._pipeline.walker import Walker
 from advisor.engine._question.values import Question
 from advisor.engine._targets.beside import BesideSearch
-from advisor.engine._targets.device_prediction import DevicePredictor, before_measuring, environment_of
+from advisor.engine._targets.device_prediction import (
+    DevicePredictor,
+    before_measuring,
+    environment_of,
+)
 from advisor.engine._targets.device_rows import on_device, with_required_figures, worst_case
 from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, arena_too_large
 from advisor.measurement import MicroCheck
@@ -54,8 +60,8 @@ class Throttled(StageError):
 def measure_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
     """Return the evaluation with latency and memory on a device that is connected, or ``failed``.
 
-    A prediction never replaces a failed measurement. The reason names the predicted latency of the evaluation
-    ``before``, and the search continues.
+    A prediction never replaces a failed measurement. The reason names the predicted latency of the
+    evaluation ``before``, and the search continues.
     """
     try:
         label, timing = time_over_connection(device, model)
@@ -85,16 +91,24 @@ def time_over_connection(device: TargetDevice, model: Path) -> tuple[str, Timing
     return connection.label, timing
 
 
-async def measure_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
-    """Return the evaluation with the figures of another runtime of this machine, or ``failed`` with the reason."""
+async def measure_here(
+    walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]
+) -> Evaluation:
+    """Return the evaluation with the figures of another runtime of this machine,
+    or ``failed`` with the reason.
+    """
     return await _after(walker, before, stage, lambda figures: figures.apply_to(before))
 
 
 async def check_arena(
     walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]
 ) -> Evaluation:
-    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason."""
-    return await _after(walker, predicted, stage, lambda check: with_arena(predicted, device, check))
+    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the
+    reason.
+    """
+    return await _after(
+        walker, predicted, stage, lambda check: with_arena(predicted, device, check)
+    )
 
 
 async def _after(
@@ -107,7 +121,9 @@ async def _after(
 
 
 def with_arena(predicted: Evaluation, device: TargetDevice, check: MicroCheck) -> Evaluation:
-    """Return the evaluation with the measured arena; ``skipped`` if the file does not run, or it is too large."""
+    """Return the evaluation with the measured arena;
+    ``skipped`` if the file does not run, or it is too large.
+    """
     reason = check.reason or arena_too_large(check.arena_bytes, device, "tensor arena takes")
     if reason:
         return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
@@ -115,20 +131,32 @@ def with_arena(predicted: Evaluation, device: TargetDevice, check: MicroCheck) -
 
 
 def mark_failed(before: Evaluation, reason: str) -> Evaluation:
-    """Return the evaluation of a file that was not measured, with the reason and its predicted latency."""
+    """Return the evaluation of a file that was not measured,
+    with the reason and its predicted latency.
+    """
     prediction = f"; {show_latency(before.latency)}" if before.latency else ""
-    return replace(before, status=Status.FAILED, stage=StageName.TIMING, reason=f"{reason}{prediction}")
+    return replace(
+        before, status=Status.FAILED, stage=StageName.TIMING, reason=f"{reason}{prediction}"
+    )
 
 
-def mark_measured(before: Evaluation, timing: Timing, label: str, software: str = "") -> Evaluation:
-    """Return the evaluation with what was measured over the connection ``label`` on a device with this software."""
+def mark_measured(
+    before: Evaluation, timing: Timing, label: str, software: str = ""
+) -> Evaluation:
+    """Return the evaluation with what was measured over the connection ``label``
+    on a device with this software.
+    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     where = f"{timing.runtime} on {label}, measured on {now[:10]}"
     source = "; ".join(filter(None, (where, software, *timing.remarks, timing.placement)))
     return replace(
         before,
-        latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
-        latency_p90=Quantity(_p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source),
+        latency=Quantity(
+            timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source
+        ),
+        latency_p90=Quantity(
+            _p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source
+        ),
         memory=memory_of(timing, source) or before.memory,
         timing=TimingFacts(load_ms=timing.load_ms, first_ms=timing.first_ms, measured_at=now),
         remote=replace(remote_facts(timing, label), software=software),
@@ -138,7 +166,9 @@ def mark_measured(before: Evaluation, timing: Timing, label: str, software: str 
 
 
 def _p90(timing: Timing) -> float:
-    """Return the 90th percentile of the runs in ms; from mean and deviation if the tool reports no single runs."""
+    """Return the 90th percentile of the runs in ms;
+    from mean and deviation if the tool reports no single runs.
+    """
     if "p90_ms" in timing.details:
         return float(max(timing.median_ms, timing.details["p90_ms"]))
     blocks = timing.details.get("blocks", ())
@@ -156,10 +186,11 @@ def _p90(timing: Timing) -> float:
 
 
 class MultiDeviceEvaluator:
-    """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
+    """Evaluates configurations on the leading device,
+    and each artefact on every other device of the question once.
 
-    The run takes the evaluations on the other devices, each as soon as it is known. ``doing`` shows for a block what is
-    measured there.
+    The run takes the evaluations on the other devices, each as soon as it is known. ``doing``
+    shows for a block what is measured there.
     """
 
     def __init__(
@@ -197,16 +228,22 @@ class MultiDeviceEvaluator:
         return self._beside.works
 
     async def finish_beside(self) -> None:
-        """Wait for the devices of clouds; if this is cancelled, what they have not measured keeps its prediction."""
+        """Wait for the devices of clouds;
+        if this is cancelled, what they have not measured keeps its prediction.
+        """
         await self._beside.finish()
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The reasons for which devices of clouds have measured only a part of the files, or none."""
+        """The reasons for which devices of clouds have measured only a part of the files, or
+        none.
+        """
         return self._beside.remarks
 
     def newest(self, evaluation: Evaluation) -> Evaluation:
-        """Return the evaluation, or what a device of a cloud has measured in place of its prediction."""
+        """Return the evaluation, or what a device of a cloud has measured
+        in place of its prediction.
+        """
         return self._beside.measured.get(evaluation.configuration, evaluation)
 
     def forget_failures(self) -> None:
@@ -216,10 +253,15 @@ class MultiDeviceEvaluator:
     @property
     def environments(self) -> dict[str, str]:
         """Hash of what the predictions for each device depend on, by name of the device."""
-        return {device.label: environment_of(device, self._predictor) for device in self._targets.devices}
+        return {
+            device.label: environment_of(device, self._predictor)
+            for device in self._targets.devices
+        }
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
-        """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
+        """Return the evaluation on the leading device;
+        evaluations on the other devices go into the run.
+        """
         from advisor.devices import read_features
 
         made = await self._evaluator.evaluate(configuration)
@@ -249,15 +291,21 @@ class MultiDeviceEvaluator:
         task = self._other_devices.get(evaluation.variant)
         if task is None or not task.done():
             return evaluation
-        others = (self.newest(e) for e in task.result() if e.configuration != evaluation.configuration)
+        others = (
+            self.newest(e) for e in task.result() if e.configuration != evaluation.configuration
+        )
         on_all = [evaluation, *others]
         rows = worst_case(on_all, self._question.devices)
-        required = {device: on_device(on_all, device) for device in self._question.limits.must_run_on}
+        required = {
+            device: on_device(on_all, device) for device in self._question.limits.must_run_on
+        }
         (worst,) = with_required_figures(rows[:1] or [evaluation], required)
         return replace(worst, configuration=evaluation.configuration)
 
     async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        evaluations = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
+        evaluations = await asyncio.gather(
+            *(self._evaluate_on(made, device) for device in self._targets.devices)
+        )
         for device, evaluation in zip(self._targets.devices, evaluations, strict=True):
             # The search itself appends the evaluation on the leading device.
             if device is not self._targets.lead:
@@ -265,7 +313,9 @@ class MultiDeviceEvaluator:
         return tuple(evaluations)
 
     async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
-        """Return the evaluation of a file on a device: measured here or over a connection, else predicted."""
+        """Return the evaluation of a file on a device:
+        measured here or over a connection, else predicted.
+        """
         walker = self._evaluator.walker
         stages = self._evaluator.stages_of(made.configuration)
         if device.runtime is not None:
@@ -274,17 +324,24 @@ class MultiDeviceEvaluator:
                 return before
             return await measure_here(walker, before, stages.measured_in(device.local))
         limits = self._question.limits
-        (predicted,) = self._predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
+        (predicted,) = self._predictor.evaluate(
+            [made], device, limits.latency_ms, limits.confidence
+        )
         if predicted.status is not Status.OK:
             return predicted
-        # The computed arena, which costs nothing, has rejected files before: only the others run in the interpreter.
+        # The computed arena, which costs nothing, has rejected files before:
+        # only the others run in the interpreter.
         if device.local is not None:
-            predicted = await check_arena(walker, predicted, device, stages.checked_in(device.target.runtime))
+            predicted = await check_arena(
+                walker, predicted, device, stages.checked_in(device.target.runtime)
+            )
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         path = self._run.path / made.artefact
         if device.in_cloud:
-            self._beside.begin(device.label, predicted, partial(measure_over_connection, predicted, device, path))
+            self._beside.begin(
+                device.label, predicted, partial(measure_over_connection, predicted, device, path)
+            )
             return predicted
         name = device.profile.name
         subject = f"{made.configuration.variant_name} of {made.configuration.card}"

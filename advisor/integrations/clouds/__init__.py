@@ -1,6 +1,7 @@
-"""Device clouds as devices of advisor. ``_cloud.py`` has what every cloud shares, and one module is one cloud.
+"""Device clouds as devices of advisor.
+``_cloud.py`` has what every cloud shares, and one module is one cloud.
 
-To add a cloud, write a module with a :class:`advisor.integrations.clouds._cloud.CloudClient` and a ``Cloud`` of it, and
-one line below ``advisor.device_clouds`` in ``pyproject.toml``; its name stands in ``CLOUD_NAMES``, too
-(``devices/_connections/clouds.py``).
+To add a cloud, write a module with a :class:`advisor.integrations.clouds._cloud.CloudClient` and a
+``Cloud`` of it, and one line below ``advisor.device_clouds`` in ``pyproject.toml``; its name
+stands in ``CLOUD_NAMES``, too (``devices/_connections/clouds.py``).
 """

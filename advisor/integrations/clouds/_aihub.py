@@ -1,13 +1,14 @@
-"""Qualcomm AI Hub (``aihub:NAME``) by its own client ``qai-hub``, which keeps the token in the user's home.
+"""Qualcomm AI Hub (``aihub:NAME``) by its own client ``qai-hub``,
+which keeps the token in the user's home.
 
-The client 0.56 makes these calls below ``/api/v1/``, each with ``Authorization: token ...`` and with messages of its
-module ``public_api_pb2``:
+The client 0.56 makes these calls below ``/api/v1/``, each with ``Authorization: token ...`` and
+with messages of its module ``public_api_pb2``:
 
 - GET ``devices/``;
-- POST ``models/``, GET ``models/ID/multipart_upload/``, PUT of each part to an address that this names, POST
-  ``models/ID/multipart_upload/``;
-- POST ``datasets/``, GET ``datasets/ID/upload_url/``, POST of an HDF5 file as a form to the address that this names,
-  PATCH ``datasets/ID/``;
+- POST ``models/``, GET ``models/ID/multipart_upload/``, PUT of each part to an address that this
+  names, POST ``models/ID/multipart_upload/``;
+- POST ``datasets/``, GET ``datasets/ID/upload_url/``, POST of an HDF5 file as a form to the
+  address that this names, PATCH ``datasets/ID/``;
 - POST ``jobs/`` with an ``inference_job``, GET ``jobs/ID/`` and ``jobs/ID/result/``;
 - GET ``datasets/ID/`` and ``datasets/ID/download_data/``, GET of the address that this names.
 """
@@ -31,10 +32,17 @@ CLOUD = Cloud(TITLE, lambda: AiHubClient())
 
 TAKES_TFLITE = "framework:tflite"
 CHIP = "chipset:"
-"""Attributes of a device that runs ``.tflite`` files as they are, and the beginning of the one with its chip."""
+"""Attributes of a device that runs ``.tflite`` files as they are,
+and the beginning of the one with its chip.
+"""
 
 TOKEN = "put a token where the client keeps it: qai-hub configure --api_token TOKEN"  # noqa: S105 -- it is a hint
-_ABOUT_TOKEN = ("Failed to authenticate", "client configuration file", "configuration file", "API token")
+_ABOUT_TOKEN = (
+    "Failed to authenticate",
+    "client configuration file",
+    "configuration file",
+    "API token",
+)
 _FRAME = str.maketrans("", "", "┌┐└┘─│|")
 
 
@@ -50,7 +58,9 @@ class AiHubClient:
         try:
             import qai_hub
         except ImportError as error:
-            raise UsageError(f"{TITLE} needs its client qai-hub", install_extra("aihub")) from error
+            raise UsageError(
+                f"{TITLE} needs its client qai-hub", install_extra("aihub")
+            ) from error
         # Their lines at the level "info" contain addresses that are valid without a token.
         for name in ("api_utils", "LogRetry", "backoff"):
             logging.getLogger(name).setLevel(logging.WARNING)
@@ -64,10 +74,14 @@ class AiHubClient:
         devices: dict[str, tuple[str, ...]] = {}
         with self._explain():
             for device in self.hub.get_devices():
-                chips = [name.removeprefix(CHIP) for name in device.attributes if name.startswith(CHIP)]
+                chips = [
+                    name.removeprefix(CHIP) for name in device.attributes if name.startswith(CHIP)
+                ]
                 if TAKES_TFLITE in device.attributes:
                     # A device is listed once for each version of its system.
-                    devices[device.name] = tuple(dict.fromkeys((*devices.get(device.name, ()), *chips)))
+                    devices[device.name] = tuple(
+                        dict.fromkeys((*devices.get(device.name, ()), *chips))
+                    )
         return devices
 
     def submit(self, order: Order) -> str:
@@ -95,7 +109,9 @@ class AiHubClient:
         with self._explain():
             status = self.jobs[job].get_status()
         if status.failure:
-            raise StageError(f"{TITLE}: the job {job} failed: {_plain(status.message or 'without a reason')}")
+            raise StageError(
+                f"{TITLE}: the job {job} failed: {_plain(status.message or 'without a reason')}"
+            )
         return "" if status.success else status.code.lower().replace("_", " ")
 
     def fetch(self, job: str) -> Outcome:
@@ -107,7 +123,9 @@ class AiHubClient:
         try:
             return read_profile(profile, outputs or {})
         except (KeyError, TypeError, ValueError) as problem:
-            raise StageError(f"{TITLE}: invalid response: the profile of the job {job} lacks {problem}") from problem
+            raise StageError(
+                f"{TITLE}: invalid response: the profile of the job {job} lacks {problem}"
+            ) from problem
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
@@ -150,7 +168,8 @@ def _explained(token: str) -> Iterator[None]:
         yield
     except (UsageError, StageError):
         raise
-    except Exception as error:  # the client raises its own errors, and those of requests, protobuf, h5py and botocore
+    except Exception as error:
+        # The client raises its own errors, and those of requests, protobuf, h5py and botocore.
         message = _plain(str(error) or type(error).__name__)
         if token:
             message = message.replace(token, "(token)")
@@ -161,5 +180,7 @@ def _explained(token: str) -> Iterator[None]:
 
 
 def _plain(text: str) -> str:
-    """Return a message of the client, which it writes into a frame of several lines, as one line."""
+    """Return a message of the client, which it writes into a frame of several lines, as one
+    line.
+    """
     return " ".join(text.translate(_FRAME).split())[:400]

@@ -39,18 +39,24 @@ def find_images(folder: Path) -> list[Path]:
 
     images = sorted(images_in(folder))[:MOST_IMAGES]
     if not images:
-        raise UsageError(f"--upload-images: '{folder}' has no images", "name a folder with at most 100 images")
+        raise UsageError(
+            f"--upload-images: '{folder}' has no images", "name a folder with at most 100 images"
+        )
     return images
 
 
 def run_here(model: Path, images: Sequence[Path]) -> Answers:
-    """Run a file on images in a child process; StageError if it is no file of one RGB image, or does not run."""
+    """Run a file on images in a child process;
+    StageError if it is no file of one RGB image, or does not run.
+    """
     import numpy as np
 
     with Scratch() as folder:
         # In a child, because a damaged file can crash the interpreter (decision 0008).
         with ChildPool(folder / "log") as pool:
-            name = pool.call(f"{__name__}:answer_images", model.resolve(), list(images), folder, limits=LIMITS)
+            name = pool.call(
+                f"{__name__}:answer_images", model.resolve(), list(images), folder, limits=LIMITS
+            )
         with np.load(folder / FILE) as arrays:
             inputs = list(arrays["inputs"])
             rows = []
@@ -61,7 +67,8 @@ def run_here(model: Path, images: Sequence[Path]) -> Answers:
 
 
 def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
-    """Write inputs and outputs of a file for images into a folder, and return the name of the input.
+    """Write inputs and outputs of a file for images into a folder,
+    and return the name of the input.
 
     :func:`run_here` calls this in a child process.
     """
@@ -79,7 +86,10 @@ def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
     details = interpreter.get_input_details()
     shape = list(map(int, details[0]["shape"]))
     if len(details) != 1 or len(shape) != 4 or shape[-1] != 3 or shape[1] != shape[2]:
-        raise StageError(f"{model.name}: its input {shape} is no square RGB image, so that no images can be sent")
+        raise StageError(
+            f"{model.name}: its input {shape} is no square RGB image, so that no images can be"
+            " sent"
+        )
     spec = InputSpec(shape[1], *_read_normalisation(model))
     inputs = []
     outputs = []
@@ -88,7 +98,12 @@ def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
         interpreter.set_tensor(details[0]["index"], array)
         interpreter.invoke()
         inputs.append(array)
-        outputs.append([interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()])
+        outputs.append(
+            [
+                interpreter.get_tensor(detail["index"])
+                for detail in interpreter.get_output_details()
+            ]
+        )
     # With zeros before the number: the parent reads the outputs in the order of their names.
     columns = {}
     for place, column in enumerate(zip(*outputs, strict=True)):
@@ -112,20 +127,26 @@ def _read_normalisation(model: Path) -> tuple[Channels, Channels]:
 
 
 def compare_answers(here: Sequence[Sequence[Array]], there: Sequence[Sequence[Array]]) -> str:
-    """Return in words how the outputs of a device compare with those of this machine, image by image.
+    """Return in words how the outputs of a device compare with those of this machine,
+    image by image.
 
-    An answer is the same if the largest value of every output is at the same place. A difference is a share of the
-    output's range over all images. StageError if the device answered to other images, or in other shapes.
+    An answer is the same if the largest value of every output is at the same place. A difference
+    is a share of the output's range over all images. StageError if the device answered to other
+    images, or in other shapes.
     """
     import numpy as np
 
     shapes_here = [list(map(np.shape, outputs)) for outputs in here]
     shapes_there = [list(map(np.shape, outputs)) for outputs in there]
     if shapes_here != shapes_there:
-        raise StageError("invalid response from the cloud: its outputs are not those of the file for the images")
+        raise StageError(
+            "invalid response from the cloud: its outputs are not those of the file for the images"
+        )
     same = 0
     for outputs, outputs_there in zip(here, there, strict=True):
-        same += all(np.argmax(a) == np.argmax(b) for a, b in zip(outputs, outputs_there, strict=True))
+        same += all(
+            np.argmax(a) == np.argmax(b) for a, b in zip(outputs, outputs_there, strict=True)
+        )
     largest = 0.0
     for position in range(len(here[0])):
         values = np.stack([outputs[position] for outputs in here]).astype(np.float64)
@@ -136,6 +157,6 @@ def compare_answers(here: Sequence[Sequence[Array]], there: Sequence[Sequence[Ar
         output_range = max(float(np.ptp(values)), 1e-9)
         largest = max(largest, float(np.abs(values - values_there).max()) / output_range)
     return (
-        f"{same} of {plural(len(here), 'image')} have the same answer as on this machine, outputs differ by up to "
-        f"{largest:.1%} of their range"
+        f"{same} of {plural(len(here), 'image')} have the same answer as on this machine, outputs"
+        f" differ by up to {largest:.1%} of their range"
     )

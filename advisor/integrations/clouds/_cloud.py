@@ -1,4 +1,6 @@
-"""Run jobs in a device cloud: leave to send, jobs that run at once, a limit for their queue, and the timings."""
+"""Run jobs in a device cloud: leave to send, jobs that run at once, a limit for their queue,
+and the timings.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class RunFigures:
 
     @classmethod
     def of(cls, runs_ms: Sequence[float]) -> RunFigures:
-        """Return the figures of all timed runs, the first one too; StageError if there are none."""
+        """Return the figures of all timed runs, the first one too; StageError if there are
+        none.
+        """
         if not runs_ms:
             raise StageError("invalid response from the cloud: no runs")
         steady = sorted(runs_ms)
@@ -71,22 +75,26 @@ class Outcome:
     runs: RunFigures  # how long the timed runs took
     load_ms: float  # time to load the file
     memory_bytes: int | None  # memory that the file added, None if the cloud does not tell
-    #: operators in run order, each with ``kind``, ``name``, ``unit`` (a key of :data:`UNITS`) and ``mean_ms`` or None
+    #: operators in run order, each with ``kind``, ``name``,
+    #: ``unit`` (a key of :data:`UNITS`) and ``mean_ms`` or None
     operators: Sequence[Mapping[str, Any]]
     outputs: Sequence[Sequence[Any]] = ()  # the outputs for each input of the order
-    #: operators that the asked unit ran, and all, where a cloud tells no unit of each operator; None to count these
+    #: operators that the asked unit ran, and all, where a cloud tells no unit of each operator;
+    #: None to count these
     placed: tuple[int, int] | None = None
 
 
 class CloudClient(Protocol):
     """A cloud's own client. Several threads call it.
 
-    Every method raises a UsageError where a package or a token is missing or refused, and a StageError where the cloud
-    does not answer or a job failed. No message contains a token.
+    Every method raises a UsageError where a package or a token is missing or refused, and a
+    StageError where the cloud does not answer or a job failed. No message contains a token.
     """
 
     def list_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the names of the chip of each device that runs ``.tflite`` files, by the name of the device."""
+        """Return the names of the chip of each device that runs ``.tflite`` files,
+        by the name of the device.
+        """
 
     def submit(self, order: Order) -> str:
         """Send a file, and its inputs if there are any, and return the name of the job."""
@@ -112,7 +120,9 @@ class Cloud:
     def connect(self, settings: ConnectionSettings, accelerator: str) -> CloudConnection:
         """Return what sends files to a device; UsageError for an accelerator that no cloud has."""
         if accelerator not in UNITS:
-            raise UsageError(f"{self.title} has no '{accelerator}'", f"it runs files on: {', '.join(UNITS)}")
+            raise UsageError(
+                f"{self.title} has no '{accelerator}'", f"it runs files on: {', '.join(UNITS)}"
+            )
         return CloudConnection(self, settings, accelerator)
 
 
@@ -148,12 +158,18 @@ class CloudConnection:
         return self.cloud.make_client()
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
-        """See :class:`advisor.devices.Connection`. UsageError, and nothing is sent, without leave to send."""
+        """See :class:`advisor.devices.Connection`.
+        UsageError, and nothing is sent, without leave to send.
+        """
         job.check()
         if needs_export(job.runtime):
-            raise UsageError(f"{self.cloud.title} runs .tflite files, not {job.runtime}", "name a target with tflite")
+            raise UsageError(
+                f"{self.cloud.title} runs .tflite files, not {job.runtime}",
+                "name a target with tflite",
+            )
         self.settings.require_leave(job.models, len(job.threads))
-        # Before anything is sent: a folder without images, or a file that does not run here, costs no job.
+        # Before anything is sent: a folder without images, or a file that does not run here,
+        # costs no job.
         answers = self._answer_here(job.models)
         orders = list(product(job.models, job.threads))
         if len(orders) == 1:
@@ -161,7 +177,10 @@ class CloudConnection:
         stopped = Event()
         pool = ThreadPoolExecutor(min(AT_ONCE, len(orders)))
         try:
-            running = [pool.submit(self._run, model, threads, answers, stopped) for model, threads in orders]
+            running = [
+                pool.submit(self._run, model, threads, answers, stopped)
+                for model, threads in orders
+            ]
             return tuple(future.result() for future in running)
         finally:
             # After an interrupt or an error nobody reads the other jobs, which may wait for hours.
@@ -169,14 +188,18 @@ class CloudConnection:
             pool.shutdown(cancel_futures=True)
 
     def _answer_here(self, models: Sequence[Path]) -> Mapping[Path, Answers]:
-        """Return what each file answers on this machine to the images that may be sent; empty if none may."""
+        """Return what each file answers on this machine to the images that may be sent;
+        empty if none may.
+        """
         folder = self.settings.upload.images
         if folder is None:
             return {}
         images = find_images(folder)
         return {model: run_here(model, images) for model in models}
 
-    def _run(self, model: Path, threads: int, answers: Mapping[Path, Answers], stopped: Event) -> Timing:
+    def _run(
+        self, model: Path, threads: int, answers: Mapping[Path, Answers], stopped: Event
+    ) -> Timing:
         """Send a file unless it was sent, wait for its job, and return its timing."""
         ends_at = time.monotonic() + self.settings.upload.limit_s
         answers_here = answers.get(model)
@@ -205,12 +228,16 @@ class CloudConnection:
             left_s = job.ends_at - time.monotonic()
             if left_s <= 0:
                 raise StageError(
-                    f"{self.label}: the job {job.name} is not done after {limit}, its state is '{state}'",
-                    "it goes on in the cloud, and another try sends the file again: give that more time with "
-                    "--cloud-limit",
+                    f"{self.label}: the job {job.name} is not done after {limit}, its state is"
+                    f" '{state}'",
+                    "it goes on in the cloud, and another try sends the file again: give that more"
+                    " time with --cloud-limit",
                 )
             if state != last_state:
-                self.tell(f"{self.label}: the job {job.name} is in state '{state}'; waiting at most {limit} for it")
+                self.tell(
+                    f"{self.label}: the job {job.name} is in state '{state}'; waiting at most"
+                    f" {limit} for it"
+                )
                 last_state = state
             if stopped.wait(min(POLL_S, left_s)):
                 raise StageError(f"{self.label}: nobody waits for the job {job.name} any more")
@@ -220,8 +247,8 @@ class CloudConnection:
         taken, total = outcome.placed or _count_placed(order.unit, outcome.operators)
         if order.unit != "cpu" and total and not taken:
             raise NotOnUnit(
-                f"{order.file.name} did not run on the {UNITS[order.unit]}, which took none of its "
-                f"{plural(total, 'operator')}",
+                f"{order.file.name} did not run on the {UNITS[order.unit]}, which took none of its"
+                f" {plural(total, 'operator')}",
                 "its latency there is that of another unit",
             )
         runs = outcome.runs
@@ -244,7 +271,9 @@ class CloudConnection:
                 remarks=remarks,
             )
         except ValueError as problem:
-            raise StageError(f"{self.label}: invalid response from the cloud: {problem}") from problem
+            raise StageError(
+                f"{self.label}: invalid response from the cloud: {problem}"
+            ) from problem
 
 
 def _count_placed(unit: str, operators: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
@@ -253,10 +282,16 @@ def _count_placed(unit: str, operators: Sequence[Mapping[str, Any]]) -> tuple[in
 
 
 def _describe_placement(unit: str, outcome: Outcome) -> str:
-    """Return how many operators each unit ran, in words, the asked one first; empty if the CPU ran all."""
+    """Return how many operators each unit ran, in words, the asked one first;
+    empty if the CPU ran all.
+    """
     taken, total = outcome.placed or _count_placed(unit, outcome.operators)
     if not total:
-        return "" if unit == "cpu" else f"the cloud does not tell how many operators ran on the {UNITS[unit]}"
+        return (
+            ""
+            if unit == "cpu"
+            else f"the cloud does not tell how many operators ran on the {UNITS[unit]}"
+        )
     counts = Counter(operator["unit"] for operator in outcome.operators)
     if unit == "cpu" and (outcome.placed or counts["cpu"] == total):
         return ""

@@ -1,13 +1,15 @@
-"""AWS Device Farm (``devicefarm:NAME``) by AWS's own client ``boto3``, which keeps the keys in the user's home.
+"""AWS Device Farm (``devicefarm:NAME``) by AWS's own client ``boto3``,
+which keeps the keys in the user's home.
 
-The farm runs tests, and a test may talk to its phone with adb. So a job is a test without an app: its package holds the
-``.tflite`` file and TensorFlow Lite's ``benchmark_model``, and its script copies both to the phone and runs them.
+The farm runs tests, and a test may talk to its phone with adb. So a job is a test without an app:
+its package holds the ``.tflite`` file and TensorFlow Lite's ``benchmark_model``, and its script
+copies both to the phone and runs them.
 
 The client 1.43 makes these calls, all in the only region of the farm, signed with the user's keys:
 
 - ListDevices, ListProjects, and CreateProject for the project :data:`PROJECT` unless there is one;
-- CreateUpload for the package and for the script, PUT of each to an address that this names, GetUpload until the farm
-  has read it;
+- CreateUpload for the package and for the script, PUT of each to an address that this names,
+  GetUpload until the farm has read it;
 - ScheduleRun, and GetRun until the run ends;
 - ListArtifacts, and GET of a zip file with what the script wrote from an address that this names.
 """
@@ -79,7 +81,8 @@ _ABOUT_KEYS = (
 class DeviceFarmClient:
     """The client of the farm with the user's own settings."""
 
-    orders: dict[str, tuple[str, Order]] = field(default_factory=dict)  # address and order of each job
+    # Address and order of each job.
+    orders: dict[str, tuple[str, Order]] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     @cached_property
@@ -88,7 +91,9 @@ class DeviceFarmClient:
         try:
             import boto3
         except ImportError as error:
-            raise UsageError(f"{TITLE} needs its client boto3", install_extra("devicefarm")) from error
+            raise UsageError(
+                f"{TITLE} needs its client boto3", install_extra("devicefarm")
+            ) from error
         with _translate_errors(()):
             return boto3.Session()
 
@@ -98,7 +103,11 @@ class DeviceFarmClient:
         session = self.session
         from botocore.config import Config
 
-        settings = Config(retries={"mode": "standard", "max_attempts": 6}, connect_timeout=10, read_timeout=CALL_S)
+        settings = Config(
+            retries={"mode": "standard", "max_attempts": 6},
+            connect_timeout=10,
+            read_timeout=CALL_S,
+        )
         with _translate_errors(()):
             return session.client("devicefarm", region_name=REGION, config=settings)
 
@@ -110,7 +119,9 @@ class DeviceFarmClient:
             for page in self.farm.get_paginator("list_devices").paginate():
                 for row in page["devices"]:
                     # The published tool for the other phones is another one, and they are few.
-                    if row["platform"] == "ANDROID" and "64" in row.get("cpu", {}).get("architecture", ""):
+                    if row["platform"] == "ANDROID" and "64" in row.get("cpu", {}).get(
+                        "architecture", ""
+                    ):
                         addresses.setdefault(row["name"], []).append(row["arn"])
         return addresses
 
@@ -119,9 +130,13 @@ class DeviceFarmClient:
         return dict.fromkeys(self.devices, ())
 
     def submit(self, order: Order) -> str:
-        """See :class:`advisor.integrations.clouds._cloud.CloudClient`. Images are refused before anything is sent."""
+        """See :class:`advisor.integrations.clouds._cloud.CloudClient`.
+        Images are refused before anything is sent.
+        """
         if order.inputs:
-            raise UsageError(f"{TITLE} times files, and answers no images", "leave --upload-images out")
+            raise UsageError(
+                f"{TITLE} times files, and answers no images", "leave --upload-images out"
+            )
         # Several threads hand in jobs, and one of them makes the project.
         with self.lock:
             project = self.project
@@ -129,11 +144,16 @@ class DeviceFarmClient:
         package = _pack(order)
         script = _write_script(order)
         with self._explain():
-            # A test of a web page is the kind that needs no app of its own: the farm would refuse a model as one.
+            # A test of a web page is the kind that needs no app of its own:
+            # the farm would refuse a model as one.
             test = {
                 "type": "APPIUM_WEB_PYTHON",
-                "testPackageArn": self._send(project, "advisor.zip", "APPIUM_WEB_PYTHON_TEST_PACKAGE", package),
-                "testSpecArn": self._send(project, "advisor.yml", "APPIUM_WEB_PYTHON_TEST_SPEC", script.encode()),
+                "testPackageArn": self._send(
+                    project, "advisor.zip", "APPIUM_WEB_PYTHON_TEST_PACKAGE", package
+                ),
+                "testSpecArn": self._send(
+                    project, "advisor.yml", "APPIUM_WEB_PYTHON_TEST_SPEC", script.encode()
+                ),
             }
             chosen = {"attribute": "ARN", "operator": "IN", "values": self.devices[order.device]}
             run = self.farm.schedule_run(
@@ -143,7 +163,8 @@ class DeviceFarmClient:
                 deviceSelectionConfiguration={"filters": [chosen], "maxDevices": 1},
                 executionConfiguration={"jobTimeoutMinutes": LIMIT_MIN, "videoCapture": False},
             )["run"]
-        # The address ends with a UUID. It begins with the number of the user's account, which no report needs.
+        # The address ends with a UUID. It begins with the number of the user's account,
+        # which no report needs.
         job = str(run["arn"]).rpartition("/")[2][-UUID_LETTERS:]
         self.orders[job] = (run["arn"], order)
         return job
@@ -193,7 +214,9 @@ class DeviceFarmClient:
         with _without_address("the file is not sent"):
             requests.put(upload["url"], data=content, timeout=CALL_S).raise_for_status()
         ends_at = time.monotonic() + READ_S
-        while (state := self.farm.get_upload(arn=upload["arn"])["upload"])["status"] != "SUCCEEDED":
+        while (state := self.farm.get_upload(arn=upload["arn"])["upload"])[
+            "status"
+        ] != "SUCCEEDED":
             if state["status"] == "FAILED":
                 said = state.get("message") or state.get("metadata") or "without a reason"
                 raise StageError(f"{TITLE}: {name} is refused: {_plain(said)}")
@@ -212,7 +235,9 @@ class DeviceFarmClient:
 
 
 def read_printed(text: str, order: Order) -> Outcome:
-    """Return what the tool printed on the phone; StageError if it ran nothing there, or printed no timings."""
+    """Return what the tool printed on the phone;
+    StageError if it ran nothing there, or printed no timings.
+    """
     timing = PhoneTool.read(text, order.file, order.threads, order.unit)
     # The tool prints a 95th percentile, and no 90th.
     runs = RunFigures(timing.median_ms, timing.first_ms, timing.runs, None)
@@ -228,7 +253,9 @@ def read_printed(text: str, order: Order) -> Outcome:
 
 
 def _pack(order: Order) -> bytes:
-    """Return the package: the model, the tool, and what the farm wants to see in a test of this kind."""
+    """Return the package: the model, the tool,
+    and what the farm wants to see in a test of this kind.
+    """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("requirements.txt", "")
@@ -240,7 +267,9 @@ def _pack(order: Order) -> bytes:
 
 def _write_script(order: Order) -> str:
     """Return the script of the test: YAML, of which JSON is a part."""
-    tool = PhoneTool.arguments(f"{FOLDER}/benchmark_model", f"{FOLDER}/model.tflite", order.threads, order.unit)
+    tool = PhoneTool.arguments(
+        f"{FOLDER}/benchmark_model", f"{FOLDER}/model.tflite", order.threads, order.unit
+    )
     command = f"chmod 700 {FOLDER}/benchmark_model && {shlex.join(tool)} 2>&1"
     adb = 'adb -s "$DEVICEFARM_DEVICE_UDID"'
     package = "$DEVICEFARM_TEST_PACKAGE_PATH"
@@ -250,7 +279,10 @@ def _write_script(order: Order) -> str:
         f'{adb} shell {shlex.quote(command)} > "$DEVICEFARM_LOG_DIR/{PRINTED}"',
     ]
     # The farm cleans its phones, but only after a while.
-    phases = {"test": {"commands": commands}, "post_test": {"commands": [f"{adb} shell rm -rf {FOLDER}"]}}
+    phases = {
+        "test": {"commands": commands},
+        "post_test": {"commands": [f"{adb} shell rm -rf {FOLDER}"]},
+    }
     spec = {
         "version": 0.1,
         "android_test_host": "amazon_linux_2",
@@ -262,21 +294,35 @@ def _write_script(order: Order) -> str:
 
 def _read_printed(url: str) -> str:
     """Return what the script kept in a zip file of the farm; empty if it is not there."""
-    with _without_address("the results cannot be fetched"), requests.get(url, stream=True, timeout=CALL_S) as answer:
+    with (
+        _without_address("the results cannot be fetched"),
+        requests.get(url, stream=True, timeout=CALL_S) as answer,
+    ):
         answer.raise_for_status()
         content = bytearray()
         for part in answer.iter_content(1 << 16):
             content += part
             if len(content) > MOST_BYTES:
-                raise StageError(f"{TITLE}: invalid response: the results are larger than {MOST_BYTES:,} bytes")
+                raise StageError(
+                    f"{TITLE}: invalid response: the results are larger than {MOST_BYTES:,} bytes"
+                )
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.infolist():
                 if member.filename.rpartition("/")[2] == PRINTED:
                     with archive.open(member) as file:
                         return file.read(MOST_PRINTED_BYTES).decode(errors="replace")
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError) as problem:
-        raise StageError(f"{TITLE}: invalid response: the results are no zip file: {problem}") from None
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        ValueError,
+        OSError,
+    ) as problem:
+        raise StageError(
+            f"{TITLE}: invalid response: the results are no zip file: {problem}"
+        ) from None
     return ""
 
 
@@ -287,7 +333,9 @@ def _without_address(what: str) -> Iterator[None]:
         yield
     except requests.RequestException as error:
         status = getattr(error.response, "status_code", None)
-        raise StageError(f"{TITLE}: {what}: {f'status {status}' if status else type(error).__name__}") from None
+        raise StageError(
+            f"{TITLE}: {what}: {f'status {status}' if status else type(error).__name__}"
+        ) from None
 
 
 @contextmanager
@@ -297,7 +345,8 @@ def _translate_errors(secrets: tuple[str, ...]) -> Iterator[None]:
         yield
     except (UsageError, StageError):
         raise
-    except Exception as error:  # the client raises its own errors, those of botocore, and those of a changed response
+    except Exception as error:
+        # The client raises its own errors, those of botocore, and those of a changed response.
         message = _plain(str(error) or type(error).__name__)
         for secret in secrets:
             message = message.replace(secret, "(key)")

@@ -13,7 +13,9 @@ from advisor.engine import LoadedRun
 from advisor.exporting import ExportedModel, ShippedModel, Shipping, artefact_of, prepare_model
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
-CONTENT = "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
+CONTENT = (
+    "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
+)
 WITH_UNKNOWN_CLASS = False
 
 FOLDER = "coreml/model.mlpackage"
@@ -25,7 +27,9 @@ _NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
 
 
 def check(shipping: Shipping) -> None:
-    """Check that a package can be made for a task; see :class:`advisor.exporting._shipping.BundlePart`."""
+    """Check that a package can be made for a task; see
+    :class:`advisor.exporting._shipping.BundlePart`.
+    """
     if not shipping.coreml:
         raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
     if importlib.util.find_spec(PACKAGE) is None:
@@ -39,13 +43,20 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
     if floats is exported.evaluation:
         return coreml_package(prepare_model(exported.artefact, floats.artefact), floats)
     if more is not None and more.file:
-        why = f"--coreml: {floats.configuration.key} has not learnt from all images, as the file of this bundle has"
+        why = (
+            f"--coreml: {floats.configuration.key} has not learnt from all images, as the file of"
+            " this bundle has"
+        )
         raise UsageError(why, "leave --coreml out, or search again without --ship-on all")
-    return coreml_package(prepare_model(artefact_of(exported.run, floats), floats.artefact), floats)
+    return coreml_package(
+        prepare_model(artefact_of(exported.run, floats), floats.artefact), floats
+    )
 
 
 def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
-    """Return the float form of a candidate: itself, or another of the run; UsageError if there is none."""
+    """Return the float form of a candidate: itself, or another of the run;
+    UsageError if there is none.
+    """
     configuration = evaluation.configuration
     if configuration.compression in FLOATS:
         return evaluation
@@ -64,16 +75,23 @@ def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
 
 
 def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
-    """Return the files of a float classifier's package; UsageError if an operator of it is not translated."""
+    """Return the files of a float classifier's package;
+    UsageError if an operator of it is not translated.
+    """
     about = f"{evaluation.configuration.card}, {len(model.labels)} classes"
     licence = evaluation.card_facts.licence or ""
-    with Scratch() as scratch, ChildPool(scratch / "log.txt", {WRITES_BELOW: str(scratch)}) as pool:
+    with (
+        Scratch() as scratch,
+        ChildPool(scratch / "log.txt", {WRITES_BELOW: str(scratch)}) as pool,
+    ):
         folder = scratch / "model.mlpackage"
         given = (model.content, model.labels, model.mean, model.std, about, licence, folder)
         try:
             pool.call(f"{__name__}._convert:write", *given, limits=LIMITS)
         except StageError as error:
-            raise UsageError(f"--coreml: {error.message}", "leave it out; no other file needs it") from error
+            raise UsageError(
+                f"--coreml: {error.message}", "leave it out; no other file needs it"
+            ) from error
         return {f"{FOLDER}/{name}": content for name, content in _read_files(folder).items()}
 
 
@@ -90,9 +108,11 @@ def _read_files(folder: Path) -> dict[str, bytes]:
 
 
 def without_frameworks() -> None:
-    """Import coremltools without the frameworks that it would load beside it, which takes half a minute.
+    """Import coremltools without the frameworks that it would load beside it,
+    which takes half a minute.
 
-    They look as if they were not installed: call it only in a child process that needs none of them.
+    They look as if they were not installed:
+    call it only in a child process that needs none of them.
     """
     for name in FRAMEWORKS:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]

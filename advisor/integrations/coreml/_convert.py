@@ -1,7 +1,9 @@
-"""Write a Core ML package of a float ``.tflite`` classifier; for child processes, as coremltools is loaded.
+"""Write a Core ML package of a float ``.tflite`` classifier;
+for child processes, as coremltools is loaded.
 
-A tensor of four dimensions is (batch, height, width, channels) in the file and (batch, channels, height, width) in Core
-ML. :class:`Network` keeps it in Core ML's order. Operators that mix dimensions take it back first.
+A tensor of four dimensions is (batch, height, width, channels) in the file and (batch, channels,
+height, width) in Core ML. :class:`Network` keeps it in Core ML's order. Operators that mix
+dimensions take it back first.
 """
 
 import math
@@ -48,7 +50,10 @@ ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
 
 _ARRAY_TYPES = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
 
-NOT_RUN = "Not run here: Core ML runs on Apple devices only. Check it there with the test vectors of the bundle."
+NOT_RUN = (
+    "Not run here: Core ML runs on Apple devices only. Check it there with the test vectors of the"
+    " bundle."
+)
 OLDEST = ct.target.iOS16
 _DATE = "com.github.apple.coremltools.conversion_date"
 
@@ -61,7 +66,9 @@ class Network:
         self._values: dict[int, Any] = {model.subgraphs[0].inputs[0]: image}
 
     def run(self) -> Any:
-        """Add every operator and return the value of the first output; UsageError if one has no counterpart here."""
+        """Add every operator and return the value of the first output;
+        UsageError if one has no counterpart here.
+        """
         for operator in self._model.operators:
             if operator.name not in map_operators():
                 raise UsageError(
@@ -85,10 +92,15 @@ class Network:
         return self._values[index]
 
     def constant(self, index: int) -> NDArray[Any]:
-        """Return a constant of numbers in the file's order of dimensions; UsageError for another tensor."""
+        """Return a constant of numbers in the file's order of dimensions;
+        UsageError for another tensor.
+        """
         tensor = self.tensor(index)
         if not tensor.is_constant or tensor.dtype not in _ARRAY_TYPES:
-            raise UsageError(f"--coreml: '{tensor.name}' is not a constant of floats or whole numbers", "leave it out")
+            raise UsageError(
+                f"--coreml: '{tensor.name}' is not a constant of floats or whole numbers",
+                "leave it out",
+            )
         return np.frombuffer(tensor.buffer, _ARRAY_TYPES[tensor.dtype]).reshape(tensor.shape)
 
     def plain(self, index: int) -> Any:
@@ -137,7 +149,8 @@ def _strides_of(operator: Operator) -> list[int]:
 def _convolution(network: Network, operator: Operator, depthwise: bool = False) -> list[Any]:
     kernel = network.constant(operator.inputs[1])
     channels = network.tensor(operator.inputs[0]).shape[3]
-    # A depthwise kernel is (1, height, width, channels) in the file, others begin with the output channels.
+    # A depthwise kernel is (1, height, width, channels) in the file,
+    # others begin with the output channels.
     weight = kernel.transpose(3, 0, 1, 2) if depthwise else kernel.transpose(0, 3, 1, 2)
     bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
     more = {}
@@ -171,7 +184,9 @@ def _dense(network: Network, operator: Operator) -> list[Any]:
 
 
 def _flatten(network: Network, index: int) -> Any:
-    """Return a tensor whose values are in the file's order; one of a single position is as it is."""
+    """Return a tensor whose values are in the file's order; one of a single position is as it
+    is.
+    """
     if _has_one_position(network.tensor(index).shape):
         return network.value(index)
     return network.plain(index)
@@ -194,7 +209,9 @@ def _pool(make: Callable[..., Any], network: Network, operator: Operator) -> lis
     size = [int(operator.options["filter_height"]), int(operator.options["filter_width"])]
     pad = _padding_of(network, operator, size)
     value = network.value(operator.inputs[0])
-    return [make(x=value, kernel_sizes=size, strides=_strides_of(operator), pad_type="custom", pad=pad)]
+    return [
+        make(x=value, kernel_sizes=size, strides=_strides_of(operator), pad_type="custom", pad=pad)
+    ]
 
 
 def _combine(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
@@ -236,7 +253,11 @@ def _pad(network: Network, operator: Operator) -> list[Any]:
     # Core ML pads the last dimensions.
     while len(ordered) > 1 and not ordered[0].any():
         ordered = ordered[1:]
-    return [Builder.pad(x=network.value(operator.inputs[0]), pad=ordered.reshape(-1), constant_val=value)]
+    return [
+        Builder.pad(
+            x=network.value(operator.inputs[0]), pad=ordered.reshape(-1), constant_val=value
+        )
+    ]
 
 
 def _join(network: Network, operator: Operator) -> list[Any]:
@@ -252,37 +273,51 @@ def _axis(network: Network, index: int, axis: int) -> int:
 
 
 def _split(network: Network, operator: Operator) -> list[Any]:
-    axis = _axis(network, operator.inputs[1], int(network.constant(operator.inputs[0]).reshape(-1)[0]))
-    parts = Builder.split(x=network.value(operator.inputs[1]), num_splits=len(operator.outputs), axis=axis)
+    axis = _axis(
+        network, operator.inputs[1], int(network.constant(operator.inputs[0]).reshape(-1)[0])
+    )
+    parts = Builder.split(
+        x=network.value(operator.inputs[1]), num_splits=len(operator.outputs), axis=axis
+    )
     if isinstance(parts, (list, tuple)):
         return list(parts)
     return [parts]
 
 
 def _transpose(network: Network, operator: Operator) -> list[Any]:
-    transposed = Builder.transpose(x=network.plain(operator.inputs[0]), perm=network.constant(operator.inputs[1]))
+    transposed = Builder.transpose(
+        x=network.plain(operator.inputs[0]), perm=network.constant(operator.inputs[1])
+    )
     return [_order_axes(transposed, len(network.tensor(operator.outputs[0]).shape))]
 
 
 def _slice(network: Network, operator: Operator) -> list[Any]:
-    """Add a slice. The description of an operator has no masks of open ends; the shape of the output tells them."""
+    """Add a slice. The description of an operator has no masks of open ends;
+    the shape of the output tells them.
+    """
     shape = network.tensor(operator.inputs[0]).shape
     section_shape = network.tensor(operator.outputs[0]).shape
     first, last, steps = (network.constant(index).tolist() for index in operator.inputs[1:])
     if len(section_shape) != len(shape) or len(first) != len(shape):
-        raise UsageError("--coreml: the model has a STRIDED_SLICE that drops or adds dimensions", "leave it out")
+        raise UsageError(
+            "--coreml: the model has a STRIDED_SLICE that drops or adds dimensions", "leave it out"
+        )
     begin = []
     end = []
     for numbers in zip(shape, first, last, steps, section_shape, strict=True):
         begin_of_axis, end_of_axis = _ends_of(*numbers)
         begin.append(begin_of_axis)
         end.append(end_of_axis)
-    section = Builder.slice_by_index(x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=steps)
+    section = Builder.slice_by_index(
+        x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=steps
+    )
     return [_order_axes(section, len(section_shape))]
 
 
 def _ends_of(side: int, first: int, last: int, step: int, count: int) -> tuple[int, int]:
-    """Return the first and the last place of a slice of ``count`` values; an open end is that of the tensor."""
+    """Return the first and the last place of a slice of ``count`` values;
+    an open end is that of the tensor.
+    """
     for begin in (first % side, 0):
         for end in (last % side if last != side else side, side):
             if len(range(begin, end, step)) == count:
@@ -313,7 +348,9 @@ def map_operators() -> Mapping[str, Callable[[Network, Operator], list[Any]]]:
     return {
         "ADD": partial(_combine, Builder.add),
         # TensorFlow averages only the values inside the image.
-        "AVERAGE_POOL_2D": partial(_pool, partial(Builder.avg_pool, exclude_padding_from_average=True)),
+        "AVERAGE_POOL_2D": partial(
+            _pool, partial(Builder.avg_pool, exclude_padding_from_average=True)
+        ),
         "CONCATENATION": _join,
         "CONV_2D": _convolution,
         "DEPTHWISE_CONV_2D": partial(_convolution, depthwise=True),
@@ -340,10 +377,20 @@ def map_operators() -> Mapping[str, Callable[[Network, Operator], list[Any]]]:
     }
 
 
-def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: str, licence: str, folder: Path) -> None:
-    """Write the package of a ``.tflite`` file of one image (1, S, S, 3), float32, that gives (1, classes).
+def write(
+    data: bytes,
+    labels: Sequence[str],
+    mean: float,
+    std: float,
+    about: str,
+    licence: str,
+    folder: Path,
+) -> None:
+    """Write the package of a ``.tflite`` file of one image (1, S, S, 3), float32,
+    that gives (1, classes).
 
-    RGB values 0..255 less ``mean`` are divided by ``std``. Raises UsageError: an operator is not translated.
+    RGB values 0..255 less ``mean`` are divided by ``std``. Raises UsageError:
+    an operator is not translated.
     """
     model = read(to_float32(data))
     side = model.inputs[0].shape[1]
@@ -354,7 +401,9 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
         return Builder.identity(x=Network(model, image).run(), name="probabilities")
 
     # Core ML multiplies by the scale first, and then adds the bias.
-    image = ct.ImageType(name="image", shape=shape, scale=1 / std, bias=[-mean / std] * 3, color_layout="RGB")
+    image = ct.ImageType(
+        name="image", shape=shape, scale=1 / std, bias=[-mean / std] * 3, color_layout="RGB"
+    )
     package = ct.convert(
         program,
         source="milinternal",

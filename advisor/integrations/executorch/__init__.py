@@ -1,4 +1,6 @@
-"""ExecuTorch with XNNPACK on this machine's CPU, and the ``.pte`` exports of float files, compared with their files."""
+"""ExecuTorch with XNNPACK on this machine's CPU, and the ``.pte`` exports of float files,
+compared with their files.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ versions = RUNTIME.versions
 
 
 def inputs(sha256: str) -> dict[str, str]:
-    """Return what an export depends on; see :class:`advisor.devices._connections.protocol.Exporter`."""
+    """Return what an export depends on; see
+    :class:`advisor.devices._connections.protocol.Exporter`.
+    """
     problem, hint = RUNTIME.missing()
     if problem:
         raise UsageError(f"{TITLE} {problem}", hint)
@@ -47,7 +51,9 @@ def write(model: Path, folder: Path) -> None:
 
 
 def write_pte(model: Path, export: Path) -> dict[str, float] | str:
-    """Write the ``.pte`` of a float file and return how it compares on the same inputs, or why there is no export."""
+    """Write the ``.pte`` of a float file and return how it compares on the same inputs,
+    or why there is no export.
+    """
     try:
         export.write_bytes(_convert(model))
         return compare_export(str(model), partial(_run, export), SMALL_DIFFERENCE)
@@ -65,7 +71,9 @@ def _convert(model: Path) -> bytes:
 
     file = read(model)
     try:
-        program = torch.export.export(FileNetwork(file).eval(), (torch.zeros(file.inputs[0].shape),))
+        program = torch.export.export(
+            FileNetwork(file).eval(), (torch.zeros(file.inputs[0].shape),)
+        )
         lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
         return bytes(lowered.to_executorch().buffer)
     except StageError:

@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 
 
 class ExecutorchConnection(HostConnection):
-    """Measures each number of threads in a process of its own: ExecuTorch has one pool of threads for a process."""
+    """Measures each number of threads in a process of its own:
+    ExecuTorch has one pool of threads for a process.
+    """
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.Connection`."""
-        by_count = [super(ExecutorchConnection, self).measure(replace(job, threads=(count,))) for count in job.threads]
+        by_count = [
+            super(ExecutorchConnection, self).measure(replace(job, threads=(count,)))
+            for count in job.threads
+        ]
         # By model first, as of one job.
         return tuple(chain.from_iterable(zip(*by_count, strict=True)))

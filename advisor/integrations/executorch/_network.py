@@ -1,7 +1,7 @@
 """The PyTorch network of a float ``.tflite`` file, for the exporter of ExecuTorch; needs PyTorch.
 
-Values of images stay in (N, C, H, W) from one convolution to the next, as PyTorch wants them; every other operator sees
-the order of the file.
+Values of images stay in (N, C, H, W) from one convolution to the next, as PyTorch wants them;
+every other operator sees the order of the file.
 """
 
 from __future__ import annotations
@@ -52,31 +52,45 @@ _FUSED = {"NONE": None, "RELU": functional.relu, "RELU6": functional.relu6}
 
 
 class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """Computes what a file computes, for one image: its input and its outputs have the shapes of the file."""
+    """Computes what a file computes, for one image:
+    its input and its outputs have the shapes of the file.
+    """
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self._model = model
         for operator in model.operators:
-            if operator.name not in _map_operators() and operator.name not in (*_ELEMENTWISE, *_UNARY):
+            if operator.name not in _map_operators() and operator.name not in (
+                *_ELEMENTWISE,
+                *_UNARY,
+            ):
                 raise StageError(f"ExecuTorch is not given the operator {operator.name}")
             for place, index in enumerate(operator.inputs):
                 tensor = model.tensors[index] if index >= 0 else None
-                if tensor is None or not tensor.is_constant or not tensor.dtype.startswith("float"):
+                if (
+                    tensor is None
+                    or not tensor.is_constant
+                    or not tensor.dtype.startswith("float")
+                ):
                     continue
                 values = _array(tensor)
                 if place == 1 and operator.name in _KERNELS:
                     values = values.transpose(_KERNELS[operator.name])
                 elif place == 2 and operator.name in _BIASED:
                     values = values.reshape(-1)
-                self.register_buffer(f"constant{index}", torch.from_numpy(np.ascontiguousarray(values)))
+                self.register_buffer(
+                    f"constant{index}", torch.from_numpy(np.ascontiguousarray(values))
+                )
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the outputs of the file for its input."""
         graph = self._model.subgraphs[0]
         values: dict[int, _Value] = {graph.inputs[0]: _Value(image)}
         for operator in self._model.operators:
-            operands = [values[index] if index in values else self._constant(index) for index in operator.inputs]
+            operands = [
+                values[index] if index in values else self._constant(index)
+                for index in operator.inputs
+            ]
             name = operator.name
             shape = self._model.tensors[operator.outputs[0]].shape
             if name in _UNARY:
@@ -102,7 +116,9 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 class _Value:
-    """A value of the run: a tensor, in (N, C, H, W) if ``first``; integers of the file are arrays."""
+    """A value of the run: a tensor, in (N, C, H, W) if ``first``; integers of the file are
+    arrays.
+    """
 
     def __init__(self, tensor: Any, first: bool = False) -> None:
         self.tensor = tensor
@@ -133,7 +149,9 @@ Shape = tuple[int, ...]
 
 
 def _combine(compute: Callable[[Any, Any], Any], operands: Operands) -> _Value:
-    """Return an operation on two values, the smaller of which is repeated along the axes that it lacks."""
+    """Return an operation on two values,
+    the smaller of which is repeated along the axes that it lacks.
+    """
     left, right = operands
     if not (left.first or right.first):
         return _Value(compute(left.tensor, right.tensor))
@@ -155,16 +173,24 @@ def _convolve(operands: Operands, options: Options, _: Shape) -> list[_Value]:
     strides = int(options["stride_h"]), int(options["stride_w"])
     data, even = _pad_data(operands[0].image, kernel.shape[2:], strides, dilation, options, 0.0)
     groups = data.shape[1] // kernel.shape[1]
-    return [_Value(functional.conv2d(data, kernel, bias, strides, even, dilation, groups), first=True)]
+    return [
+        _Value(functional.conv2d(data, kernel, bias, strides, even, dilation, groups), first=True)
+    ]
 
 
 Pair = tuple[int, int]
 
 
 def _pad_data(
-    data: torch.Tensor, size: Sequence[int], strides: Pair, dilation: Pair, options: Options, value: float
+    data: torch.Tensor,
+    size: Sequence[int],
+    strides: Pair,
+    dilation: Pair,
+    options: Options,
+    value: float,
 ) -> tuple[torch.Tensor, Pair]:
-    """Return the data and the padding that an operator takes itself, which has as many rows before as after.
+    """Return the data and the padding that an operator takes itself,
+    which has as many rows before as after.
 
     ``padding`` 1 is VALID; the rows before and after are those of TensorFlow's SAME.
     """
@@ -198,13 +224,22 @@ def _pool(largest: bool, operands: Operands, options: Options, _: Shape) -> list
     size = (int(options["filter_height"]), int(options["filter_width"]))
     strides = int(options["stride_h"]), int(options["stride_w"])
     # A padded value must never be the largest of its window.
-    data, even = _pad_data(image, size, strides, (1, 1), options, float("-inf") if largest else 0.0)
+    data, even = _pad_data(
+        image, size, strides, (1, 1), options, float("-inf") if largest else 0.0
+    )
     if largest:
         return [_Value(functional.max_pool2d(data, size, strides, even), first=True)]
     # The average would count zeros of a separate padding, which TensorFlow leaves out.
     if data is not image:
-        raise StageError("ExecuTorch is not given an average with more rows beyond one side of an image than the other")
-    return [_Value(functional.avg_pool2d(data, size, strides, even, count_include_pad=False), first=True)]
+        raise StageError(
+            "ExecuTorch is not given an average with more rows beyond one side of an image than"
+            " the other"
+        )
+    return [
+        _Value(
+            functional.avg_pool2d(data, size, strides, even, count_include_pad=False), first=True
+        )
+    ]
 
 
 def _pad(operands: Operands, _: Options, __: Shape) -> list[_Value]:
@@ -217,10 +252,14 @@ def _pad(operands: Operands, _: Options, __: Shape) -> list[_Value]:
     flat = list[int]()
     for axis in reversed(list(order)):
         flat += map(int, rows[axis])
-    return [_Value(functional.pad(operands[0].tensor, flat, value=float(value)), operands[0].first)]
+    return [
+        _Value(functional.pad(operands[0].tensor, flat, value=float(value)), operands[0].first)
+    ]
 
 
-def _reduce(compute: Callable[..., Any], operands: Operands, options: Options, _: Shape) -> list[_Value]:
+def _reduce(
+    compute: Callable[..., Any], operands: Operands, options: Options, _: Shape
+) -> list[_Value]:
     keeps_axes = bool(options.get("keep_dims"))
     axes = list(map(int, operands[1].tensor.reshape(-1)))
     if operands[0].first and axes == [1, 2]:
@@ -233,7 +272,9 @@ def _reduce(compute: Callable[..., Any], operands: Operands, options: Options, _
 def _join(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     axis = int(options["axis"]) % len(shape)
     if any(value.first for value in operands):
-        return [_Value(torch.cat([value.image for value in operands], _FIRST.index(axis)), first=True)]
+        return [
+            _Value(torch.cat([value.image for value in operands], _FIRST.index(axis)), first=True)
+        ]
     return [_Value(torch.cat([value.tensor for value in operands], axis))]
 
 
@@ -242,7 +283,10 @@ def _split(operands: Operands, options: Options, _: Shape) -> list[_Value]:
     axis = int(axis_of_file.tensor.reshape(-1)[0]) % value.tensor.dim()
     if value.first:
         axis = _FIRST.index(axis)
-    return [_Value(part, value.first) for part in torch.chunk(value.tensor, int(options["num_splits"]), axis)]
+    return [
+        _Value(part, value.first)
+        for part in torch.chunk(value.tensor, int(options["num_splits"]), axis)
+    ]
 
 
 def _slice(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
@@ -258,7 +302,9 @@ def _resize(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     aligned = bool(options.get("align_corners"))
     if not (aligned or options.get("half_pixel_centers")):
         raise StageError("ExecuTorch is not given a resize by the corners of pixels")
-    resized = functional.interpolate(operands[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
+    resized = functional.interpolate(
+        operands[0].image, shape[1:3], mode="bilinear", align_corners=aligned
+    )
     return [_Value(resized, first=True)]
 
 
@@ -299,5 +345,7 @@ def _map_operators() -> Mapping[str, Callable[[Operands, Options, Shape], list[_
         "RESHAPE": lambda operands, _, shape: [_Value(operands[0].last.reshape(shape))],
         "TRANSPOSE": _transpose,
         "SOFTMAX": lambda operands, _, __: [_Value(torch.softmax(operands[0].last, -1))],
-        "GELU": lambda operands, _, __: [_Value(functional.gelu(operands[0].tensor), operands[0].first)],
+        "GELU": lambda operands, _, __: [
+            _Value(functional.gelu(operands[0].tensor), operands[0].first)
+        ],
     }

@@ -1,7 +1,8 @@
 """One app, many phones: the few files that serve a fleet, and the choice among them on the phone.
 
-Read ``_phones.py`` first (the phones of a team), then ``_choice.py`` (which files), ``_answer.py`` and ``tiers.py``
-(what ships). ``selector.py`` and ``on_device.py`` are programs: they are copied into bundles and onto devices.
+Read ``_phones.py`` first (the phones of a team), then ``_choice.py`` (which files), ``_answer.py``
+and ``tiers.py`` (what ships). ``selector.py`` and ``on_device.py`` are programs: they are copied
+into bundles and onto devices.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,6 @@
-"""Answer for a fleet: which one, two or three files, which phones get which, and what the fleet gets."""
+"""Answer for a fleet: which one, two or three files, which phones get which,
+and what the fleet gets.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +30,33 @@ from advisor.reporting import text
 MOST_FILES = 3
 
 BYTES_A_POINT = 6e6
-"""Bytes of a file that count like a point of accuracy on the phones that get it: 6 MB cost an app 1 % of its installs
-(decision 0138)."""
+"""Bytes of a file that count like a point of accuracy on the phones that get it: 6 MB cost an app
+1 % of its installs (decision 0138).
+"""
 
 POINTS_A_FILE = 0.5
-"""Points of accuracy, on average over the fleet, that a further file must add: it is tested, hosted, kept current."""
+"""Points of accuracy, on average over the fleet, that a further file must add:
+it is tested, hosted, kept current.
+"""
 
 HARDLY = 1e-3
-"""Weight of a phone on which no file is sure to meet the budget: it says which file is its best, and adds none."""
+"""Weight of a phone on which no file is sure to meet the budget:
+it says which file is its best, and adds none.
+"""
 
 OTHER_BUDGETS = ((0.8, 0.7, 0.5), (1.25, 1.5, 2.0))
-"""Multiples of the latency limit, shorter and longer ones, that are tried for what would change the answer."""
+"""Multiples of the latency limit, shorter and longer ones,
+that are tried for what would change the answer.
+"""
 
 
 @dataclass(frozen=True)
 class Assigned:
     """The file of a phone: its place in the option, and what is predicted of it there.
 
-    ``sure``: it meets every limit, the latency limit with the confidence of the question. ``probability`` is that of
-    meeting the latency limit; ``low_ms`` and ``high_ms`` are 80 % bounds. All are None where nothing can be predicted.
+    ``sure``: it meets every limit, the latency limit with the confidence of the question.
+    ``probability`` is that of meeting the latency limit; ``low_ms`` and ``high_ms`` are 80 %
+    bounds. All are None where nothing can be predicted.
     """
 
     phone: Phone
@@ -61,12 +71,14 @@ class Assigned:
 
 @dataclass(frozen=True)
 class FleetOption:
-    """What some files do for the fleet. ``files`` are ordered by accuracy, the floor (tier 0) first.
+    """What some files do for the fleet.
+    ``files`` are ordered by accuracy, the floor (tier 0) first.
 
     Attributes:
         phones: the file of each known phone, in the order of the fleet.
         accuracy: mean accuracy in % over the known phones, weighted by share.
-        sure_share: share of the known phones that meet every limit with the confidence of the question.
+        sure_share: share of the known phones that meet every limit with the confidence of the
+            question.
         met_share: expected share of them that meets the latency limit.
         value: points of accuracy of sure phones less the size of their files, on average.
     """
@@ -86,12 +98,17 @@ class FleetOption:
     @property
     def served(self) -> float:
         """Mean accuracy in %, where phones that may miss the limits count 0."""
-        return sum(self.share_of(tier) * file.accuracy_percent for tier, file in enumerate(self.files))
+        return sum(
+            self.share_of(tier) * file.accuracy_percent for tier, file in enumerate(self.files)
+        )
 
     @property
     def worst(self) -> Assigned:
         """The phone that meets the budget with the least probability."""
-        return min(self.phones, key=lambda assigned: (assigned.probability or 0.0, -(assigned.latency_ms or np.inf)))
+        return min(
+            self.phones,
+            key=lambda assigned: (assigned.probability or 0.0, -(assigned.latency_ms or np.inf)),
+        )
 
     def share_of(self, tier: int) -> float:
         """Return the share of the known phones that get a file and meet the limits with it."""
@@ -108,7 +125,9 @@ class FleetOption:
         count = ("One file", "Two files", "Three files")[len(self.files) - 1]
         tiers = list[str]()
         for tier, file in reversed(list(enumerate(self.files))):
-            tiers.append(f"{file.accuracy_percent:.1f} % on {text.whole_percent(self.share_of(tier))}")
+            tiers.append(
+                f"{file.accuracy_percent:.1f} % on {text.whole_percent(self.share_of(tier))}"
+            )
         late = 1 - self.sure_share
         # A sum of shares may miss 1 by a rounding error.
         floor = ""
@@ -127,7 +146,8 @@ class FleetAnswer:
         reason: why this number of files.
         runner_up: the second best option, in words.
         flips: what would change the files.
-        each_device: mean accuracy of a file for each phone, over the same phones, and how many files that takes.
+        each_device: mean accuracy of a file for each phone, over the same phones, and how many
+            files that takes.
         kept: share of the value of a file for each phone that each option keeps.
         notes: what was read or counted otherwise than written.
     """
@@ -148,7 +168,9 @@ class FleetAnswer:
         return self.options[self.recommended]
 
     def with_files(self, count: int | None) -> FleetOption:
-        """Return the option with so many files, or the largest one; the recommended one for None."""
+        """Return the option with so many files, or the largest one; the recommended one for
+        None.
+        """
         if count is None:
             return self.option
         return self.options[min(count, len(self.options)) - 1]
@@ -188,12 +210,16 @@ class Matrix:
         return self._map(lambda evaluation: float(other_limits.met_by(evaluation)))
 
     def chances(self, scale: float = 1.0) -> Floats:
-        """Return the probability that a file meets the latency limit times a scale; 0 where none can be predicted."""
+        """Return the probability that a file meets the latency limit times a scale;
+        0 where none can be predicted.
+        """
         limit_ms = scale * (self.limits.latency_ms or np.inf)
         return self._map(lambda evaluation: _chance_of(evaluation, limit_ms))
 
     def sure(self, scale: float = 1.0) -> Floats:
-        """Return 1 where a file meets every limit, that of the latency with the confidence of the question."""
+        """Return 1 where a file meets every limit,
+        that of the latency with the confidence of the question.
+        """
         return np.where(self.chances(scale) >= self.limits.confidence - 1e-9, self.allowed, 0.0)
 
     def values(self, scale: float = 1.0) -> Floats:
@@ -213,7 +239,9 @@ def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
 
 
 def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Limits) -> Matrix:
-    """Predict every file of a run on every known phone of a fleet. StageError: no file has an accuracy and a graph."""
+    """Predict every file of a run on every known phone of a fleet. StageError:
+    no file has an accuracy and a graph.
+    """
     scored = []
     for evaluation in one_each(evaluations):
         if evaluation.accuracy is not None:
@@ -230,19 +258,29 @@ def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Limi
 
 
 def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
-    """Choose the best one to three files for a fleet, and the number of files by what each more is worth."""
+    """Choose the best one to three files for a fleet,
+    and the number of files by what each more is worth.
+    """
     values = matrix.values()
     sets = list[tuple[int, ...]]()
     notes = list(fleet.notes)
     for count in range(1, MOST_FILES + 1):
         files = choose_files(values, count)
         # What phones get that no file serves (HARDLY) is no gain.
-        if sets and (len(files) < count or total_value(values, files) <= total_value(values, sets[-1]) + HARDLY):
-            notes.append(f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not offered")
+        if sets and (
+            len(files) < count
+            or total_value(values, files) <= total_value(values, sets[-1]) + HARDLY
+        ):
+            notes.append(
+                f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not"
+                " offered"
+            )
             break
         sets.append(files)
     options = tuple(_make_option(matrix, files) for files in sets)
-    order = sorted(range(len(options)), key=lambda place: POINTS_A_FILE * place - options[place].value)
+    order = sorted(
+        range(len(options)), key=lambda place: POINTS_A_FILE * place - options[place].value
+    )
     best = order[0]
     # The most that any number of files can give: the best file of each phone.
     best_files = values.argmax(axis=1)
@@ -282,7 +320,9 @@ def _make_option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
             phones.append(Assigned(phone, tier, is_sure, reason=prediction.reason))
         else:
             chance = float(chances[place, file])
-            phones.append(Assigned(phone, tier, is_sure, chance, latency.value, latency.low, latency.high))
+            phones.append(
+                Assigned(phone, tier, is_sure, chance, latency.value, latency.low, latency.high)
+            )
     tiers = [assigned.tier for assigned in phones]
     is_sure_of_phones = np.array([assigned.sure for assigned in phones], dtype=float)
     probabilities = np.array([assigned.probability or 0.0 for assigned in phones])
@@ -315,7 +355,10 @@ def _describe_gain(fewer: FleetOption, more: FleetOption) -> str:
     served = ""
     if abs(phones) >= 0.005:
         served = f" and {100 * phones:+.0f} % of the phones within the budget"
-    return f"{points:+.1f} points on average{served} for {show_bytes(max(0.0, more.bytes - fewer.bytes))}"
+    return (
+        f"{points:+.1f} points on average{served} for"
+        f" {show_bytes(max(0.0, more.bytes - fewer.bytes))}"
+    )
 
 
 def _describe_runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
@@ -338,7 +381,10 @@ def _find_flips(
         if place != best:
             price = (option.value - best_option.value) / (place - best)
             word = "less" if place > best else "more"
-            flips.append(f"a further file counts like {word} than {price:.2f} points: {plural(place + 1, 'file')}")
+            flips.append(
+                f"a further file counts like {word} than {price:.2f} points:"
+                f" {plural(place + 1, 'file')}"
+            )
     limit_ms = matrix.limits.latency_ms or 0.0
     counts = list(map(len, sets))
     # In each direction only the first budget that changes the answer is of use.
@@ -372,8 +418,9 @@ def _note_floor(matrix: Matrix, option: FleetOption) -> str:
         slow = f"; its slowest phone needs a budget of {show_ms(max(needed_ms))}"
     budget = show_ms(matrix.limits.latency_ms or 0)
     return (
-        f"no file is sure to meet {budget} on any phone: the floor is {text.file(option.files[0])}, "
-        f"which meets it on {show_probability(option.met_share)} of the phones by expectation{slow}"
+        f"no file is sure to meet {budget} on any phone: the floor is"
+        f" {text.file(option.files[0])}, which meets it on {show_probability(option.met_share)} of"
+        f" the phones by expectation{slow}"
     )
 
 
@@ -389,7 +436,9 @@ class _FleetQuestion:
 
 @lru_cache(maxsize=2)
 def _answer_once(question: _FleetQuestion) -> FleetAnswer:
-    return answer_for(question.fleet, predict_matrix(question.fleet, question.evaluations, question.limits))
+    return answer_for(
+        question.fleet, predict_matrix(question.fleet, question.evaluations, question.limits)
+    )
 
 
 def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> FleetAnswer:
@@ -400,7 +449,9 @@ def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> Fleet
     fleet = read_fleet(question.fleet, question.profiles)
     files = list[tuple[str, str, float]]()
     for evaluation in one_each(evaluations):
-        files.append((evaluation.configuration.key, evaluation.artefact_sha256, evaluation.accuracy_percent))
+        files.append(
+            (evaluation.configuration.key, evaluation.artefact_sha256, evaluation.accuracy_percent)
+        )
     # Profiles are files of the user's own, which may change between two reports of one process.
     devices = []
     for phone in fleet.known:

@@ -15,7 +15,9 @@ from advisor.store import sha256_json
 
 @dataclass(frozen=True)
 class PhoneChange:
-    """A phone that gets another file, or is new or gone; ``before`` and ``after`` are keys of files, empty for none."""
+    """A phone that gets another file, or is new or gone;
+    ``before`` and ``after`` are keys of files, empty for none.
+    """
 
     name: str
     share: float
@@ -56,25 +58,41 @@ class FleetChange:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The change in words."""
-        files = f"new files: {listed(self.added) or 'none'}; no longer needed: {listed(self.removed) or 'none'}"
-        named = listed([f"{phone.name} ({100 * phone.share:.1f} %)" for phone in self.phones], 10) or "none"
+        files = (
+            f"new files: {listed(self.added) or 'none'}; no longer needed:"
+            f" {listed(self.removed) or 'none'}"
+        )
+        named = (
+            listed([f"{phone.name} ({100 * phone.share:.1f} %)" for phone in self.phones], 10)
+            or "none"
+        )
         head = f"Changed: {files}" if self.changed else "The files are the same"
         return (
             f"{head}.",
-            f"Phones that get another file: {named}; together {100 * self.share:.1f} % of the users.",
+            (
+                f"Phones that get another file: {named}; together {100 * self.share:.1f} % of the"
+                " users."
+            ),
             f"Now: {self.reason}.",
         )
 
     def to_json(self) -> dict[str, object]:
         """Return the change as plain JSON values."""
-        facts = {**asdict(self), "run": str(self.run), "changed": self.changed, "share": self.share}
+        facts = {
+            **asdict(self),
+            "run": str(self.run),
+            "changed": self.changed,
+            "share": self.share,
+        }
         return {"schema_version": 1, **facts}
 
 
 def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
-    """Answer a run for a fleet (a path or a shipped name), write a new run, and compare with the run's own answer.
+    """Answer a run for a fleet (a path or a shipped name), write a new run,
+    and compare with the run's own answer.
 
-    UsageError: the fleet or the run cannot be read, or the run does not prove itself. StageError: it has no file.
+    UsageError: the fleet or the run cannot be read, or the run does not prove itself. StageError:
+    it has no file.
     """
     before = load_run(run)
     before.require_proof()

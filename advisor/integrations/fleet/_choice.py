@@ -9,15 +9,17 @@ Floats = NDArray[np.float64]
 
 
 def choose_files(values: Floats, count: int) -> tuple[int, ...]:
-    """Return the ``count`` files with the largest total, ascending: the sum over phones of the value of the best file.
+    """Return the ``count`` files with the largest total, ascending:
+    the sum over phones of the value of the best file.
 
-    ``values`` (phones, files) says what a phone gets from a file. A file that another one equals or beats on every
-    phone is never taken, so there may be fewer files than ``count``.
+    ``values`` (phones, files) says what a phone gets from a file. A file that another one equals
+    or beats on every phone is never taken, so there may be fewer files than ``count``.
 
-    The answer is optimal. What a file adds to a set never grows with the set (the sum of maxima is submodular). So the
-    total of a set plus the largest gains that single files add to it bounds all its extensions; a branch whose bound
-    does not exceed the best total so far is left out. G. Cornuejols, M. Fisher, G. Nemhauser, "Location of bank
-    accounts to optimize float", Management Science 23 (1977).
+    The answer is optimal. What a file adds to a set never grows with the set (the sum of maxima is
+    submodular). So the total of a set plus the largest gains that single files add to it bounds
+    all its extensions; a branch whose bound does not exceed the best total so far is left out. G.
+    Cornuejols, M. Fisher, G. Nemhauser, "Location of bank accounts to optimize float", Management
+    Science 23 (1977).
     """
     undominated = _find_undominated(values)
     best_columns = _find_best(values[:, undominated], min(count, len(undominated)))

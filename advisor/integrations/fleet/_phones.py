@@ -90,8 +90,8 @@ def index_socs() -> Mapping[str, Soc]:
 def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
     """Return the fleet of a table; ``folders`` hold further device profiles.
 
-    Shares that do not add up to 1 or to 100 are normalised, rows of one phone are added up, and both are noted. An
-    unknown phone without cores counts as unknown.
+    Shares that do not add up to 1 or to 100 are normalised, rows of one phone are added up, and
+    both are noted. An unknown phone without cores counts as unknown.
 
     Raises:
         UsageError: a missing column, a row that cannot be read, or no known phone.
@@ -121,7 +121,10 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
     problems.raise_any()
     total = sum(share for _, share in rows_by_key.values())
     if not total > 0:
-        raise UsageError("--fleet: the shares add up to 0", "give each row the share of your users, such as 12.5")
+        raise UsageError(
+            "--fleet: the shares add up to 0",
+            "give each row the share of your users, such as 12.5",
+        )
     # Shares may be fractions or percent. Half a percent is rounding, more needs a note.
     rounding = 0.5 if total > 50 else 0.005
     if min(abs(total - 1), abs(total - 100)) > rounding:
@@ -138,7 +141,8 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
         suggestion = nearest(phones[0].name, _list_names(profiles))
         raise UsageError(
             f"--fleet: no phone of it is known: {first_names}{suggestion}",
-            "advisor devices list shows the devices; or add a column cores: 2 x Cortex-A76 @ 2200 + 6 x Cortex-A55",
+            "advisor devices list shows the devices; or add a column cores: 2 x Cortex-A76 @ 2200"
+            " + 6 x Cortex-A55",
         )
     return fleet
 
@@ -146,10 +150,11 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
 def _read_rows(text: str) -> list[dict[str, str]]:
     """Return the rows of a table; lines that begin with ``#`` are comments.
 
-    Cells are separated by the most frequent of comma, semicolon and tab in the header. UsageError: a column is there
-    twice, or a row has more cells than the header.
+    Cells are separated by the most frequent of comma, semicolon and tab in the header. UsageError:
+    a column is there twice, or a row has more cells than the header.
     """
-    # Excel begins a CSV file in UTF-8 with a byte order mark, which would become a part of the first column's name.
+    # Excel begins a CSV file in UTF-8 with a byte order mark,
+    # which would become a part of the first column's name.
     lines = []
     for line in text.removeprefix("\ufeff").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -160,19 +165,24 @@ def _read_rows(text: str) -> list[dict[str, str]]:
     try:
         header, *cells = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
     except csv.Error as error:
-        raise UsageError(f"--fleet: the table cannot be read ({error})", "write for example Helio G99,12.5") from None
+        raise UsageError(
+            f"--fleet: the table cannot be read ({error})", "write for example Helio G99,12.5"
+        ) from None
     names = [name.strip().casefold() for name in header]
     repeated = []
     for name in names:
         if names.count(name) > 1:
             repeated.append(name)
     if repeated:
-        raise UsageError(f"--fleet: the column '{repeated[0]}' is there twice", "leave one of them out")
+        raise UsageError(
+            f"--fleet: the column '{repeated[0]}' is there twice", "leave one of them out"
+        )
     rows = []
     for number, row in enumerate(cells, start=1):
         if len(row) > len(names):
             raise UsageError(
-                f"--fleet, row {number}: it has {len(row)} cells, and there are {len(names)} columns",
+                f"--fleet, row {number}: it has {len(row)} cells, and there are {len(names)}"
+                " columns",
                 "write shares with a point (12.5), or separate the cells by semicolons",
             )
         values = [cell.strip() for cell in row]
@@ -182,11 +192,17 @@ def _read_rows(text: str) -> list[dict[str, str]]:
 
 
 def _check_columns(rows: Sequence[Mapping[str, str]]) -> None:
-    hint = f"columns: {', '.join(COLUMNS)}; device or soc, and share, are needed. Shipped: {_list_shipped()}"
+    hint = (
+        f"columns: {', '.join(COLUMNS)}; device or soc, and share, are needed. Shipped:"
+        f" {_list_shipped()}"
+    )
     if not rows:
         raise UsageError("--fleet: the table has no row", hint)
     if len(rows) > MOST_PHONES:
-        raise UsageError(f"--fleet: the table has {len(rows)} rows, at most {MOST_PHONES} are read", "add rows up")
+        raise UsageError(
+            f"--fleet: the table has {len(rows)} rows, at most {MOST_PHONES} are read",
+            "add rows up",
+        )
     for name in rows[0]:
         if name not in COLUMNS:
             raise UsageError(f"--fleet: unknown column '{name}'{nearest(name, COLUMNS)}", hint)
@@ -218,7 +234,9 @@ def _list_names(profiles: Profiles) -> Iterator[str]:
 def _find_device(
     name: str, row: Mapping[str, str], profiles: Profiles, problems: Problems
 ) -> tuple[TargetDevice | None, str]:
-    """Return what predictions are made for, and how it was found; None and the reason if it is unknown."""
+    """Return what predictions are made for, and how it was found;
+    None and the reason if it is unknown.
+    """
     try:
         memory = None
         if row.get("memory"):
@@ -237,7 +255,8 @@ def _find_device(
         return None, ""
     if target is None:
         return None, "its cores are not known"
-    # A target that was made for this phone is its only one, and predictions look it up in the profile.
+    # A target that was made for this phone is its only one,
+    # and predictions look it up in the profile.
     if target not in profile.targets:
         profile = replace(profile, targets=(target,), default_target=target.name)
     if memory:
@@ -258,17 +277,22 @@ def _find_profile(
     profile = profiles.get(device or name) or titles.get(name.casefold())
     if profile is not None:
         return profile, "profile", profile.target(target) if device else None
-    # Phones come before SoCs: iPhone 13 is a phone, and hw.machine of phones with an A14 begins with iPhone13.
+    # Phones come before SoCs: iPhone 13 is a phone,
+    # and hw.machine of phones with an A14 begins with iPhone13.
     phone = None if cores else find_phone(device or name, profiles)
     if phone is not None:
         return phone, _how_known(phone, profiles), phone.target(target) if device else None
     soc = index_socs().get(plain(name))
-    phones_by_soc = {plain(profile.soc): profile for profile in profiles.values() if profile.kind == "phone"}
+    phones_by_soc = {
+        plain(profile.soc): profile for profile in profiles.values() if profile.kind == "phone"
+    }
     same_soc = phones_by_soc.get(plain(name))
     if cores or soc is not None:
         soc_cores = soc.cores if soc else ()
         soc_name = same_soc.soc if same_soc else name
-        phone = DeviceProfile(plain(name), name, "phone", soc_name, (), "", isa="armv8.2-a", cores=cores or soc_cores)
+        phone = DeviceProfile(
+            plain(name), name, "phone", soc_name, (), "", isa="armv8.2-a", cores=cores or soc_cores
+        )
         near, times = nearest_device(phone, profiles)
         if not near:
             return phone, "soc", None
@@ -280,7 +304,9 @@ def _find_profile(
 
 
 def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
-    """Return how a phone of the table is known: by its profile, or by its cores with the nearest measured CPU."""
+    """Return how a phone of the table is known:
+    by its profile, or by its cores with the nearest measured CPU.
+    """
     if not profile.predicted_from:
         return "profile"
     near, times = nearest_device(profile, profiles)
@@ -290,7 +316,9 @@ def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
 
 
 def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:
-    """Return the target of LiteRT on a phone's CPU, as apps run it; None if its cores are not known."""
+    """Return the target of LiteRT on a phone's CPU, as apps run it;
+    None if its cores are not known.
+    """
     count = min(THREADS, sum(cluster.count for cluster in profile.cores))
     tflite_targets = [target for target in profile.targets if target.runtime in TFLITE_RUNTIMES]
     cpu_targets = [target for target in tflite_targets if target.accelerator == "cpu"]
@@ -300,11 +328,14 @@ def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:
         if target.threads == count:
             return target
     name = f"litert-cpu-x{count}"
-    return DeviceTarget(name, "tflite", "cpu", count, "", ("float32", "float16", "int8"), kernels="xnnpack")
+    return DeviceTarget(
+        name, "tflite", "cpu", count, "", ("float32", "float16", "int8"), kernels="xnnpack"
+    )
 
 
 def nearest_device(phone: DeviceProfile, profiles: Profiles) -> tuple[str, float]:
-    """Return the device whose CPU is nearest, and the ratio of their multiply-accumulates a second (1 or more).
+    """Return the device whose CPU is nearest,
+    and the ratio of their multiply-accumulates a second (1 or more).
 
     Empty and 1 if the cores of no other phone are known.
     """
@@ -325,7 +356,9 @@ def nearest_device(phone: DeviceProfile, profiles: Profiles) -> tuple[str, float
 
 
 def compute_speed(profile: DeviceProfile) -> float:
-    """Return 10^9 float32 multiply-accumulates a second of the cores that run, in theory; 0 if they are not known."""
+    """Return 10^9 float32 multiply-accumulates a second of the cores that run, in theory;
+    0 if they are not known.
+    """
     target = cpu_target(profile)
     vector = target_vector(profile, target, "float32") if target else None
     return math.exp(vector[0]) if vector else 0.0

@@ -1,4 +1,6 @@
-"""The fleet in the reports of a run: chart, options, table of phones; registered in ``advisor.report_parts``."""
+"""The fleet in the reports of a run: chart, options, table of phones;
+registered in ``advisor.report_parts``.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def document(view: RunView) -> object:
 
 
 def document_of(answer: FleetAnswer) -> dict[str, object]:
-    """Return an answer as plain JSON values; shares are 0 to 1, latencies in ms, sizes in bytes."""
+    """Return an answer as plain JSON values; shares are 0 to 1, latencies in ms, sizes in
+    bytes.
+    """
     accuracy, files = answer.each_device
     return {
         "title": answer.fleet.title,
@@ -59,11 +63,14 @@ def document_of(answer: FleetAnswer) -> dict[str, object]:
         "notes": list(answer.notes),
         "unknown_share": answer.fleet.unknown_share,
         "unknown": [
-            {"name": phone.name, "share": phone.share} for phone in answer.fleet.phones if phone.device is None
+            {"name": phone.name, "share": phone.share}
+            for phone in answer.fleet.phones
+            if phone.device is None
         ],
         "file_for_each_device": {"accuracy": accuracy, "files": files},
         "options": [
-            _option_json(option, share_kept) for option, share_kept in zip(answer.options, answer.kept, strict=True)
+            _option_json(option, share_kept)
+            for option, share_kept in zip(answer.options, answer.kept, strict=True)
         ],
     }
 
@@ -77,7 +84,11 @@ def _option_json(option: FleetOption, share_kept: float) -> dict[str, object]:
         "expected_share_within_budget": option.met_share,
         "share_of_value_kept": share_kept,
         "bytes": option.bytes,
-        "worst_device": {"name": worst.phone.name, "probability": worst.probability, "latency_ms": worst.latency_ms},
+        "worst_device": {
+            "name": worst.phone.name,
+            "probability": worst.probability,
+            "latency_ms": worst.latency_ms,
+        },
         "devices": {
             assigned.phone.name: {
                 "share": assigned.phone.share,
@@ -93,7 +104,9 @@ def _option_json(option: FleetOption, share_kept: float) -> dict[str, object]:
 
 
 def _answer(view: RunView) -> FleetAnswer | None:
-    """Return the answer; None without a fleet, or while the search runs, whose files change all the time."""
+    """Return the answer; None without a fleet, or while the search runs,
+    whose files change all the time.
+    """
     if not view.request.question.fleet or view.insights.unfinished or not view.ok:
         return None
     from advisor.integrations.fleet._answer import fleet_answer
@@ -104,20 +117,34 @@ def _answer(view: RunView) -> FleetAnswer | None:
 def _describe_known(answer: FleetAnswer) -> str:
     known = len(answer.fleet.known)
     unknown = answer.fleet.unknown_share
-    rest = f"; {text.whole_percent(unknown)} of the users have a phone that is not known" if unknown else ""
-    return f"{known} kinds of phones, with LiteRT on the CPU unless the fleet names another target{rest}."
+    rest = (
+        f"; {text.whole_percent(unknown)} of the users have a phone that is not known"
+        if unknown
+        else ""
+    )
+    return (
+        f"{known} kinds of phones, with LiteRT on the CPU unless the fleet names another"
+        f" target{rest}."
+    )
 
 
 def _make_chart(answer: FleetAnswer) -> blocks.Block:
-    """Return accuracy against share of phones: phones in the order of their accuracy, late ones last at 0."""
+    """Return accuracy against share of phones:
+    phones in the order of their accuracy, late ones last at 0.
+    """
     series = [(COUNTS[place], _steps(option)) for place, option in enumerate(answer.options)]
     return blocks.Chart(
-        "Accuracy of the phones within the budget, best first", "share of phones, %", "accuracy, %", series
+        "Accuracy of the phones within the budget, best first",
+        "share of phones, %",
+        "accuracy, %",
+        series,
     )
 
 
 def _steps(option: FleetOption) -> list[tuple[float, float]]:
-    """Return the points of an option's line: share of the phones in % and their accuracy, the best phones first."""
+    """Return the points of an option's line:
+    share of the phones in % and their accuracy, the best phones first.
+    """
     points = list[tuple[float, float]]()
     share = 0.0
     total = sum(assigned.phone.share for assigned in option.phones)
@@ -146,7 +173,11 @@ def _make_options(answer: FleetAnswer) -> blocks.Block:
     looks = list[str]()
     for place, (option, share_kept) in enumerate(zip(answer.options, answer.kept, strict=True)):
         worst = option.worst
-        probability = "not predicted" if worst.probability is None else f"{show_probability(worst.probability)} sure"
+        probability = (
+            "not predicted"
+            if worst.probability is None
+            else f"{show_probability(worst.probability)} sure"
+        )
         met = show_probability(option.met_share)
         rows.append(
             (
@@ -164,7 +195,9 @@ def _make_options(answer: FleetAnswer) -> blocks.Block:
 
 
 def _list_files(option: FleetOption) -> blocks.Block:
-    titles = blocks.columns("tier", "file", "accuracy %", "size", "share of the phones", left=("tier", "file"))
+    titles = blocks.columns(
+        "tier", "file", "accuracy %", "size", "share of the phones", left=("tier", "file")
+    )
     rows = []
     for tier, file in enumerate(option.files):
         rows.append(
@@ -191,7 +224,9 @@ def _list_phones(option: FleetOption) -> blocks.Block:
         left=("phone", "system", "known by"),
     )
     ordered = sorted(option.phones, key=lambda assigned: -assigned.phone.share)
-    return blocks.Group([blocks.DataTable(titles, list(map(_make_row, ordered)), "The phones")], "All phones")
+    return blocks.Group(
+        [blocks.DataTable(titles, list(map(_make_row, ordered)), "The phones")], "All phones"
+    )
 
 
 def _make_row(assigned: Assigned) -> Sequence[blocks.Words]:
@@ -200,9 +235,19 @@ def _make_row(assigned: Assigned) -> Sequence[blocks.Words]:
     time = assigned.reason or show_ms(float("inf"))
     if latency:
         time = units.show_ms_interval(latency, assigned.low_ms, assigned.high_ms)
-    probability = "not predicted" if assigned.probability is None else show_probability(assigned.probability)
+    probability = (
+        "not predicted" if assigned.probability is None else show_probability(assigned.probability)
+    )
     tier = f"{assigned.tier}" if assigned.sure else f"{assigned.tier}, may be too slow"
-    return (phone.name, f"{100 * phone.share:.1f} %", phone.os, tier, time, probability, phone.found)
+    return (
+        phone.name,
+        f"{100 * phone.share:.1f} %",
+        phone.os,
+        tier,
+        time,
+        probability,
+        phone.found,
+    )
 
 
 def _list_unknown(answer: FleetAnswer) -> Sequence[blocks.Block]:
@@ -210,7 +255,9 @@ def _list_unknown(answer: FleetAnswer) -> Sequence[blocks.Block]:
     if not unknown_phones:
         return []
     names = listed([f"{phone.name} ({100 * phone.share:.1f} %)" for phone in unknown_phones], 20)
-    return [blocks.Labelled("Unknown phones", f"{names}; they get the floor until they have measured")]
+    return [
+        blocks.Labelled("Unknown phones", f"{names}; they get the floor until they have measured")
+    ]
 
 
 class FleetPart:

@@ -1,4 +1,6 @@
-"""Write what an app needs to choose its file on the phone: files, ``tiers.json``, selectors in four languages."""
+"""Write what an app needs to choose its file on the phone:
+files, ``tiers.json``, selectors in four languages.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,12 @@ if TYPE_CHECKING:
 FOLDER = "tiers"
 DOCUMENT = "tiers.json"
 SCHEMA_VERSION = 1
-SELECTORS = ("selector.py", "selectors/selector.js", "selectors/TierSelector.kt", "selectors/TierSelector.swift")
+SELECTORS = (
+    "selector.py",
+    "selectors/selector.js",
+    "selectors/TierSelector.kt",
+    "selectors/TierSelector.swift",
+)
 
 WINDOW_MS = 300
 """Time for which an app runs the fastest file at its first start."""
@@ -45,13 +52,17 @@ WINDOW_MS = 300
 VECTORS = 8
 VECTOR_SIDE = 16
 OUTPUTS = 64
-"""Test vectors, the side of their pixels, which an app repeats up to a file's side, and values of an output at most."""
+"""Test vectors, the side of their pixels, which an app repeats up to a file's side,
+and values of an output at most.
+"""
 
 LEAST_TOLERANCE = 0.05
 
 RULES = {"up": 0.8, "late": 1.1, "window": 20, "memory_share": 0.25}
-"""Hysteresis: a better file is tried again only if it is expected below ``up`` times the budget; a file is left if the
-90th percentile of ``window`` runs exceeds the budget ``late`` times. A file may take ``memory_share`` of the memory."""
+"""Hysteresis: a better file is tried again only if it is expected below ``up`` times the budget; a
+file is left if the 90th percentile of ``window`` runs exceeds the budget ``late`` times. A file
+may take ``memory_share`` of the memory.
+"""
 
 ANDROID_API = 21
 IOS = 15
@@ -61,10 +72,14 @@ REFERENCES = 5
 """Phones, from slow to fast, on which the predictor says what a measurement moves."""
 
 RATIO = 1.25
-"""Factor by which the measured file is assumed to be slower, and faster, than predicted on them."""
+"""Factor by which the measured file is assumed to be slower, and faster, than predicted on
+them.
+"""
 
 LEAST_GAIN = 0.05
-"""Least share by which a measurement moves a file of a related form: below it, the predictor keeps both forms apart."""
+"""Least share by which a measurement moves a file of a related form:
+below it, the predictor keeps both forms apart.
+"""
 
 
 def core_macs() -> dict[str, int]:
@@ -74,7 +89,9 @@ def core_macs() -> dict[str, int]:
 
 @dataclass(frozen=True)
 class KnownPhone:
-    """A phone that rules can recognise: its names, its GPU, its speed, and what predictions are made for."""
+    """A phone that rules can recognise:
+    its names, its GPU, its speed, and what predictions are made for.
+    """
 
     names: tuple[str, ...]
     gpu: str
@@ -83,7 +100,9 @@ class KnownPhone:
 
 
 def list_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
-    """Return the phones of a fleet, each once. A selector places other phones among them, by cores and times."""
+    """Return the phones of a fleet, each once.
+    A selector places other phones among them, by cores and times.
+    """
     phones = list[KnownPhone]()
     listed_names = set[str]()
     for phone in fleet.known:
@@ -93,7 +112,8 @@ def list_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
         soc = index_socs().get(plain(device.profile.soc)) or index_socs().get(plain(device.label))
         soc_names = soc.names if soc else ()
         names = set(map(plain, (device.label, device.profile.soc, *soc_names)))
-        # A selector cannot tell phones with one SoC apart by its name: the first one stands for all.
+        # A selector cannot tell phones with one SoC apart by its name:
+        # the first one stands for all.
         if names & listed_names:
             continue
         listed_names |= names
@@ -111,30 +131,38 @@ def rules_document(
 ) -> dict[str, Any]:
     """Return the part of ``tiers.json`` that selectors decide by.
 
-    ``files`` are ordered by accuracy, the floor first. A phone has the median of each file in ms, and the latency that
-    is not exceeded with the confidence; None where nothing can be predicted. ``measuring`` says how the measured file
-    moves the others: log ms of a file rise by ``gain`` times the log of the ratio, and ``factor`` times the median is
-    not exceeded with the confidence.
+    ``files`` are ordered by accuracy, the floor first. A phone has the median of each file in ms,
+    and the latency that is not exceeded with the confidence; None where nothing can be predicted.
+    ``measuring`` says how the measured file moves the others: log ms of a file rise by ``gain``
+    times the log of the ratio, and ``factor`` times the median is not exceeded with the
+    confidence.
     """
     references = list[tuple[KnownPhone, Floats]]()
     for phone in phones:
         figures = _figures_of_files(files, phone.device, confidence, predictor)
-        # A selector compares the files of one phone, so a phone that lacks one of them cannot serve as a reference.
+        # A selector compares the files of one phone,
+        # so a phone that lacks one of them cannot serve as a reference.
         if len(figures) == len(files):
             references.append((phone, figures))
     if not references:
-        raise UsageError("--tiers: no known phone runs all files", "choose files of other forms with --compressions")
+        raise UsageError(
+            "--tiers: no known phone runs all files",
+            "choose files of other forms with --compressions",
+        )
     # Means of logarithms: a slow phone must not outweigh the fast ones.
     mean_log_ms = np.mean([np.log(figures[:, 0]) for _, figures in references], axis=0)
     fastest = int(np.argmin(mean_log_ms))
-    # A selector takes the first phone with the GPU that it sees, and the slowest one is the cautious choice.
+    # A selector takes the first phone with the GPU that it sees,
+    # and the slowest one is the cautious choice.
     references.sort(key=lambda reference: reference[0].speed)
     return {
         "budget_ms": budget_ms,
         "confidence": confidence,
         "measured_tier": fastest,
         "window_ms": WINDOW_MS,
-        "measuring": _describe_measuring(files, fastest, [phone for phone, _ in references], confidence, predictor),
+        "measuring": _describe_measuring(
+            files, fastest, [phone for phone, _ in references], confidence, predictor
+        ),
         "rules": RULES,
         "core_macs": core_macs(),
         "phones": [
@@ -158,10 +186,16 @@ def _figures_of(evaluation: Evaluation, confidence: float) -> tuple[float, float
 
 
 def _figures_of_files(
-    files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor
+    files: Sequence[Evaluation],
+    device: TargetDevice,
+    confidence: float,
+    predictor: DevicePredictor,
 ) -> Floats:
     """Return the two figures (files, 2) of each file that a phone runs."""
-    predictions = [_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, device, None)]
+    predictions = [
+        _figures_of(evaluation, confidence)
+        for evaluation in predictor.evaluate(files, device, None)
+    ]
     predicted = [figures for figures in predictions if figures is not None]
     return np.array(predicted).reshape(-1, 2)
 
@@ -173,7 +207,14 @@ def _shorten(value: float) -> float:
 def set_measured(device: TargetDevice, file: Evaluation, milliseconds: float) -> TargetDevice:
     """Return a device on which a file took some time, for the predictor."""
     form = form_of(file.configuration.compression).like
-    row = Measurement(device.target.name, file.configuration.card, form, milliseconds, "median", source_repo=CALIBRATED)
+    row = Measurement(
+        device.target.name,
+        file.configuration.card,
+        form,
+        milliseconds,
+        "median",
+        source_repo=CALIBRATED,
+    )
     profile = replace(device.profile, measurements=(*device.profile.measurements, row))
     return replace(device, profile=profile)
 
@@ -185,10 +226,12 @@ def _describe_measuring(
     confidence: float,
     predictor: DevicePredictor,
 ) -> list[dict[str, float]]:
-    """Return what a measurement of the fastest file says of each: by the predictor, on phones from slow to fast.
+    """Return what a measurement of the fastest file says of each:
+    by the predictor, on phones from slow to fast.
 
-    The gain is the mean, the factor the largest one. The predictor keeps forms apart that compute otherwise. So a file
-    whose form the measurement does not reach is moved in full, and keeps the factor of the prediction alone.
+    The gain is the mean, the factor the largest one. The predictor keeps forms apart that compute
+    otherwise. So a file whose form the measurement does not reach is moved in full, and keeps the
+    factor of the prediction alone.
     """
     ordered = sorted(phones, key=lambda phone: phone.speed)
     places = np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))
@@ -200,7 +243,8 @@ def _describe_measuring(
         slow_device = set_measured(phone.device, files[fastest], base_ms * RATIO)
         low = _figures_of_files(files, fast_device, confidence, predictor)
         high = _figures_of_files(files, slow_device, confidence, predictor)
-        # The slope of log ms of a file over log ms of the measured one, between the two measurements.
+        # The slope of log ms of a file over log ms of the measured one,
+        # between the two measurements.
         gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
         # The geometric mean of the factors at both ends.
         low_factor = low[:, 1] / low[:, 0]
@@ -212,7 +256,9 @@ def _describe_measuring(
     gain = np.where(gain < LEAST_GAIN, 1.0, gain)
     measuring = []
     for gain_of_file, factor_of_file in zip(gain, factor, strict=True):
-        measuring.append({"gain": _shorten(float(gain_of_file)), "factor": _shorten(float(factor_of_file))})
+        measuring.append(
+            {"gain": _shorten(float(gain_of_file)), "factor": _shorten(float(factor_of_file))}
+        )
     return measuring
 
 
@@ -235,7 +281,8 @@ class TiersPart:
         if not run.question.fleet:
             raise UsageError(
                 "--tiers: the run has no fleet",
-                f"advisor reevaluate {run.folder.path} --fleet phones-2026 makes a run with one; export that",
+                f"advisor reevaluate {run.folder.path} --fleet phones-2026 makes a run with one;"
+                " export that",
             )
         answer = fleet_answer(run.question, run.evaluations)
         option = answer.with_files(wanted)
@@ -270,7 +317,8 @@ def bundle_files(
             "expected": vectors["expected"][place],
         }
         tiers.append(tier)
-    # An app forgets its choice when the id changes: by other files or other rules, not by another title.
+    # An app forgets its choice when the id changes:
+    # by other files or other rules, not by another title.
     content = json.dumps([rules, [tier["sha256"] for tier in tiers]], sort_keys=True)
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -298,11 +346,12 @@ def bundle_files(
 
 
 def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
-    """Return eight small images as base64 RGB, and values of the first output of each model for them.
+    """Return eight small images as base64 RGB,
+    and values of the first output of each model for them.
 
-    An app repeats each pixel up to the side of a file's input: pixel (x, y) is that of (16 x // side, 16 y // side).
-    Of a large output, every ``stride``-th value is kept. The tolerance is at least twice the difference between two
-    kernels of LiteRT here.
+    An app repeats each pixel up to the side of a file's input: pixel (x, y) is that of (16 x //
+    side, 16 y // side). Of a large output, every ``stride``-th value is kept. The tolerance is at
+    least twice the difference between two kernels of LiteRT here.
     """
     crops = draw_vector_images(VECTOR_SIDE)
     crop_places = np.linspace(0, len(crops) - 1, VECTORS).astype(int)
@@ -311,7 +360,9 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     strides = []
     tolerances = []
     for model in models:
-        run, reference_run = make_runners(model, [partial(enlarge_image, image, model.size) for image in images])
+        run, reference_run = make_runners(
+            model, [partial(enlarge_image, image, model.size) for image in images]
+        )
         outputs = []
         for place in range(VECTORS):
             outputs.append(np.asarray(run(place)[0], np.float32).ravel())
@@ -320,7 +371,8 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
             references.append(np.asarray(reference_run(place)[0], np.float32).ravel())
         # Outputs that are all alike have no spread, and a tolerance of 0 would fail every phone.
         spread = max(float(np.ptp(output)) for output in outputs) or 1.0
-        # Kernels sum in other orders: what two of them give here is as right as what a phone gives.
+        # Kernels sum in other orders: what two of them give here is
+        # as right as what a phone gives.
         differences = []
         for output, reference in zip(outputs, references, strict=True):
             differences.append(np.abs(output - reference))
@@ -343,13 +395,17 @@ def _render_notes(option: FleetOption, document: Mapping[str, Any]) -> str:
     tier_rows = ""
     for place, tier in enumerate(document["tiers"]):
         size = show_bytes(tier["bytes"])
-        tier_rows += f"| {place} | `{tier['file']}` | {tier['name']} | {tier['accuracy']:.1f} % | {size} "
+        tier_rows += (
+            f"| {place} | `{tier['file']}` | {tier['name']} | {tier['accuracy']:.1f} % | {size} "
+        )
         tier_rows += f"| {tier['delivery']} |\n"
     measuring_rows = ""
     for place, change in enumerate(document["measuring"]):
         measuring_rows += f"| {place} | {change['gain']:.2f} | {change['factor']:.2f} |\n"
     names_on_demand = [f"`{tier['file']}`" for tier in document["tiers"][1:]]
-    template = (resources("advisor.integrations.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
+    template = (resources("advisor.integrations.fleet") / "selectors" / "README.md").read_text(
+        encoding="utf-8"
+    )
     return template.format(
         sentence=option.sentence,
         rows=tier_rows,

@@ -1,4 +1,6 @@
-"""Verify the files of a fleet on a device that is connected: test vectors, and the time of each file."""
+"""Verify the files of a fleet on a device that is connected:
+test vectors, and the time of each file.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,19 @@ class VerifiedFiles:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The result in words."""
-        results = {True: "passes the test vectors", False: "computes something else", None: "its vectors were not run"}
+        results = {
+            True: "passes the test vectors",
+            False: "computes something else",
+            None: "its vectors were not run",
+        }
         sentences = list[str]()
         for tier in self.tiers:
             late = ""
             if not tier.meets_budget:
                 late = f"; does not meet {show_ms(self.budget_ms)}"
-            sentences.append(f"{tier.file}: {show_ms(tier.milliseconds)}, {results[tier.passed]}{late}")
+            sentences.append(
+                f"{tier.file}: {show_ms(tier.milliseconds)}, {results[tier.passed]}{late}"
+            )
         file = "no file"
         if self.tier is not None:
             file = self.tiers[self.tier].file
@@ -73,8 +81,8 @@ class VerifiedFiles:
 def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None) -> VerifiedFiles:
     """Run the test vectors of a bundle over ssh, and time its files over ssh or adb.
 
-    UsageError: no bundle with tiers, a file that was changed, an unknown device, or no connection. StageError: the
-    device could not run them.
+    UsageError: no bundle with tiers, a file that was changed, an unknown device, or no connection.
+    StageError: the device could not run them.
     """
     folder = bundle / FOLDER
     document = _read_document(folder)
@@ -87,7 +95,9 @@ def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None
         raise UsageError(f"'{device}' has no connection", "add --ssh HOST or --adb SERIAL")
     connection = connection_settings.connect()
     names = [row["file"] for row in document["tiers"]]
-    job = MeasurementJob(tuple(folder / name for name in names), (document["threads"],), runtime="tflite")
+    job = MeasurementJob(
+        tuple(folder / name for name in names), (document["threads"],), runtime="tflite"
+    )
     passed: list[bool | None] = [None] * len(names)
     with lock_device(connection.label):
         # The vectors are run by Python, which a phone behind adb lacks.
@@ -112,11 +122,17 @@ def _read_document(folder: Path) -> dict[str, Any]:
     try:
         assert isinstance(document, dict)
         for row in document["tiers"]:
-            # A name with a folder in it could name any file of this machine, which would be sent to the device.
-            if Path(row["file"]).name != row["file"] or sha256_file(folder / row["file"]) != row["sha256"]:
+            # A name with a folder in it could name any file of this machine,
+            # which would be sent to the device.
+            if (
+                Path(row["file"]).name != row["file"]
+                or sha256_file(folder / row["file"]) != row["sha256"]
+            ):
                 raise UsageError(f"{row['file']} of '{folder}' was changed", hint)
     except (AssertionError, KeyError, TypeError, OSError) as error:
-        raise UsageError(f"{folder / DOCUMENT} cannot be read ({type(error).__name__})", hint) from None
+        raise UsageError(
+            f"{folder / DOCUMENT} cannot be read ({type(error).__name__})", hint
+        ) from None
     return document
 
 
@@ -129,5 +145,7 @@ def _run_vectors(connection: SshConnection, folder: Path, names: list[str]) -> l
     finished = connection.run(files, [programs[0].name], TIMEOUT_S)
     passed = read_document(finished).get("passed")
     if not isinstance(passed, list) or len(passed) != len(names):
-        raise StageError(f"{connection.label}: the test vectors gave no answer: {json.dumps(passed)}")
+        raise StageError(
+            f"{connection.label}: the test vectors gave no answer: {json.dumps(passed)}"
+        )
     return passed

@@ -1,7 +1,7 @@
 """Run the test vectors of a fleet's files on this device, and print one JSON document.
 
-Lies beside ``tiers.json``, the files, ``selector.py`` and the ``check.py`` of bundles. Needs numpy and one of
-ai-edge-litert, tflite-runtime, tensorflow.
+Lies beside ``tiers.json``, the files, ``selector.py`` and the ``check.py`` of bundles. Needs numpy
+and one of ai-edge-litert, tflite-runtime, tensorflow.
 """
 
 from __future__ import annotations
@@ -23,16 +23,24 @@ def main() -> None:
     selector = TierSelector(tiers, {})
     passed = []
     for tier, facts in enumerate(tiers["tiers"]):
-        interpreter = interpreter_class()(model_path=str(HERE / facts["file"]), num_threads=tiers["threads"])
+        interpreter = interpreter_class()(
+            model_path=str(HERE / facts["file"]), num_threads=tiers["threads"]
+        )
         interpreter.allocate_tensors()
         (image,) = interpreter.get_input_details()
         output = interpreter.get_output_details()[0]
 
         # Defaults bind the values of this turn of the loop.
         def run(
-            _: int, values: list[float], interpreter: Any = interpreter, image: Any = image, output: Any = output
+            _: int,
+            values: list[float],
+            interpreter: Any = interpreter,
+            image: Any = image,
+            output: Any = output,
         ) -> Any:
-            interpreter.set_tensor(image["index"], np.array(values, np.float32).reshape(image["shape"]))
+            interpreter.set_tensor(
+                image["index"], np.array(values, np.float32).reshape(image["shape"])
+            )
             interpreter.invoke()
             return interpreter.get_tensor(output["index"]).ravel().tolist()
 

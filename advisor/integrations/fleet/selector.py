@@ -1,12 +1,14 @@
-"""Choose the file of a fleet for this phone: by rules, by a measurement, and by the times of its runs.
+"""Choose the file of a fleet for this phone:
+by rules, by a measurement, and by the times of its runs.
 
 Needs Python 3.9 and nothing else. ``tiers.json`` is all that it reads; see README.md beside it.
 
-    selector = TierSelector(json.load(open("tiers.json")), {"names": ["SM6225"], "memory_bytes": 4e9}, stored)
+    phone = {"names": ["SM6225"], "memory_bytes": 4e9}
+    selector = TierSelector(json.load(open("tiers.json")), phone, stored)
     if selector.is_new:
         selector.self_test(run)       # run(tier, inputs) -> outputs: floats of an image, flat
         selector.measure(time_run)    # time_run(tier) -> milliseconds of one run
-    selector.file                     # file to load; None: no file passed the self-test, show no answers
+    selector.file                     # file to load; None: no file passed the self-test
     selector.ran(milliseconds, hot)   # after each run; True: load selector.file again
     stored = selector.state()
 """
@@ -28,7 +30,9 @@ APART = 1.5  # of the phones whose cores are slower by up to this factor, the sl
 
 
 def plain(name: str) -> str:
-    """Return a name for comparison: small letters, digits and plus, without the maker; of iPhones the first number."""
+    """Return a name for comparison: small letters, digits and plus, without the maker;
+    of iPhones the first number.
+    """
     # hw.machine of iPhones is "iPhone14,5": models with one first number have one SoC.
     model = name.split(",")[0].lower()
     letters = re.sub(r"\((?:tm|r)\)|[^a-z0-9+]", "", model)
@@ -38,9 +42,10 @@ def plain(name: str) -> str:
 class TierSelector:
     """The tier of this phone; 0 is the floor, a higher one is more accurate and slower.
 
-    ``phone`` has what the app knows, each entry optional: ``names`` (Build.SOC_MODEL, hw.machine, ...), ``gpu`` (the
-    renderer's name), ``cores`` (a list of ``part`` and ``mhz``), ``memory_bytes``, ``system`` (``android_api`` or
-    ``ios``) and ``version``. ``stored`` is the text of an earlier :meth:`state`.
+    ``phone`` has what the app knows, each entry optional: ``names`` (Build.SOC_MODEL, hw.machine,
+    ...), ``gpu`` (the renderer's name), ``cores`` (a list of ``part`` and ``mhz``),
+    ``memory_bytes``, ``system`` (``android_api`` or ``ios``) and ``version``. ``stored`` is the
+    text of an earlier :meth:`state`.
     """
 
     def __init__(self, tiers: dict[str, Any], phone: dict[str, Any], stored: str = "") -> None:
@@ -65,7 +70,9 @@ class TierSelector:
         return None if self.tier is None else str(self.tiers["tiers"][self.tier]["file"])
 
     def expected_ms(self, tier: int) -> float:
-        """Return the milliseconds that a run of a tier does not exceed with the confidence; infinite if unknown."""
+        """Return the milliseconds that a run of a tier does not exceed with the confidence;
+        infinite if unknown.
+        """
         if self.known is None:
             return math.inf
         if self.ratio is None:
@@ -74,14 +81,18 @@ class TierSelector:
         return float(self.known["ms"][tier] * self.ratio ** change["gain"] * change["factor"])
 
     def self_test(self, run: Callable[[int, list[float]], list[float]]) -> int | None:
-        """Run the test vectors through the file of the tier; one that computes something else is left for the next."""
+        """Run the test vectors through the file of the tier;
+        one that computes something else is left for the next.
+        """
         while self.tier is not None and not self.passes(self.tier, run):
             self.failed.append(self.tier)
             self.tier = self._best()
         return self.tier
 
     def measure(self, time_run: Callable[[int], float], hot: bool = False) -> int | None:
-        """Time the fastest file, and choose by the ratio to its prediction. A hot phone is to be measured again."""
+        """Time the fastest file, and choose by the ratio to its prediction.
+        A hot phone is to be measured again.
+        """
         measured = self.tiers["measured_tier"]
         # The first run is slower than all others.
         time_run(measured)
@@ -91,17 +102,22 @@ class TierSelector:
         return self.place(statistics.median(times), hot)
 
     def place(self, milliseconds: float, hot: bool = False) -> int | None:
-        """Choose by the median time of the fastest file; a better tier than before, also by rules, needs a margin."""
+        """Choose by the median time of the fastest file;
+        a better tier than before, also by rules, needs a margin.
+        """
         measured = self.tiers["measured_tier"]
         before = self.tier
         remembered = self.ratio
         if self.known is None or self.known_by == "time":
             phones = self.tiers["phones"]
-            self.known = min(phones, key=lambda phone: abs(math.log(phone["ms"][measured] / milliseconds)))
+            self.known = min(
+                phones, key=lambda phone: abs(math.log(phone["ms"][measured] / milliseconds))
+            )
             self.known_by = "time"
         self.ratio = milliseconds / self.known["ms"][measured]
         best = self._best()
-        # One measurement is uncertain: a better tier needs a margin, or the app would change back and forth.
+        # One measurement is uncertain: a better tier needs a margin,
+        # or the app would change back and forth.
         if best is not None and before is not None and best > before:
             better = [tier for tier in self._usable() if before <= tier <= best]
             best = max(filter(self._clearly, better), default=before)
@@ -136,9 +152,18 @@ class TierSelector:
 
     def state(self) -> str:
         """Return what to store: the choice is remembered until the files change."""
-        stored_state = {"id": self.tiers["id"], "ratio": self.ratio, "highest": self.highest, "failed": self.failed}
-        place = self.known["names"][0] if self.known is not None and self.known_by == "time" else ""
-        return json.dumps({**stored_state, "tier": None if self.again else self.tier, "placed": place})
+        stored_state = {
+            "id": self.tiers["id"],
+            "ratio": self.ratio,
+            "highest": self.highest,
+            "failed": self.failed,
+        }
+        place = (
+            self.known["names"][0] if self.known is not None and self.known_by == "time" else ""
+        )
+        return json.dumps(
+            {**stored_state, "tier": None if self.again else self.tier, "placed": place}
+        )
 
     def _restore(self, stored: str) -> bool:
         try:
@@ -151,7 +176,9 @@ class TierSelector:
             failed = list(state["failed"])
             tier = state["tier"]
             if state["placed"]:
-                self.known = next(phone for phone in self.tiers["phones"] if state["placed"] in phone["names"])
+                self.known = next(
+                    phone for phone in self.tiers["phones"] if state["placed"] in phone["names"]
+                )
                 self.known_by = "time"
         except (ValueError, KeyError, TypeError, StopIteration):
             return False
@@ -170,7 +197,9 @@ class TierSelector:
         allowed = [tier for tier in range(len(tiers)) if tier <= self.highest or tier == 0]
         fits = allowed
         if memory:
-            fits = [tier for tier in allowed if (tiers[tier]["memory_bytes"] or 0) <= share * memory]
+            fits = [
+                tier for tier in allowed if (tiers[tier]["memory_bytes"] or 0) <= share * memory
+            ]
         if self.phone.get("version", least_version) < least_version:
             fits = fits[:1]
         usable = [tier for tier in fits if tier not in self.failed]
@@ -190,7 +219,8 @@ class TierSelector:
         facts = self.tiers["tiers"][tier]
         vectors = self.tiers["vectors"]
         for place, expected in enumerate(facts["expected"]):
-            # A runtime that cannot load or run a file may raise anything, and the app needs the next file.
+            # A runtime that cannot load or run a file may raise anything,
+            # and the app needs the next file.
             try:
                 outputs = list(run(tier, self.inputs(tier, vectors["pixels"][place])))
                 values = outputs[:: vectors["stride"][tier]]
@@ -199,12 +229,17 @@ class TierSelector:
             if len(values) != len(expected):
                 return False
             # Written so that NaN fails: no comparison with it is true.
-            if not all(abs(values[at] - value) <= vectors["tolerance"][tier] for at, value in enumerate(expected)):
+            if not all(
+                abs(values[at] - value) <= vectors["tolerance"][tier]
+                for at, value in enumerate(expected)
+            ):
                 return False
         return True
 
     def inputs(self, tier: int, pixels: str) -> list[float]:
-        """Return a test vector as a file takes it: its pixels repeated up to the side of the input, normalised."""
+        """Return a test vector as a file takes it:
+        its pixels repeated up to the side of the input, normalised.
+        """
         facts = self.tiers["tiers"][tier]["input"]
         side = self.tiers["vectors"]["side"]
         small = base64.b64decode(pixels)
@@ -232,13 +267,16 @@ class TierSelector:
         near = [phone for phone in slower if phone["speed"] >= speed / APART] or slower[-1:]
         if not near:
             return None, ""
-        # Cores tell the speed roughly, so the slowest of the similar phones counts until this one has measured.
+        # Cores tell the speed roughly, so the slowest of the similar phones counts
+        # until this one has measured.
         measured = self.tiers["measured_tier"]
         slowest = max(near, key=lambda phone: phone["ms"][measured])
         return slowest, "cores"
 
     def _speed(self, cores: list[dict[str, Any]]) -> float:
-        """Return 10^9 multiply-accumulates a second of the fastest cores; an unknown core counts as a small one."""
+        """Return 10^9 multiply-accumulates a second of the fastest cores;
+        an unknown core counts as a small one.
+        """
         macs = self.tiers["core_macs"]
         rates = [macs.get(core.get("part", ""), 4) * core["mhz"] / 1000 for core in cores]
         fastest_rates = sorted(rates, reverse=True)[:CORES]

@@ -1,4 +1,6 @@
-"""``advisor mcp``: let an assistant ask, by the Model Context Protocol over standard input and output."""
+"""``advisor mcp``: let an assistant ask,
+by the Model Context Protocol over standard input and output.
+"""
 
 from advisor.cli import IntegrationCommand
 from advisor.integrations.mcp._command import mcp

@@ -1,4 +1,6 @@
-"""``advisor mcp``: let an assistant ask, by the Model Context Protocol over standard input and output."""
+"""``advisor mcp``: let an assistant ask,
+by the Model Context Protocol over standard input and output.
+"""
 
 import contextlib
 import os
@@ -16,7 +18,9 @@ _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,200}")')
 _ESCAPE = re.compile(_PAIR + rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
 
 ENDING_S = 1.0
-"""Seconds after Ctrl-C in which running commands are told to end. They save their state on their own."""
+"""Seconds after Ctrl-C in which running commands are told to end.
+They save their state on their own.
+"""
 
 
 def mcp(
@@ -24,34 +28,47 @@ def mcp(
         list[str] | None,
         typer.Option(
             metavar="DIR",
-            help="Folder that the assistant may read and write; repeat for more. Runs go into runs/ of the first. "
-            "Default: the current folder.",
+            help=(
+                "Folder that the assistant may read and write; repeat for more. Runs go into runs/"
+                " of the first. "
+                "Default: the current folder."
+            ),
         ),
     ] = None,
     most_time: Annotated[
-        str, typer.Option(metavar="TIME", help="Longest time limit of a search that the assistant may ask for.")
+        str,
+        typer.Option(
+            metavar="TIME", help="Longest time limit of a search that the assistant may ask for."
+        ),
     ] = "30min",
 ) -> None:
     """Serve an assistant by the Model Context Protocol on standard input and output.
 
-    It has the tools plan, search, report, compare, export, benchmark, devices and catalog. The answers are those of the
-    commands with --json. An assistant may name only paths in the folders that are given here.
+    It has the tools plan, search, report, compare, export, benchmark, devices and catalog. The
+    answers are those of the commands with --json. An assistant may name only paths in the folders
+    that are given here.
 
     Example: advisor mcp --folder ~/models
     """
     try:
         from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
     except ImportError:
-        raise UsageError("the package of the Model Context Protocol is not installed", install_extra("mcp")) from None
+        raise UsageError(
+            "the package of the Model Context Protocol is not installed", install_extra("mcp")
+        ) from None
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     _repair_input()
-    make_server(Tools(AssistantFolders.of(folder or ["."]), units.parse_seconds(most_time, "--most-time"))).run("stdio")
+    make_server(
+        Tools(AssistantFolders.of(folder or ["."]), units.parse_seconds(most_time, "--most-time"))
+    ).run("stdio")
 
 
 def without_lone_surrogates(line: bytes) -> bytes:
-    """Return a line of JSON in which halves of characters, which no text can have, are replacement characters."""
+    """Return a line of JSON in which halves of characters, which no text can have,
+    are replacement characters.
+    """
 
     def repair(match: re.Match[bytes]) -> bytes:
         return b"\\ufffd" if match["half"] else match[0]
@@ -60,9 +77,11 @@ def without_lone_surrogates(line: bytes) -> bytes:
 
 
 def answerable(line: bytes) -> bytes:
-    """Return a line that the reader of the protocol answers: a request that it cannot read becomes one that fails.
+    """Return a line that the reader of the protocol answers:
+    a request that it cannot read becomes one that fails.
 
-    The reader drops what is no message, such as JSON of 300 levels, and its sender would wait for ever.
+    The reader drops what is no message, such as JSON of 300 levels,
+    and its sender would wait for ever.
     """
     from mcp.types import jsonrpc_message_adapter
 
@@ -77,7 +96,9 @@ def answerable(line: bytes) -> bytes:
 
 
 def _repair_input() -> None:
-    """Put a pipe in the place of standard input, into which a thread writes its lines, each of which is answered."""
+    """Put a pipe in the place of standard input, into which a thread writes its lines,
+    each of which is answered.
+    """
     source = os.fdopen(os.dup(0), "rb")
     taken, given = os.pipe()
     os.dup2(taken, 0)
@@ -92,6 +113,8 @@ def _repair_input() -> None:
 
 
 def _end(_number: int, _frame: object) -> Never:
-    """Interrupt the tools, then leave without the thread that waits for standard input: nothing can interrupt it."""
+    """Interrupt the tools, then leave without the thread that waits for standard input:
+    nothing can interrupt it.
+    """
     threading.Timer(ENDING_S, os._exit, (ExitCode.INTERRUPTED,)).start()
     raise KeyboardInterrupt

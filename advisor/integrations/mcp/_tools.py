@@ -1,7 +1,8 @@
 """The tools that ``advisor mcp`` serves.
 
-A tool is a command of this program in a child process with ``--json``: what it prints is the answer, what it says on
-standard error is progress. A path that an assistant names must be in one of the folders given at the start.
+A tool is a command of this program in a child process with ``--json``: what it prints is the
+answer, what it says on standard error is progress. A path that an assistant names must be in one
+of the folders given at the start.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from advisor.datasets import list_files
 from advisor.version import __version__
 
 INSTRUCTIONS = (
-    "advisor answers which image model to ship on a phone or small device. plan shows what a search would do and its "
-    "price, search trains and measures (minutes), report decides again from a finished run with other limits, export "
-    "writes the files to ship. Latency is in ms, size and memory in bytes, accuracy in %."
+    "advisor answers which image model to ship on a phone or small device. plan shows what a"
+    " search would do and its price, search trains and measures (minutes), report decides again"
+    " from a finished run with other limits, export writes the files to ship. Latency is in ms,"
+    " size and memory in bytes, accuracy in %."
 )
 ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)
 """Exit codes of commands that printed an answer."""
@@ -44,13 +46,29 @@ LONGEST = 2000
 """Characters of an error message."""
 
 Budget = Annotated[str, Field(description="latency limit that 9 of 10 runs meet, such as 50ms")]
-Data = Annotated[str, Field(description="folder of labelled images with one sub-folder for each class, or a manifest")]
-Names = Annotated[str, Field(description="names, families or globs of models, joined by commas; empty for the best 12")]
-Device = Annotated[str, Field(description="host, device profiles or names of phones, joined by commas")]
+Data = Annotated[
+    str,
+    Field(
+        description="folder of labelled images with one sub-folder for each class, or a manifest"
+    ),
+]
+Names = Annotated[
+    str,
+    Field(
+        description="names, families or globs of models, joined by commas; empty for the best 12"
+    ),
+]
+Device = Annotated[
+    str, Field(description="host, device profiles or names of phones, joined by commas")
+]
 Size = Annotated[str, Field(description="limit of the file size, such as 5MB")]
 Preference = Annotated[str, Field(description="balanced, accuracy, latency or size")]
-Limit = Annotated[str, Field(description="such as 5min; empty for 10min, or for less if the server allows less")]
-Conditions = Annotated[tuple[str, ...], Field(description="conditions on columns; a row must pass all of them")]
+Limit = Annotated[
+    str, Field(description="such as 5min; empty for 10min, or for less if the server allows less")
+]
+Conditions = Annotated[
+    tuple[str, ...], Field(description="conditions on columns; a row must pass all of them")
+]
 RunName = Annotated[str, Field(description="run folder, such as runs/latest")]
 
 
@@ -65,11 +83,15 @@ class AssistantFolders:
         """Return the folders with these paths. Raises UsageError: one is not a folder."""
         for folder in given:
             if not Path(folder).is_dir():
-                raise UsageError(f"--folder: '{folder}' is not a folder", "give a folder that exists")
+                raise UsageError(
+                    f"--folder: '{folder}' is not a folder", "give a folder that exists"
+                )
         return cls(tuple(Path(folder).resolve() for folder in given))
 
     def path(self, name: str, given: str) -> str:
-        """Return the absolute path that the argument ``name`` gives; ToolError if it is in none of the folders."""
+        """Return the absolute path that the argument ``name`` gives;
+        ToolError if it is in none of the folders.
+        """
         try:
             # Resolved first: a link, or a path with "..", may lead out of the folders.
             path = (self.roots[0] / given).resolve()
@@ -78,7 +100,9 @@ class AssistantFolders:
             raise ToolError(f"{name}: {given!r} cannot be a path: {error}") from error
         if not any(map(path.is_relative_to, self.roots)):
             allowed = ", ".join(map(str, self.roots))
-            raise ToolError(f"{name}: '{given}' is outside the folders of this server, which are: {allowed}")
+            raise ToolError(
+                f"{name}: '{given}' is outside the folders of this server, which are: {allowed}"
+            )
         return str(path)
 
 
@@ -90,11 +114,18 @@ class Tools:
     most_s: float  #: largest time limit of a search in seconds
 
     async def plan(
-        self, budget: Budget, data: Data = "", candidates: Names = "", device: Device = "host", size_budget: Size = ""
+        self,
+        budget: Budget,
+        data: Data = "",
+        candidates: Names = "",
+        device: Device = "host",
+        size_budget: Size = "",
     ) -> dict[str, Any]:
-        """Show what a search would do and its price in seconds. Nothing is trained, measured or downloaded.
+        """Show what a search would do and its price in seconds.
+        Nothing is trained, measured or downloaded.
 
-        data is a folder of labelled images with one sub-folder for each class; without it, published accuracies count.
+        data is a folder of labelled images with one sub-folder for each class;
+        without it, published accuracies count.
         """
         question = self._question(budget, data, candidates, device, size_budget)
         return await self._run(["plan", *question])
@@ -110,9 +141,11 @@ class Tools:
         prefer: Preference = "balanced",
         time_limit: Limit = "",
     ) -> dict[str, Any]:
-        """Find the model to ship: retrain, compress and measure candidates, and recommend one with its reasons.
+        """Find the model to ship: retrain, compress and measure candidates,
+        and recommend one with its reasons.
 
-        It takes minutes, at most time_limit. The answer names its run folder for report, compare and export.
+        It takes minutes, at most time_limit.
+        The answer names its run folder for report, compare and export.
         """
         time_limit = time_limit or f"{min(USUAL_S, self.most_s):.0f}s"
         try:
@@ -121,7 +154,9 @@ class Tools:
             raise ToolError(f"{error.message} ({error.hint})") from error
         if limit_s > self.most_s:
             longest = show_seconds(self.most_s)
-            raise ToolError(f"time_limit: {time_limit} is more than this server allows, which is {longest}")
+            raise ToolError(
+                f"time_limit: {time_limit} is more than this server allows, which is {longest}"
+            )
         question = self._question(budget, data, candidates, device, size_budget)
         # Checked as well: runs/ may be a link that leads out of the folders.
         runs = self.folders.path("out", "runs")
@@ -130,23 +165,43 @@ class Tools:
         return {**answer, "folder": str(Path(runs) / str(answer["run"]))}
 
     async def report(
-        self, run: RunName, budget: str = "", size_budget: Size = "", min_accuracy: str = "", prefer: Preference = ""
+        self,
+        run: RunName,
+        budget: str = "",
+        size_budget: Size = "",
+        min_accuracy: str = "",
+        prefer: Preference = "",
     ) -> dict[str, Any]:
-        """Decide again from the measurements of a finished run, with other limits or another preference."""
-        limits = {"budget": budget, "size-budget": size_budget, "min-accuracy": min_accuracy, "prefer": prefer}
+        """Decide again from the measurements of a finished run,
+        with other limits or another preference.
+        """
+        limits = {
+            "budget": budget,
+            "size-budget": size_budget,
+            "min-accuracy": min_accuracy,
+            "prefer": prefer,
+        }
         return await self._run(["report", self.folders.path("run", run), *_list_options(limits)])
 
     async def compare(self, before: RunName, after: RunName) -> dict[str, Any]:
-        """Show what changed between two runs, and whether the recommendation changed beyond the noise."""
-        return await self._run(["compare", self.folders.path("before", before), self.folders.path("after", after)])
+        """Show what changed between two runs,
+        and whether the recommendation changed beyond the noise.
+        """
+        return await self._run(
+            ["compare", self.folders.path("before", before), self.folders.path("after", after)]
+        )
 
     async def export(self, run: RunName, to: str, pick: str = "") -> dict[str, Any]:
-        """Write the bundle to ship: model, labels, model card, test vectors, code for the app, a page to try it."""
+        """Write the bundle to ship: model, labels, model card, test vectors, code for the app,
+        a page to try it.
+        """
         paths = [self.folders.path("run", run), "--to", self.folders.path("to", to)]
         return await self._run(["export", *paths, *_list_options({"pick": pick})])
 
     async def benchmark(self, model: str, threads: str = "1", device: str = "") -> dict[str, Any]:
-        """Time a .tflite file on this machine, or on a device: measured if it is connected, otherwise predicted."""
+        """Time a .tflite file on this machine, or on a device:
+        measured if it is connected, otherwise predicted.
+        """
         options = _list_options({"threads": threads, "device": device})
         return await self._run(["benchmark", self.folders.path("model", model), *options])
 
@@ -155,24 +210,36 @@ class Tools:
         return await self._run(["devices", "list", *_list_filters(conditions)])
 
     async def catalog(self, conditions: Conditions = ()) -> dict[str, Any]:
-        """List the models that can be tried, with published accuracy, parameters and multiply-accumulates.
+        """List the models that can be tried, with published accuracy,
+        parameters and multiply-accumulates.
 
         Such a condition is family=mobilenet* or macs<300M.
         """
         return await self._run(["catalog", "list", *_list_filters(conditions)])
 
-    def _question(self, budget: str, data: str, candidates: str, device: str, size_budget: str) -> list[str]:
-        """Return the options of a question; a candidate with a slash or the end .tflite is a path."""
+    def _question(
+        self, budget: str, data: str, candidates: str, device: str, size_budget: str
+    ) -> list[str]:
+        """Return the options of a question; a candidate with a slash or the end .tflite is a
+        path.
+        """
         allowed = []
         for name in map(str.strip, candidates.split(",")):
             is_path = "/" in name or name.endswith(".tflite")
             if name:
                 allowed.append(self.folders.path("candidates", name) if is_path else name)
-        options = {"budget": budget, "candidates": ",".join(allowed), "device": device, "size-budget": size_budget}
+        options = {
+            "budget": budget,
+            "candidates": ",".join(allowed),
+            "device": device,
+            "size-budget": size_budget,
+        }
         return _list_options({**options, "data": self._images(data) if data else ""})
 
     def _images(self, data: str) -> str:
-        """Return the path of images; ToolError if a manifest or a link leads to a file outside the folders."""
+        """Return the path of images; ToolError if a manifest or a link leads
+        to a file outside the folders.
+        """
         path = self.folders.path("data", data)
         # The command says what is wrong with it.
         with suppress(UsageError, OSError):
@@ -181,9 +248,14 @@ class Tools:
         return path
 
     async def _run(
-        self, arguments: Sequence[str], ctx: Context[Any, Any] | None = None, total_s: float | None = None
+        self,
+        arguments: Sequence[str],
+        ctx: Context[Any, Any] | None = None,
+        total_s: float | None = None,
     ) -> dict[str, Any]:
-        """Run a command of this program and return its document; ToolError with its message and hint if it refuses."""
+        """Run a command of this program and return its document;
+        ToolError with its message and hint if it refuses.
+        """
         # With -P, no module comes from the folder, where others may have put one.
         command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]
         said: list[str] = []
@@ -215,8 +287,12 @@ async def _read(stream: Any) -> str:
     return ""
 
 
-async def _follow(process: Process, said: list[str], ctx: Context[Any, Any] | None, total_s: float | None) -> None:
-    """Keep what a command says on standard error, and send each line as a progress notification."""
+async def _follow(
+    process: Process, said: list[str], ctx: Context[Any, Any] | None, total_s: float | None
+) -> None:
+    """Keep what a command says on standard error, and send each line as a progress
+    notification.
+    """
     started = time.monotonic()
     rest = ""
     assert process.stderr is not None, "it is a pipe"
@@ -229,7 +305,9 @@ async def _follow(process: Process, said: list[str], ctx: Context[Any, Any] | No
 
 
 def _list_options(given: Mapping[str, str]) -> list[str]:
-    """Return the options of a command line; one without a value is left out. A value cannot become an option."""
+    """Return the options of a command line; one without a value is left out.
+    A value cannot become an option.
+    """
     return [f"--{name}={value}" for name, value in given.items() if value]
 
 
@@ -238,20 +316,32 @@ def _list_filters(conditions: Sequence[str]) -> list[str]:
 
 
 class _Server(MCPServer[None]):
-    """A server that refuses arguments that a tool does not have; otherwise a limit with a typing error is no limit."""
+    """A server that refuses arguments that a tool does not have;
+    otherwise a limit with a typing error is no limit.
+    """
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None) -> Any:
-        taken = {tool.name: list(tool.input_schema["properties"]) for tool in await self.list_tools()}
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> Any:
+        taken = {
+            tool.name: list(tool.input_schema["properties"]) for tool in await self.list_tools()
+        }
         if name not in taken:
-            raise ToolError(f"unknown tool '{name}'{nearest(name, taken)}; the tools are {', '.join(taken)}")
+            raise ToolError(
+                f"unknown tool '{name}'{nearest(name, taken)}; the tools are {', '.join(taken)}"
+            )
         for given in arguments.keys() - taken[name]:
             raise ToolError(
-                f"{name}: unknown argument '{given}'{nearest(given, taken[name])}; it takes {', '.join(taken[name])}"
+                f"{name}: unknown argument '{given}'{nearest(given, taken[name])}; it takes"
+                f" {', '.join(taken[name])}"
             )
         return await super().call_tool(name, arguments, context)
 
     async def get_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        context: Context[None, Any] | None = None,
     ) -> Never:
         """Refuse: there are no prompts, and the class above logs a traceback."""
         raise MCPError(INVALID_PARAMS, f"unknown prompt '{name}'; this server has tools only")
@@ -260,6 +350,15 @@ class _Server(MCPServer[None]):
 def make_server(tools: Tools) -> MCPServer[None]:
     """Return the server with all tools."""
     made = _Server("advisor", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    for name in ("plan", "search", "report", "compare", "export", "benchmark", "devices", "catalog"):
+    for name in (
+        "plan",
+        "search",
+        "report",
+        "compare",
+        "export",
+        "benchmark",
+        "devices",
+        "catalog",
+    ):
         made.tool()(getattr(tools, name))
     return made

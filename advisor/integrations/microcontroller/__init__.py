@@ -1,8 +1,9 @@
-"""Microcontrollers: the interpreter of TensorFlow Lite Micro (TFLM), a compiler for Ethos-U, the sources for firmware.
+"""Microcontrollers: the interpreter of TensorFlow Lite Micro (TFLM), a compiler for Ethos-U,
+the sources for firmware.
 
-A file runs in a child process, which finds its smallest arena and compares its outputs with LiteRT's: TFLM ends the
-process on some damaged files. The entry point ``advisor.interpreters`` names this module; what it must offer is
-declared in ``measurement/_microcontrollers.py``.
+A file runs in a child process, which finds its smallest arena and compares its outputs with
+LiteRT's: TFLM ends the process on some damaged files. The entry point ``advisor.interpreters``
+names this module; what it must offer is declared in ``measurement/_microcontrollers.py``.
 """
 
 import os
@@ -36,7 +37,9 @@ LARGEST_ARENA = 1 << 28
 """Bytes of the first attempt: more than any microcontroller has."""
 
 FLOAT_TOLERANCE = 1e-5
-"""Share of the largest value by which a float output may differ, as float32 sums depend on their order."""
+"""Share of the largest value by which a float output may differ,
+as float32 sums depend on their order.
+"""
 
 _ROUNDING = 64
 """Bytes by which the recorded arena can be larger than the smallest."""
@@ -53,10 +56,11 @@ def available() -> bool:
 
 
 def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
-    """Run a file in TensorFlow Lite Micro, in a child process, and compare outputs of random inputs with LiteRT's.
+    """Run a file in TensorFlow Lite Micro, in a child process,
+    and compare outputs of random inputs with LiteRT's.
 
-    Raises UsageError: the interpreter is not installed, or the file is damaged. StageError: the child ran out of time
-    or crashed.
+    Raises UsageError: the interpreter is not installed, or the file is damaged. StageError:
+    the child ran out of time or crashed.
     """
     from advisor.tflite import read
 
@@ -65,7 +69,9 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
     operators = set[str]()
     for graph in read(path).subgraphs:
         operators.update(operator.name for operator in graph.operators)
-    document = call_json(f"{__name__}:collect", TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
+    document = call_json(
+        f"{__name__}:collect", TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs
+    )
     runtime = f"{NAME} {document['version']}"
     names = tuple(sorted(operators))
     if document["missing"] or document["refusal"]:
@@ -76,7 +82,10 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
         arena_bytes=document["arena_bytes"],
         activation_bytes=document["activation_bytes"],
         values=document["values"],
-        differences={name: OutputDifference(**difference) for name, difference in document["kernels"].items()},
+        differences={
+            name: OutputDifference(**difference)
+            for name, difference in document["kernels"].items()
+        },
         measured_on=datetime.now(UTC).date().isoformat(),
     )
 
@@ -90,17 +99,26 @@ class NotRun(Exception):
 
 
 def collect(path: str, inputs: int) -> dict[str, Any]:
-    """Return the arena and the agreement of a file, or the operators that TFLM lacks, or why it refuses the file."""
+    """Return the arena and the agreement of a file, or the operators that TFLM lacks,
+    or why it refuses the file.
+    """
     from ai_edge_litert import schema_py_generated as schema
 
     data = Path(path).read_bytes()
-    document: dict[str, Any] = {"version": metadata.version("tflite_micro"), "missing": [], "refusal": ""}
+    document: dict[str, Any] = {
+        "version": metadata.version("tflite_micro"),
+        "missing": [],
+        "refusal": "",
+    }
     stored = schema.Model.GetRootAs(data)
     # ai-edge-quantizer writes large constants behind the flatbuffer.
     outside = sum(stored.Buffers(place).Offset() > 1 for place in range(stored.BuffersLength()))
     # TFLM reports no error for them, and would answer with wrong values.
     if outside:
-        reason = f"it would read {outside} of the file's constants as zeros, which are stored behind the flatbuffer"
+        reason = (
+            f"it would read {outside} of the file's constants as zeros, which are stored behind"
+            " the flatbuffer"
+        )
         return {**document, "refusal": reason}
     try:
         arena, head = _find_arena(data)
@@ -108,13 +126,20 @@ def collect(path: str, inputs: int) -> dict[str, Any]:
         document["missing"] = _list_missing(data, str(error))
         document["refusal"] = "" if document["missing"] else _read_reason(str(error))
         return document
-    return {**document, "arena_bytes": arena, "activation_bytes": head, **_compare_outputs(data, arena, inputs)}
+    return {
+        **document,
+        "arena_bytes": arena,
+        "activation_bytes": head,
+        **_compare_outputs(data, arena, inputs),
+    }
 
 
 def _find_arena(data: bytes) -> tuple[int, int]:
-    """Return the smallest arena with which the file is set up, and the bytes of it that the planner gives activations.
+    """Return the smallest arena with which the file is set up,
+    and the bytes of it that the planner gives activations.
 
-    TFLM records what it keeps, rounded up by at most the alignment. Setting up can need more for a moment.
+    TFLM records what it keeps, rounded up by at most the alignment.
+    Setting up can need more for a moment.
     """
     with _capture_prints() as text:
         interpreter = _new_interpreter(data, LARGEST_ARENA, text)
@@ -139,7 +164,9 @@ def _find_arena(data: bytes) -> tuple[int, int]:
 
 
 def _compare_outputs(data: bytes, arena: int, inputs: int) -> dict[str, Any]:
-    """Run random inputs within the smallest arena, and return how the outputs differ from LiteRT's kernels."""
+    """Run random inputs within the smallest arena,
+    and return how the outputs differ from LiteRT's kernels.
+    """
     with _capture_prints() as text:
         interpreter = _new_interpreter(data, arena, text)
         values = _draw_inputs(data, interpreter, inputs)
@@ -150,11 +177,15 @@ def _compare_outputs(data: bytes, arena: int, inputs: int) -> dict[str, Any]:
     tolerance = FLOAT_TOLERANCE if floats else 0.0
     kernels = {}
     for name in ("reference", "default"):
-        kernels[name] = _measure_differences(outputs, _run_in_litert(data, values, name), tolerance)
+        kernels[name] = _measure_differences(
+            outputs, _run_in_litert(data, values, name), tolerance
+        )
     return {"inputs": inputs, "values": int(outputs.size), "kernels": kernels}
 
 
-def _measure_differences(outputs: NDArray[Any], expected: NDArray[Any], tolerance: float) -> dict[str, float]:
+def _measure_differences(
+    outputs: NDArray[Any], expected: NDArray[Any], tolerance: float
+) -> dict[str, float]:
     apart = np.abs(outputs - expected)
     apart[apart <= tolerance * np.abs(expected).max(initial=0)] = 0
     return {"differing": int(np.count_nonzero(apart)), "largest": float(apart.max(initial=0))}
@@ -173,14 +204,19 @@ def _run_in_litert(data: bytes, inputs: RunInputs, kernels: str) -> NDArray[Any]
 
     # TFLM computes as the reference kernels do. The default ones of LiteRT differ more often.
     resolver = OpResolverType.BUILTIN_REF if kernels == "reference" else OpResolverType.AUTO
-    interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=resolver)
+    interpreter = Interpreter(
+        model_content=data, num_threads=1, experimental_op_resolver_type=resolver
+    )
     interpreter.allocate_tensors()
     outputs = []
     for values in inputs:
         for details, value in zip(interpreter.get_input_details(), values, strict=True):
             interpreter.set_tensor(details["index"], value)
         interpreter.invoke()
-        outputs += [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
+        outputs += [
+            interpreter.get_tensor(details["index"])
+            for details in interpreter.get_output_details()
+        ]
     return _flatten(outputs)
 
 
@@ -199,7 +235,9 @@ def _new_interpreter(data: bytes, arena: int, text: Any) -> Any:
 
 
 def _fits(data: bytes, arena: int) -> bool:
-    """Return whether an arena is large enough, found in a fork: in some that are too small, TFLM 0.dev crashes."""
+    """Return whether an arena is large enough, found in a fork:
+    in some that are too small, TFLM 0.dev crashes.
+    """
     child = os.fork()
     if child == 0:
         status = 1
@@ -248,7 +286,9 @@ def _draw_values(details: dict[str, Any], random: np.random.Generator) -> NDArra
 
 
 def _list_missing(data: bytes, printed: str) -> list[str]:
-    """Return the operators that TFLM does not have: it names the first, which is then left out of the file."""
+    """Return the operators that TFLM does not have:
+    it names the first, which is then left out of the file.
+    """
     from advisor.tflite import pack, read, unpack
 
     missing = list[str]()
@@ -285,12 +325,16 @@ def _read_reason(printed: str) -> str:
     if refused is None:
         return lines[0] if lines else "it gives no reason"
     reasons = [line for line in lines if not _REFUSED.search(line)]
-    return f"{refused[1]} (operator {refused[2]}): {reasons[0] if reasons else 'it gives no reason'}"
+    return (
+        f"{refused[1]} (operator {refused[2]}): {reasons[0] if reasons else 'it gives no reason'}"
+    )
 
 
 @contextmanager
 def _capture_prints() -> Iterator[Any]:
-    """Yield a function that returns, and forgets, what native code has printed to standard error."""
+    """Yield a function that returns, and forgets, what native code has printed to standard
+    error.
+    """
     # The file descriptor is replaced, because native code does not write through sys.stderr.
     standard_error = os.dup(2)
     with tempfile.TemporaryFile() as file:

@@ -1,4 +1,6 @@
-"""Estimate what an Arm Ethos-U makes of a ``.tflite`` file, with Arm's compiler ``ethos-u-vela``."""
+"""Estimate what an Arm Ethos-U makes of a ``.tflite`` file, with Arm's compiler
+``ethos-u-vela``.
+"""
 
 import csv
 import sys
@@ -41,9 +43,15 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
 )
 
 MODES: Mapping[str, str] = MappingProxyType(
-    {"sram-only": "Sram_Only", "shared-sram": "Shared_Sram", "dedicated-sram": "Dedicated_Sram_384KB"}
+    {
+        "sram-only": "Sram_Only",
+        "shared-sram": "Shared_Sram",
+        "dedicated-sram": "Dedicated_Sram_384KB",
+    }
 )
-"""Place of weights and activations: all in SRAM; weights in flash; both in DRAM, with 384 kB of SRAM as a cache."""
+"""Place of weights and activations: all in SRAM; weights in flash;
+both in DRAM, with 384 kB of SRAM as a cache.
+"""
 
 _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -56,17 +64,26 @@ _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def unit_named(name: str) -> Unit:
-    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``; else UsageError."""
+    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``;
+    else UsageError.
+    """
     asked, _, mode = name.partition(":")
     configuration = DEFAULTS.get(asked, asked)
     if configuration not in CONFIGURATIONS:
         known = (*NAMES, *CONFIGURATIONS)
-        raise UsageError(f"unknown accelerator '{asked}'{nearest(asked, known)}", f"Ethos-U: {', '.join(known)}")
+        raise UsageError(
+            f"unknown accelerator '{asked}'{nearest(asked, known)}", f"Ethos-U: {', '.join(known)}"
+        )
     if mode and mode not in MODES:
-        raise UsageError(f"{asked}: unknown memory mode '{mode}'{nearest(mode, MODES)}", f"modes: {', '.join(MODES)}")
+        raise UsageError(
+            f"{asked}: unknown memory mode '{mode}'{nearest(mode, MODES)}",
+            f"modes: {', '.join(MODES)}",
+        )
     family = configuration[: len("ethos-u55")]
     if mode == "dedicated-sram" and family == "ethos-u55":
-        raise UsageError("an Ethos-U55 has no mode dedicated-sram: it does not write to DRAM", "use shared-sram")
+        raise UsageError(
+            "an Ethos-U55 has no mode dedicated-sram: it does not write to DRAM", "use shared-sram"
+        )
     system, usual = _SYSTEMS[family]
     return Unit(configuration, mode or usual, system)
 
@@ -74,8 +91,8 @@ def unit_named(name: str) -> Unit:
 def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstimate:
     """Compile a file in a child process and return the compiler's estimates.
 
-    Raises UsageError: the compiler is not installed, or the file is damaged. StageError: the compiler refuses the file
-    or runs out of time.
+    Raises UsageError: the compiler is not installed, or the file is damaged. StageError: the
+    compiler refuses the file or runs out of time.
     """
     if find_spec("ethosu") is None:
         raise UsageError("Arm's compiler ethos-u-vela is not installed", install_extra(EXTRA))
@@ -91,7 +108,9 @@ def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstim
         with summaries[0].open(newline="", encoding="utf-8") as file:
             (row,) = csv.DictReader(file)
         compiled = read(Path(folder) / "model_vela.tflite")
-    on_cpu = Counter(operator.name for operator in compiled.operators if operator.name != NPU_OPERATOR)
+    on_cpu = Counter(
+        operator.name for operator in compiled.operators if operator.name != NPU_OPERATOR
+    )
     reasons = list[str]()
     for line in finished.stdout.splitlines():
         if line.startswith("Reason:"):
@@ -101,12 +120,32 @@ def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstim
 
 
 def _command(source: Path, unit: Unit) -> Sequence[str]:
-    options = ["--accelerator-config", unit.name, "--system-config", unit.system, "--memory-mode", MODES[unit.mode]]
-    return [sys.executable, "-P", "-m", "ethosu.vela", str(source), *options, "--output-dir", str(source.parent)]
+    options = [
+        "--accelerator-config",
+        unit.name,
+        "--system-config",
+        unit.system,
+        "--memory-mode",
+        MODES[unit.mode],
+    ]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "ethosu.vela",
+        str(source),
+        *options,
+        "--output-dir",
+        str(source.parent),
+    ]
 
 
 def _estimate(
-    unit: Unit, operators: int, on_cpu: Mapping[str, int], reasons: tuple[str, ...], row: Mapping[str, str]
+    unit: Unit,
+    operators: int,
+    on_cpu: Mapping[str, int],
+    reasons: tuple[str, ...],
+    row: Mapping[str, str],
 ) -> EthosEstimate:
     compiler = f"ethos-u-vela {metadata.version('ethos-u-vela')}"
     source = f"{compiler}, {unit.name}, {unit.system}, {MODES[unit.mode]}"

@@ -1,4 +1,5 @@
-"""Sources for the firmware of a microcontroller: the model as a C array, its arena, and its operators.
+"""Sources for the firmware of a microcontroller:
+the model as a C array, its arena, and its operators.
 
 A part of a bundle: the entry point ``advisor.bundle_parts`` names this module, and ``BundlePart``
 (``exporting/_shipping.py``) says what it must offer.
@@ -20,7 +21,9 @@ WITH_UNKNOWN_CLASS = False
 
 FOLDER = "microcontroller"
 MARGIN = 1.02
-"""Factor on an arena that was computed: the interpreter needed at most 0.1 % more than computed on 20 files."""
+"""Factor on an arena that was computed:
+the interpreter needed at most 0.1 % more than computed on 20 files.
+"""
 
 BYTES_A_LINE = 16
 CHANNELS = 3
@@ -35,24 +38,33 @@ _METHODS: Mapping[str, str] = MappingProxyType(
         f"{CUSTOM}TFLite_Detection_PostProcess": "DetectionPostprocess",
     }
 )
-"""Methods of ``MicroMutableOpResolver`` (micro_mutable_op_resolver.h) that do not follow the operator's name."""
+"""Methods of ``MicroMutableOpResolver`` (micro_mutable_op_resolver.h)
+that do not follow the operator's name.
+"""
 
 
 def check(_shipping: Shipping) -> None:
-    """Do nothing, because every task has sources; see :class:`advisor.exporting._shipping.BundlePart`."""
+    """Do nothing, because every task has sources; see
+    :class:`advisor.exporting._shipping.BundlePart`.
+    """
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the sources; see :class:`advisor.exporting._shipping.BundlePart`."""
-    sources = write_firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
+    sources = write_firmware(
+        exported.artefact, exported.model.measured.mean, exported.model.measured.std
+    )
     return {name: text.encode() for name, text in sources.items()}
 
 
-def write_firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
-    """Return the sources by their path in the bundle, for a file with integer input and output, as it was measured.
+def write_firmware(
+    content: bytes, mean: tuple[float, ...], std: tuple[float, ...]
+) -> dict[str, str]:
+    """Return the sources by their path in the bundle, for a file with integer input and output,
+    as it was measured.
 
-    Raises UsageError: TensorFlow Lite Micro does not run the file; the message names the operator. StageError: the
-    interpreter crashed.
+    Raises UsageError: TensorFlow Lite Micro does not run the file; the message names the operator.
+    StageError: the interpreter crashed.
     """
     arena, origin = _measure_arena(content)
     model = read(content)
@@ -82,13 +94,17 @@ def write_firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ..
             mean=_by_channel(mean),
             std=_by_channel(std),
         ),
-        "model_data.cc": render_template("model_data.cc.j2", __package__, lines=list(_lines(content))),
+        "model_data.cc": render_template(
+            "model_data.cc.j2", __package__, lines=list(_lines(content))
+        ),
     }
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}
 
 
 def name_method(operator: str) -> str:
-    """Return the method of ``MicroMutableOpResolver`` that adds an operator: ``AddConv2D`` of ``CONV_2D``."""
+    """Return the method of ``MicroMutableOpResolver`` that adds an operator:
+    ``AddConv2D`` of ``CONV_2D``.
+    """
     words = (word if word[0].isdigit() else word.capitalize() for word in operator.split("_"))
     return "Add" + (_METHODS.get(operator) or "".join(words))
 
@@ -97,16 +113,22 @@ def _measure_arena(content: bytes) -> tuple[int, str]:
     """Return the bytes of the arena and where the figure comes from."""
     if not microcontroller.available():
         size = int(MARGIN * micro_arena(read(content)).total)
-        return _round_up(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
+        return (
+            _round_up(size),
+            f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it",
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)
         micro_check = microcontroller.check(path)
     if micro_check.reason:
         raise UsageError(
-            f"--microcontroller: {micro_check.reason}", "choose another candidate with --pick, such as an int8"
+            f"--microcontroller: {micro_check.reason}",
+            "choose another candidate with --pick, such as an int8",
         )
-    origin = f"the smallest with which {micro_check.runtime} runs it, here {micro_check.arena_bytes}"
+    origin = (
+        f"the smallest with which {micro_check.runtime} runs it, here {micro_check.arena_bytes}"
+    )
     return _round_up(micro_check.arena_bytes), origin
 
 

@@ -1,4 +1,6 @@
-"""A Ray cluster, named or started here: jobs run on its CPUs and GPUs, measurements on the node that has the device."""
+"""A Ray cluster, named or started here:
+jobs run on its CPUs and GPUs, measurements on the node that has the device.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from advisor.core import HOST, StageError, UsageError, install_extra, last_line, message_of, require_extra, units
+from advisor.core import (
+    HOST,
+    StageError,
+    UsageError,
+    install_extra,
+    last_line,
+    message_of,
+    require_extra,
+    units,
+)
 from advisor.engine import Machine
 from advisor.integrations.ray import _node as ray_node
 from advisor.integrations.ray._node import Arguments, CallResult, Outgoing, read_contents
@@ -40,7 +51,9 @@ OWN = {
     "RAY_agent_register_timeout_ms": "200000",
     "RAY_raylet_start_wait_time_s": "200",
 }
-"""Environment of a cluster that is started here: only this machine can reach it, and it may start slowly."""
+"""Environment of a cluster that is started here:
+only this machine can reach it, and it may start slowly.
+"""
 
 RETRIES = 3
 """A job fails after this many nodes died while running it."""
@@ -50,11 +63,18 @@ KEPT_BUNDLES = 64
 
 LOOKS_EVERY_S = 5.0
 LOST_AFTER_S = 120.0
-"""A job fails if no node of the cluster can run it for this long. Until then, another node may join."""
+"""A job fails if no node of the cluster can run it for this long.
+Until then, another node may join.
+"""
 
 PAUSES_WITHIN_S = 20.0
 
-_ON_HEAD = {"num_cpus": 0, "resources": {"node:__internal_head__": 1e-3}, "max_restarts": -1, "max_task_retries": -1}
+_ON_HEAD = {
+    "num_cpus": 0,
+    "resources": {"node:__internal_head__": 1e-3},
+    "max_restarts": -1,
+    "max_task_retries": -1,
+}
 """The switches run on the head node: the cluster ends with it, while any other node may die."""
 
 
@@ -71,12 +91,14 @@ def executor(execution: Execution) -> Executor:
 def connect(address: str, cores: int) -> Any:
     """Connect to a cluster and return the module ``ray``.
 
-    The address is ``host:port`` of the cluster's client server. If it is empty, ``$RAY_ADDRESS`` is used; if that is
-    not set either, a cluster with ``cores`` CPUs is started here. It measures ``host``, and ends with this process.
-    Raises UsageError: Ray is not installed, or no cluster answers at the address.
+    The address is ``host:port`` of the cluster's client server. If it is empty, ``$RAY_ADDRESS``
+    is used; if that is not set either, a cluster with ``cores`` CPUs is started here. It measures
+    ``host``, and ends with this process. Raises UsageError: Ray is not installed, or no cluster
+    answers at the address.
     """
     require_installed()
-    # Ray otherwise reports the use of the cluster to its makers. A user who wants that sets the variable.
+    # Ray otherwise reports the use of the cluster to its makers.
+    # A user who wants that sets the variable.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     cluster = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "")
     if cluster:
@@ -86,7 +108,8 @@ def connect(address: str, cores: int) -> Any:
         for name, value in OWN.items():
             os.environ.setdefault(name, value)
         options = {"address": "local", "num_cpus": cores, "resources": {resource_of(HOST): 1}}
-        # A cluster runs any code that it is sent, so no other machine may reach it, nor its dashboard.
+        # A cluster runs any code that it is sent, so no other machine may reach it,
+        # nor its dashboard.
         options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     import ray
 
@@ -103,7 +126,9 @@ def connect(address: str, cores: int) -> Any:
 
 
 class Roster:
-    """The nodes of a cluster that are alive at the time of each call; ``ray`` is the connected module."""
+    """The nodes of a cluster that are alive at the time of each call;
+    ``ray`` is the connected module.
+    """
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
@@ -111,13 +136,18 @@ class Roster:
         self.remote = functools.cache(ray.remote)
 
     def measure_where_jobs_run(self) -> bool:
-        """Return True if the machine that measures ``host`` also runs jobs; jobs and measurements then take turns."""
+        """Return True if the machine that measures ``host`` also runs jobs;
+        jobs and measurements then take turns.
+        """
         offering = []
         for node in self._alive():
             if resource_of(HOST) in node["Resources"]:
                 offering.append(node["NodeManagerHostname"])
         measuring = offering or [socket.gethostname()]
-        return any(node["NodeManagerHostname"] in measuring and node["Resources"].get("CPU") for node in self._alive())
+        return any(
+            node["NodeManagerHostname"] in measuring and node["Resources"].get("CPU")
+            for node in self._alive()
+        )
 
     def list_offered(self, resource: str) -> list[float]:
         """Return how much of a resource each node offers."""
@@ -136,10 +166,18 @@ class Roster:
         for node in self._alive():
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             # Without a CPU, so that also a node answers whose CPUs are all taken by jobs.
-            remote = self.remote(task).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
-            name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node['NodeID'][:8]})"
+            remote = self.remote(task).options(
+                num_cpus=0, max_retries=0, scheduling_strategy=there
+            )
+            name = (
+                f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']},"
+                f" {node['NodeID'][:8]})"
+            )
             references[name] = remote.remote(*arguments)
-        return {name: self._answer(name, reference, timeout_s) for name, reference in references.items()}
+        return {
+            name: self._answer(name, reference, timeout_s)
+            for name, reference in references.items()
+        }
 
     def _answer(self, name: str, reference: object, timeout_s: float) -> Any:
         try:
@@ -147,12 +185,16 @@ class Roster:
         # Most likely advisor is not installed on the node, which cannot import the task.
         except Exception as error:
             raise UsageError(
-                f"--executor: the node {name} cannot work: {last_line(str(error)) or type(error).__name__}",
-                f"every node needs the same version of advisor as this machine: {install_extra('ray')}",
+                f"--executor: the node {name} cannot work:"
+                f" {last_line(str(error)) or type(error).__name__}",
+                "every node needs the same version of advisor as this machine:"
+                f" {install_extra('ray')}",
             ) from None
 
     def require_same(self) -> None:
-        """Refuse nodes with other package versions, which would make other files than this machine: UsageError."""
+        """Refuse nodes with other package versions,
+        which would make other files than this machine: UsageError.
+        """
         versions_here = ray_node.versions()
         for node, versions in self.on_every_node(ray_node.versions).items():
             differing = []
@@ -161,7 +203,8 @@ class Roster:
                     differing.append(f"{package} {versions[package]}, not {version}")
             if differing:
                 raise UsageError(
-                    f"--executor: the node {node} has {'; '.join(differing)}", "install the same versions on every node"
+                    f"--executor: the node {node} has {'; '.join(differing)}",
+                    "install the same versions on every node",
                 )
 
 
@@ -178,7 +221,8 @@ def _knock(address: str) -> None:
     number = units.whole_number(port) if colon else None
     if number is None:
         raise UsageError(
-            f"--executor: '{address}' names no port", f"write for example --executor ray://{host or port}:{CLIENT_PORT}"
+            f"--executor: '{address}' names no port",
+            f"write for example --executor ray://{host or port}:{CLIENT_PORT}",
         )
     try:
         socket.create_connection((host.strip("[]"), number), CONNECT_S).close()
@@ -197,9 +241,10 @@ def _unreachable(address: str, why: str) -> UsageError:
 class RayExecutor:
     """A Ray cluster at an address; see :func:`connect`.
 
-    At most ``workers`` jobs run at the same time; 0 for one per CPU. Files are sent through the object store, but for
-    those in a ``shared`` folder that every node sees under the same name. Raises UsageError: the cluster cannot be
-    reached, has no CPU, or a node has other package versions than this machine.
+    At most ``workers`` jobs run at the same time; 0 for one per CPU. Files are sent through the
+    object store, but for those in a ``shared`` folder that every node sees under the same name.
+    Raises UsageError: the cluster cannot be reached, has no CPU, or a node has other package
+    versions than this machine.
     """
 
     def __init__(self, address: str, workers: int, shared: Path | None) -> None:
@@ -214,7 +259,10 @@ class RayExecutor:
         self._roster.require_same()
         cpus = int(sum(self._roster.list_offered("CPU")))
         if cpus < 1:
-            raise UsageError("--executor: the cluster has no CPU for jobs", "add a node: ray start --address=HOST:PORT")
+            raise UsageError(
+                "--executor: the cluster has no CPU for jobs",
+                "add a node: ray start --address=HOST:PORT",
+            )
         self._switches = self._ray.remote(ray_node.Switches).options(**_ON_HEAD).remote()
         apart = not self._roster.measure_where_jobs_run()
         self.machine = Machine(min(workers or cpus, cpus), separate_measurements=apart)
@@ -222,32 +270,56 @@ class RayExecutor:
         self.host = self.on_device(HOST, host.describe)
         self.pools = {kind: _RayChildren(self, kind) for kind in map_pools()}
 
-    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
-        """Call a measuring function on the node that offers ``device:NAME``, or here if no node offers it.
+    def on_device(
+        self, device: str, function: Callable[..., Result], /, *arguments: object
+    ) -> Result:
+        """Call a measuring function on the node that offers ``device:NAME``,
+        or here if no node offers it.
 
-        This machine never replaces a lost node that offered ``host``, because its timings would be taken for those of
-        the other machine. Raises StageError: the node died, and no other offers the device.
+        This machine never replaces a lost node that offered ``host``, because its timings would be
+        taken for those of the other machine. Raises StageError: the node died, and no other offers
+        the device.
         """
         # Every trainer must have paused; one whose node died never answers.
         deadline = time.monotonic() + PAUSES_WITHIN_S
-        while not self._ray.get(self._switches.all_followed.remote()) and time.monotonic() < deadline:
+        while (
+            not self._ray.get(self._switches.all_followed.remote()) and time.monotonic() < deadline
+        ):
             time.sleep(ray_node.LOOKS_EVERY_S)
         host_is_lost = device == HOST and self._host_is_a_node
         if not host_is_lost and not any(self._roster.list_offered(resource_of(device))):
             return function(*arguments)
-        # A paused job keeps its CPU in Ray's count, so a measurement that asked for one could wait without end.
+        # A paused job keeps its CPU in Ray's count,
+        # so a measurement that asked for one could wait without end.
         options = {"num_cpus": 0, "resources": {resource_of(device): 1}}
-        return cast("Result", self._run(device, options, ray_node.measurement, arguments, function).value)
+        return cast(
+            "Result", self._run(device, options, ray_node.measurement, arguments, function).value
+        )
 
     def job(
-        self, kind: str, function: str, arguments: Arguments, limits: CallLimits | None, pause: Pause | None
+        self,
+        kind: str,
+        function: str,
+        arguments: Arguments,
+        limits: CallLimits | None,
+        pause: Pause | None,
     ) -> CallResult:
         """Run a job on any node; if that node dies, on another one."""
         trainer = uuid.uuid4().hex if pause is not None else ""
         largest = max(self._roster.list_offered("memory"), default=0.0)
         options = needs_of(kind, gpus=sum(self._roster.list_offered("GPU")), memory_bytes=largest)
         with self._pausable(pause, trainer):
-            return self._run(kind, options, ray_node.job, arguments, kind, function, limits, self._switches, trainer)
+            return self._run(
+                kind,
+                options,
+                ray_node.job,
+                arguments,
+                kind,
+                function,
+                limits,
+                self._switches,
+                trainer,
+            )
 
     def close(self) -> None:
         """Cancel running jobs, delete the search's files on the nodes, and leave the cluster."""
@@ -271,9 +343,16 @@ class RayExecutor:
                     self._ray.cancel(reference, force=True)
 
     def _run(
-        self, kind: str, options: Mapping[str, Any], task: Callable[..., CallResult], given: Arguments, *more: object
+        self,
+        kind: str,
+        options: Mapping[str, Any],
+        task: Callable[..., CallResult],
+        given: Arguments,
+        *more: object,
     ) -> CallResult:
-        """Run a task on a node with the files among its arguments, and write those that it made."""
+        """Run a task on a node with the files among its arguments, and write those that it
+        made.
+        """
         outgoing = Outgoing(self._send, self._shared)
         packed = outgoing.pack(given)
         remote = self._roster.remote(task).options(max_retries=RETRIES, **options)
@@ -286,7 +365,9 @@ class RayExecutor:
             raise
         # Ray or gRPC raises it if the node, the worker or the connection is gone.
         except Exception as error:
-            raise StageError(f"the cluster lost the job: {last_line(str(error)) or type(error).__name__}") from None
+            raise StageError(
+                f"the cluster lost the job: {last_line(str(error)) or type(error).__name__}"
+            ) from None
         finally:
             self._running.pop(reference, None)
         if result.error is not None:
@@ -295,7 +376,11 @@ class RayExecutor:
         return result
 
     def _wait(self, reference: object, options: Mapping[str, Any]) -> None:
-        amounts = {"CPU": options["num_cpus"], "GPU": options.get("num_gpus", 0), "memory": options.get("memory", 0)}
+        amounts = {
+            "CPU": options["num_cpus"],
+            "GPU": options.get("num_gpus", 0),
+            "memory": options.get("memory", 0),
+        }
         wanted = {**amounts, **options.get("resources", {})}
         possible = time.monotonic()
         while not self._ray.wait([reference], timeout=LOOKS_EVERY_S)[0]:
@@ -341,8 +426,8 @@ class RayExecutor:
 def needs_of(kind: str, gpus: float, memory_bytes: float) -> dict[str, float]:
     """Return the resources of a node that a job of a kind takes, by Ray's names.
 
-    Training takes a GPU if the cluster has any. A job that expects more memory than that of the largest node,
-    ``memory_bytes``, takes the whole node.
+    Training takes a GPU if the cluster has any. A job that expects more memory than that of the
+    largest node, ``memory_bytes``, takes the whole node.
     """
     gpu = {}
     if kind == TRAINERS and gpus:
@@ -358,7 +443,13 @@ class _RayChildren:
         self._kind = kind
         self.peak_bytes = 0
 
-    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+    def call(
+        self,
+        function: str,
+        *args: object,
+        limits: CallLimits | None = None,
+        pause: Pause | None = None,
+    ) -> Any:
         """Run ``module:function`` on any node."""
         result = self._cluster.job(self._kind, function, args, limits, pause)
         self.peak_bytes = max(self.peak_bytes, result.peak_bytes)

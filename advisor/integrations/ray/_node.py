@@ -1,4 +1,6 @@
-"""Run a call on a node of a Ray cluster: fetch its files, run it in a child process, return what it wrote."""
+"""Run a call on a node of a Ray cluster:
+fetch its files, run it in a child process, return what it wrote.
+"""
 
 import contextlib
 import functools
@@ -48,17 +50,22 @@ STALE_S = 2 * 24 * 3600
 class FileRef:
     """Replaces a path in the arguments of a call."""
 
-    #: key of the bundle that contains the file. Other values: ``out`` is a file that the call writes, ``folder`` is a
-    #: folder that the call fills, ``kept`` is a file that stays for the next attempt.
+    #: key of the bundle that contains the file. Other values: ``out`` is a file that the call
+    #: writes, ``folder`` is a folder that the call fills, ``kept`` is a file that stays for the
+    #: next attempt.
     bundle: str
-    position: int | str  #: index of the file in the bundle, or the name of the file or folder to write
+    #: index of the file in the bundle, or the name of the file or folder to write
+    position: int | str
 
 
-def replace_paths(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], kind: type[Item]) -> object:
-    """Return ``value`` with every path or :class:`FileRef` in it replaced; return the same object if it has none.
+def replace_paths(
+    value: object, swap: Callable[[Sequence[Item]], Sequence[object]], kind: type[Item]
+) -> object:
+    """Return ``value`` with every path or :class:`FileRef` in it replaced;
+    return the same object if it has none.
 
-    Tuples, lists, mappings and dataclasses are searched to any depth. ``swap`` returns the replacements; it gets the
-    items of one list or tuple together, such as many images.
+    Tuples, lists, mappings and dataclasses are searched to any depth. ``swap`` returns the
+    replacements; it gets the items of one list or tuple together, such as many images.
     """
     if isinstance(value, kind):
         return swap([value])[0]
@@ -99,7 +106,9 @@ def bundle_key(paths: Sequence[Path]) -> str:
 
 
 def find_companions(path: Path) -> list[Path]:
-    """Return the other files in a folder that is named by a hash: the shards of one model's weights."""
+    """Return the other files in a folder that is named by a hash:
+    the shards of one model's weights.
+    """
     if not _HASH.fullmatch(path.parent.name):
         return []
     others = []
@@ -110,7 +119,9 @@ def find_companions(path: Path) -> list[Path]:
 
 
 def read_contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:
-    """Return (folder number, file name, content) of each file; files of one folder get the same number."""
+    """Return (folder number, file name, content) of each file;
+    files of one folder get the same number.
+    """
     numbers = dict[Path, int]()
     for path in paths:
         numbers.setdefault(path.parent, len(numbers))
@@ -120,8 +131,9 @@ def read_contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:
 class Outgoing:
     """Packs the arguments of one call, and writes the files that come back.
 
-    ``send`` stores the files of a bundle under its key, and returns a handle for the transfer. Paths in ``shared``, a
-    folder that the other machine sees under the same name, stay as they are.
+    ``send`` stores the files of a bundle under its key, and returns a handle for the transfer.
+    Paths in ``shared``, a folder that the other machine sees under the same name, stay as they
+    are.
     """
 
     def __init__(self, send: Callable[[str, Sequence[Path]], object], shared: Path | None) -> None:
@@ -131,11 +143,15 @@ class Outgoing:
         self.written: list[Path] = []
 
     def pack(self, arguments: object) -> object:
-        """Return the arguments with file references, and note the bundles to send and the files to expect back."""
+        """Return the arguments with file references,
+        and note the bundles to send and the files to expect back.
+        """
         return replace_paths(arguments, self._references, Path)
 
     def _references(self, paths: Sequence[Path]) -> list[object]:
-        if self._shared is not None and all(path.resolve().is_relative_to(self._shared) for path in paths):
+        if self._shared is not None and all(
+            path.resolve().is_relative_to(self._shared) for path in paths
+        ):
             return list(paths)
         if all(path.is_file() for path in paths):
             files = paths
@@ -158,7 +174,9 @@ class Outgoing:
         return [FileRef(FOLDER if path.is_dir() else OUT, f"{len(self.written) - 1}-{path.name}")]
 
     def unpack(self, contents: Mapping[str, bytes]) -> None:
-        """Write the files that the call made to their paths on this machine; a further one comes beside the first."""
+        """Write the files that the call made to their paths on this machine;
+        a further one comes beside the first.
+        """
         targets = {f"{position}-{path.name}": path for position, path in enumerate(self.written)}
         for name, data in contents.items():
             first, _, rest = name.partition("/")
@@ -189,9 +207,11 @@ def work(
     bundles: Mapping[str, object],
     fetch: Callable[[object], Bundle],
 ) -> CallResult:
-    """Fetch the files that the arguments refer to into the search's folder, run the call, and return its result.
+    """Fetch the files that the arguments refer to into the search's folder, run the call,
+    and return its result.
 
-    ``fetch`` returns the files of a bundle by its handle; bundles that are on this machine are not fetched again.
+    ``fetch`` returns the files of a bundle by its handle;
+    bundles that are on this machine are not fetched again.
     """
     folder = open_spool() / session
     folder.mkdir(parents=True, exist_ok=True)
@@ -212,7 +232,9 @@ def work(
         value = None
         error = None
         try:
-            local_arguments = replace_paths(arguments, lambda references: list(map(path, references)), FileRef)
+            local_arguments = replace_paths(
+                arguments, lambda references: list(map(path, references)), FileRef
+            )
             value = call(cast("Arguments", local_arguments))
         # Returned and not raised: Ray would wrap it in an error of another class.
         except AdvisorError as raised:
@@ -247,7 +269,9 @@ class Switches:
 
     def all_followed(self) -> bool:
         """Return True if every trainer has followed its switch."""
-        return all(stopped == self._wanted.get(trainer, False) for trainer, stopped in self._seen.items())
+        return all(
+            stopped == self._wanted.get(trainer, False) for trainer, stopped in self._seen.items()
+        )
 
 
 def job(
@@ -260,7 +284,9 @@ def job(
     switches: Any,
     trainer: str,
 ) -> CallResult:
-    """Run a function, given by name, in a child process of this node; a job with a ``trainer`` name can be paused."""
+    """Run a function, given by name, in a child process of this node;
+    a job with a ``trainer`` name can be paused.
+    """
     pause = Pause()
     with _watch_switch(pause, switches, trainer) if trainer else contextlib.nullcontext():
         pool = _pool(kind, os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -273,10 +299,15 @@ def job(
 
 
 def measurement(
-    session: str, arguments: Arguments, bundles: Mapping[str, object], function: Callable[..., object]
+    session: str,
+    arguments: Arguments,
+    bundles: Mapping[str, object],
+    function: Callable[..., object],
 ) -> CallResult:
     """Call a measuring function on this node, which has the device."""
-    return work(lambda local_arguments: function(*local_arguments), session, arguments, bundles, _fetch)
+    return work(
+        lambda local_arguments: function(*local_arguments), session, arguments, bundles, _fetch
+    )
 
 
 def versions() -> dict[str, str]:
@@ -305,7 +336,9 @@ def tidy_spool(session: str) -> None:
 
 
 def _fetch_files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]) -> list[Path]:
-    """Return the files of a bundle, fetched once per machine; file names are kept because some jobs use them."""
+    """Return the files of a bundle, fetched once per machine;
+    file names are kept because some jobs use them.
+    """
     listing = folder / "names"
     # Several jobs of one node may need the same bundle at once.
     with FileLock(f"{folder}.lock"):
@@ -317,7 +350,8 @@ def _fetch_files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]
                 (folder / str(number)).mkdir(exist_ok=True)
                 (folder / str(number) / name).write_bytes(data)
                 names.append(f"{number}/{name}")
-            # Last: a folder without the list belongs to a job that was killed, and is filled again.
+            # Last: a folder without the list belongs to a job that was killed,
+            # and is filled again.
             listing.write_text(json.dumps(names), encoding="ascii")
     names = json.loads(listing.read_text(encoding="ascii"))
     return [folder / name for name in names]
@@ -325,7 +359,9 @@ def _fetch_files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]
 
 @functools.cache
 def _pool(kind: str, _gpus: str | None) -> ChildPool:
-    """Return the pool of a kind (and GPU); it lives as long as this process, so that imports are paid once."""
+    """Return the pool of a kind (and GPU);
+    it lives as long as this process, so that imports are paid once.
+    """
     return map_pools()[kind](None)
 
 
@@ -356,7 +392,8 @@ def _watch_switch(pause: Pause, switches: Any, trainer: str) -> Iterator[None]:
         while not over.wait(LOOKS_EVERY_S):
             stopped = follow(stopped)
 
-    # Report before the job starts, because a measurement waits for every trainer that has reported.
+    # Report before the job starts, because a measurement waits
+    # for every trainer that has reported.
     begins = follow(False)
     thread = threading.Thread(target=watch, args=(begins,), daemon=True)
     thread.start()

@@ -7,10 +7,13 @@ from advisor.cli import LocalServer
 
 REPORT = "report"
 REPORT_POLICY = (
-    "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
-    "style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; frame-ancestors 'self'; base-uri 'none'"
+    "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline';"
+    " style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; frame-ancestors 'self';"
+    " base-uri 'none'"
 )
-"""A report comes from a run folder, maybe of somebody else: its scripts reach nothing outside their own page."""
+"""A report comes from a run folder, maybe of somebody else:
+its scripts reach nothing outside their own page.
+"""
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,9 @@ class Access(LocalServer):
     """The rules of one server."""
 
     def report(self, run: str) -> str:
-        """Return the path of a report before its name. It has a key of its own, because scripts of a page read it."""
+        """Return the path of a report before its name.
+        It has a key of its own, because scripts of a page read it.
+        """
         return f"/{REPORT}/{self._report_key(run)}"
 
     def keys_of(self, segments: list[str]) -> tuple[str, str]:

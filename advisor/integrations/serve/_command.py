@@ -12,15 +12,18 @@ from advisor.core import UsageError, install_extra
 
 def serve(
     runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of this machine. 0: a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of this machine. 0: a free one.")
+    ] = 0,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the runs of a folder as web pages on this machine, until you press Ctrl-C.
 
-    The pages have the list of runs with their picks, the progress of running searches, the reports, comparisons,
-    re-evaluations and bundles. On a finished run, drop a photograph to see what its files answer. Only this machine
-    can ask, and only with the address that is printed: it contains a token.
+    The pages have the list of runs with their picks, the progress of running searches, the
+    reports, comparisons, re-evaluations and bundles. On a finished run, drop a photograph to see
+    what its files answer. Only this machine can ask, and only with the address that is printed: it
+    contains a token.
 
     Example: advisor serve --runs runs --open
     """
@@ -38,15 +41,19 @@ def serve(
 
 
 def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
-    """Serve a folder of runs until the process is interrupted; ``tell`` gets the address when it accepts requests.
+    """Serve a folder of runs until the process is interrupted;
+    ``tell`` gets the address when it accepts requests.
 
-    Raises UsageError: the packages are not installed, there is no such folder, or the port cannot be used.
+    Raises UsageError: the packages are not installed, there is no such folder,
+    or the port cannot be used.
     """
     try:
         from advisor.integrations.serve._access import Access
         from advisor.integrations.serve._pages import Pages
     except ImportError:
-        raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
+        raise UsageError(
+            "the packages of the web server are not installed", install_extra("serve")
+        ) from None
     from advisor.reporting import Runs
 
     shown = Runs(runs)

@@ -61,7 +61,9 @@ class Reevaluations:
         return self._jobs.get(run)
 
     def start(self, run: Path, device: str) -> None:
-        """Start a re-evaluation of a run, for a device if one is named. Raises UsageError: another one is running."""
+        """Start a re-evaluation of a run, for a device if one is named. Raises UsageError:
+        another one is running.
+        """
         with self._lock:
             busy = next((name for name, job in self._jobs.items() if not job.ended), "")
             if busy:
@@ -111,13 +113,17 @@ class Reevaluations:
 
 
 def zip_bundle(run: Path, folder: Path) -> Path:
-    """Export the pick of a run to ``folder``, and return the bundle as a zip file; StageError if it is refused."""
+    """Export the pick of a run to ``folder``, and return the bundle as a zip file;
+    StageError if it is refused.
+    """
     command = make_command(["export", str(run), "--to", str(folder / "bundle")])
     try:
         # In another process, because files of a run can crash or hang the runtime (decision 0008).
         done = run_program(command, timeout_s=LIMIT_S, environment=make_environment())
     except TimedOut:
-        raise StageError("the export took too long", "try it on the command line: advisor export") from None
+        raise StageError(
+            "the export took too long", "try it on the command line: advisor export"
+        ) from None
     if done.status != ExitCode.OK:
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
         said = last_line(done.stderr) or "the export failed"

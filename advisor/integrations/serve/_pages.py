@@ -37,7 +37,9 @@ FORM_BYTES = 10_000
 ROWS = 100
 """Runs that a page of the list shows."""
 LABELLED = 12
-"""Objects that a photograph shows with their class; more are shown with their score, their colour says the class."""
+"""Objects that a photograph shows with their class;
+more are shown with their score, their colour says the class.
+"""
 
 
 class Pages:
@@ -58,7 +60,12 @@ class Pages:
             Route("/", self.list_runs),
             Mount(
                 "/assets",
-                StaticFiles(packages=[("advisor.integrations.serve", "assets"), ("advisor.reporting", "assets")]),
+                StaticFiles(
+                    packages=[
+                        ("advisor.integrations.serve", "assets"),
+                        ("advisor.reporting", "assets"),
+                    ]
+                ),
             ),
             Route("/compare", self.compare),
             Route(f"{run}/", self.show_run),
@@ -71,9 +78,16 @@ class Pages:
         return self._access.guard(
             Starlette(
                 # The report first: the pattern of the token also matches its address.
-                routes=[Route(f"/{REPORT}/{{key}}/{{run}}", self.report), Mount("/{token}", routes=pages)],
+                routes=[
+                    Route(f"/{REPORT}/{{key}}/{{run}}", self.report),
+                    Mount("/{token}", routes=pages),
+                ],
                 lifespan=self._lifespan,
-                exception_handlers={404: self._missing, AdvisorError: self._refuse, OSError: self._refuse},
+                exception_handlers={
+                    404: self._missing,
+                    AdvisorError: self._refuse,
+                    OSError: self._refuse,
+                },
             )
         )
 
@@ -91,7 +105,9 @@ class Pages:
 
     def _names(self) -> list[str]:
         """Return the names of the runs that an address can have: those that are UTF-8."""
-        return [name for name in self._runs.names() if name.encode(errors="replace").decode() == name]
+        return [
+            name for name in self._runs.names() if name.encode(errors="replace").decode() == name
+        ]
 
     def list_runs(self, request: Request) -> Response:
         """The list of runs, sorted and filtered as the address says."""
@@ -120,11 +136,17 @@ class Pages:
         near = (("Previous", first), ("Next", first + 2))
         return self._show(
             "runs",
-            rows=sorted(shown, key=columns[sort].key, reverse=falling)[first * ROWS : (first + 1) * ROWS],
+            rows=sorted(shown, key=columns[sort].key, reverse=falling)[
+                first * ROWS : (first + 1) * ROWS
+            ],
             found=len(shown),
             page=first + 1,
             pages=pages,
-            near=[(title, urlencode({**order, "page": page})) for title, page in near if 0 < page <= pages],
+            near=[
+                (title, urlencode({**order, "page": page}))
+                for title, page in near
+                if 0 < page <= pages
+            ],
             all=len(rows),
             linked=linked,
             folder=make_typed_path(self._runs.folder),
@@ -171,7 +193,8 @@ class Pages:
         page = self._runs.read_report(name)
         if page is None:
             raise UsageError(
-                f"'{name}' has no report that can be shown", f"advisor report {self._type_path(name)} writes it"
+                f"'{name}' has no report that can be shown",
+                f"advisor report {self._type_path(name)} writes it",
             )
         headers = {"content-security-policy": REPORT_POLICY}
         return HTMLResponse(page, headers=headers)
@@ -180,7 +203,11 @@ class Pages:
         """Return the page with the changes between two runs."""
         before = request.query_params.get("before", "")
         after = request.query_params.get("after", "")
-        comparison = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
+        comparison = (
+            api.compare(self._runs.path(before), self._runs.path(after))
+            if before and after
+            else None
+        )
         return self._show(
             "comparison",
             before=before,
@@ -200,11 +227,15 @@ class Pages:
             folder.cleanup()
             raise
         # The folder must stay until the file is sent.
-        return FileResponse(archive, filename=f"{run.name}-bundle.zip", background=BackgroundTask(folder.cleanup))
+        return FileResponse(
+            archive, filename=f"{run.name}-bundle.zip", background=BackgroundTask(folder.cleanup)
+        )
 
     async def reevaluate(self, request: Request) -> Response:
         """Start a re-evaluation, and show the run with its progress."""
-        form = parse_qs((await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
+        form = parse_qs(
+            (await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace")
+        )
         row = self._runs.row(request.path_params["run"])
         if not row.is_finished:
             raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
@@ -213,8 +244,12 @@ class Pages:
         return RedirectResponse("./", 303)
 
     async def open_for_phones(self, request: Request) -> Response:
-        """Open the page of a run to phones of the local network, and show the run with the QR code."""
-        form = parse_qs((await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
+        """Open the page of a run to phones of the local network,
+        and show the run with the QR code.
+        """
+        form = parse_qs(
+            (await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace")
+        )
         run = self._runs.path(request.path_params["run"])
         self._phone_pages.start(run, form.get("address", [""])[0].strip())
         return RedirectResponse("./", 303)
@@ -260,7 +295,9 @@ def _has(row: RunRow, words: list[str]) -> bool:
 
 
 def _sort_query(name: str, sort: str, turned: bool, filters: Mapping[str, str]) -> str:
-    """Return the query of a heading: it sorts by its column, and turns the order if that is so already."""
+    """Return the query of a heading:
+    it sorts by its column, and turns the order if that is so already.
+    """
     query = {**filters, "sort": name}
     if name == sort and not turned:
         query["turned"] = "1"

@@ -1,7 +1,8 @@
 """The page of a run for phones: ``advisor try --phone``, which a page starts and ends.
 
-Pages listen on this machine only, and that stays so. The command that answers phones is another process with its own
-port, its own token, TLS and an end after 30 minutes, and it knows nothing of the other runs.
+Pages listen on this machine only, and that stays so. The command that answers phones is another
+process with its own port, its own token, TLS and an end after 30 minutes, and it knows nothing of
+the other runs.
 """
 
 import json
@@ -32,7 +33,9 @@ class PhonePage:
 
 
 class PhonePages:
-    """The last page for phones. One is open at a time, so that a person knows what the network can see."""
+    """The last page for phones. One is open at a time,
+    so that a person knows what the network can see.
+    """
 
     def __init__(self) -> None:
         self._page: PhonePage | None = None
@@ -41,12 +44,15 @@ class PhonePages:
         self._lock = threading.Lock()
 
     def of(self, run: str) -> PhonePage | None:
-        """Return the last page of a run by its name; None if it has none, or another run had one since."""
+        """Return the last page of a run by its name;
+        None if it has none, or another run had one since.
+        """
         page = self._page
         return page if page is not None and page.run == run else None
 
     def start(self, run: Path, address: str) -> None:
-        """Open the page of a run to the network of this machine, or to that of one of its addresses.
+        """Open the page of a run to the network of this machine,
+        or to that of one of its addresses.
 
         Raises UsageError: a page is open, or the address is no text for a command.
         """
@@ -60,7 +66,9 @@ class PhonePages:
                 process = ChildProcess(command, environment=make_environment())
             # A NUL character raises it.
             except ValueError as error:
-                raise UsageError(f"{address!a} is not an address ({error})", "leave it empty") from None
+                raise UsageError(
+                    f"{address!a} is not an address ({error})", "leave it empty"
+                ) from None
             page = PhonePage(run.name)
             self._page = page
             self._process = process
@@ -68,7 +76,9 @@ class PhonePages:
             self._follower.start()
 
     def end(self) -> None:
-        """End the page that is open, and wait until the command has deleted its certificate and key."""
+        """End the page that is open, and wait
+        until the command has deleted its certificate and key.
+        """
         process = self._process
         follower = self._follower
         if process is None or follower is None:

@@ -1,4 +1,6 @@
-"""The batch system Slurm: jobs that :mod:`submitit` hands in take the calls of a search from a folder that all see."""
+"""The batch system Slurm: jobs that :mod:`submitit` hands in take the calls
+of a search from a folder that all see.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from advisor.core import StageError, UsageError, first_line, last_line, nearest, require_extra
-from advisor.integrations.slurm._calls import LOOKS_EVERY_S, Call, CallFolder, describe_state, serve
+from advisor.integrations.slurm._calls import (
+    LOOKS_EVERY_S,
+    Call,
+    CallFolder,
+    describe_state,
+    serve,
+)
 from advisor.isolation import TRAINERS, UNWANTED, CallLimits, Pause, TimedOut, map_pools
 from advisor.store import cache_root, read_yaml
 
@@ -35,10 +43,14 @@ JOBS = 4
 """Jobs at the same time without ``--workers``."""
 
 AHEAD = 2
-"""Calls for each job: one that it works on, and one that waits, so that it need not wait for the search."""
+"""Calls for each job: one that it works on, and one that waits,
+so that it need not wait for the search.
+"""
 
 IDLE_S = 300.0
-"""A job that had nothing to do for so long ends: it keeps no machine while others wait, nor after a search is gone."""
+"""A job that had nothing to do for so long ends:
+it keeps no machine while others wait, nor after a search is gone.
+"""
 
 STARTS = 2
 """Jobs in a row that may end before they take a call; then all calls fail."""
@@ -47,7 +59,9 @@ STALE_S = 2 * 24 * 3600.0
 """Age of a folder whose search was killed, after which it is deleted."""
 
 STATE_EVERY_S = {"slurm": 15.0, "local": 0.5}
-"""Seconds between two looks at the states of jobs: ``sacct`` asks a database that all users share."""
+"""Seconds between two looks at the states of jobs: ``sacct`` asks a database that all users
+share.
+"""
 
 
 def require_installed() -> None:
@@ -61,26 +75,41 @@ def executor(execution: Execution) -> Executor:
 
 
 def read_settings(file: str) -> dict[str, Any]:
-    """Return the settings in a file by section, the usual ones without a file; UsageError where it is wrong.
+    """Return the settings in a file by section, the usual ones without a file;
+    UsageError where it is wrong.
 
-    ``jobs`` is what a job asks for, ``training`` what a job that trains asks for besides, by submitit's names.
-    ``cluster`` is ``slurm``, or ``local`` to try the settings with processes of this machine.
+    ``jobs`` is what a job asks for, ``training`` what a job that trains asks for besides, by
+    submitit's names. ``cluster`` is ``slurm``, or ``local`` to try the settings with processes of
+    this machine.
     """
     path = Path(os.path.expanduser(file))  # noqa: PTH111 -- an unknown user is no error
     values = (read_yaml(path).values or {}) if file else {}
     if not isinstance(values, dict):
-        raise UsageError(f"--executor: '{file}' has no sections", f"write for example {SECTIONS[1]}: {{mem_gb: 8}}")
+        raise UsageError(
+            f"--executor: '{file}' has no sections",
+            f"write for example {SECTIONS[1]}: {{mem_gb: 8}}",
+        )
     for name, value in values.items():
         if name not in SECTIONS:
             why = f"--executor: {file}: unknown section '{name}'{nearest(str(name), SECTIONS)}"
             raise UsageError(why, f"one of: {', '.join(SECTIONS)}")
         # A section without lines is None in YAML.
         if not isinstance(value, dict | None) and name != "cluster":
-            raise UsageError(f"--executor: {file}: '{name}' is not a mapping", "write for example mem_gb: 8 below it")
+            raise UsageError(
+                f"--executor: {file}: '{name}' is not a mapping",
+                "write for example mem_gb: 8 below it",
+            )
     cluster = values.get("cluster", "slurm")
     if cluster not in STATE_EVERY_S:
-        raise UsageError(f"--executor: {file}: unknown cluster '{cluster}'", f"one of: {', '.join(STATE_EVERY_S)}")
-    return {"cluster": cluster, "jobs": {**USUAL, **(values.get("jobs") or {})}, "training": values.get("training")}
+        raise UsageError(
+            f"--executor: {file}: unknown cluster '{cluster}'",
+            f"one of: {', '.join(STATE_EVERY_S)}",
+        )
+    return {
+        "cluster": cluster,
+        "jobs": {**USUAL, **(values.get("jobs") or {})},
+        "training": values.get("training"),
+    }
 
 
 class _Queue:
@@ -95,7 +124,9 @@ class _Queue:
         self._vain = 0
 
     def start_jobs(self, calls: CallFolder, most: int) -> None:
-        """Look at the jobs, let others do what those that ended had taken, and hand in as many as calls are open."""
+        """Look at the jobs, let others do what those that ended had taken,
+        and hand in as many as calls are open.
+        """
         # The first question reads the states of all jobs, the others what it has read.
         ended = []
         for number, job in enumerate(self.jobs):
@@ -106,7 +137,9 @@ class _Queue:
             self._vain = 0 if calls.has_begun(self.name, job.job_id) else self._vain + 1
             why = f"the batch system {describe_state(job.state)}"
             # A call that took too much memory would do so again in the next job (decision 0026).
-            self.open -= calls.give_back(self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY"))
+            self.open -= calls.give_back(
+                self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY")
+            )
             if self._vain >= STARTS:
                 self.broken = f"{why} before it began to work; its log: {job.paths.stderr}"
         while not self.broken and len(self.jobs) < min(most, len(self.open)):
@@ -116,9 +149,9 @@ class _Queue:
 class SlurmExecutor:
     """Jobs of Slurm; at most ``workers`` of them work at the same time.
 
-    Every machine sees the cache, the images and this installation under the same names. The jobs are handed in when
-    calls wait. Devices are measured on this machine. Raises UsageError: submitit or Slurm is not installed, or refuses
-    the settings.
+    Every machine sees the cache, the images and this installation under the same names. The jobs
+    are handed in when calls wait. Devices are measured on this machine. Raises UsageError:
+    submitit or Slurm is not installed, or refuses the settings.
     """
 
     def __init__(self, settings: Mapping[str, Any], workers: int) -> None:
@@ -143,12 +176,16 @@ class SlurmExecutor:
         self.host = host.describe()
         self.pools = {kind: _SlurmChildren(self, kind) for kind in map_pools()}
 
-    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+    def on_device(
+        self, device: str, function: Callable[..., Result], /, *arguments: object
+    ) -> Result:
         """Call a measuring function on this machine."""
         return function(*arguments)
 
     def call(self, call: Call, pause: Pause) -> Any:
-        """Return the answer of a job to a call. StageError: jobs that worked on it ended, or none can work."""
+        """Return the answer of a job to a call. StageError:
+        jobs that worked on it ended, or none can work.
+        """
         queue = self._queues.get(call.kind) or self._queues["jobs"]
         # Jobs take the first name, which is the oldest.
         name = f"{time.time_ns():020}-{uuid.uuid4().hex}"
@@ -186,7 +223,9 @@ class SlurmExecutor:
             if self._closed:
                 return
             self._closed = True
-            jobs = list(itertools.chain.from_iterable(queue.jobs for queue in self._queues.values()))
+            jobs = list(
+                itertools.chain.from_iterable(queue.jobs for queue in self._queues.values())
+            )
         for job in jobs:
             # A job that has ended cannot be cancelled any more.
             with contextlib.suppress(Exception):
@@ -199,7 +238,10 @@ class SlurmExecutor:
                 raise StageError("the search has ended")
             if queue.broken:
                 raise StageError(queue.broken)
-            if time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
+            if (
+                time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]]
+                or not queue.jobs
+            ):
                 for queue_of_kind in self._queues.values():
                     queue_of_kind.start_jobs(self.calls, self._most)
                 self._looked = time.monotonic()
@@ -225,7 +267,9 @@ class SlurmExecutor:
         if name == TRAINERS:
             parameters.update(self._settings["training"] or {})
         try:
-            submitter = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
+            submitter = submitit.AutoExecutor(
+                folder=self._folder / "logs", cluster=self._settings["cluster"]
+            )
             if self._settings["cluster"] == "slurm":
                 from advisor.integrations.slurm._programs import BoundedExecutor
 
@@ -234,10 +278,14 @@ class SlurmExecutor:
             submitter.update_parameters(**parameters)
         except RuntimeError as error:
             why = f"--executor: Slurm is not installed here: {first_line(str(error))}"
-            raise UsageError(why, "run the search where sbatch, srun and sacct are, or use --executor ray") from None
+            raise UsageError(
+                why, "run the search where sbatch, srun and sacct are, or use --executor ray"
+            ) from None
         except (ValueError, NameError, TypeError, AssertionError) as error:
             why = f"--executor: Slurm's settings: {first_line(str(error))}"
-            raise UsageError(why, "names of submitit: mem_gb, timeout_min, slurm_partition, slurm_account") from None
+            raise UsageError(
+                why, "names of submitit: mem_gb, timeout_min, slurm_partition, slurm_account"
+            ) from None
         return submitter
 
 
@@ -259,7 +307,13 @@ class _SlurmChildren:
         self._kind = kind
         self.peak_bytes = 0
 
-    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+    def call(
+        self,
+        function: str,
+        *args: object,
+        limits: CallLimits | None = None,
+        pause: Pause | None = None,
+    ) -> Any:
         """Run ``module:function`` in a job."""
         answer = self._owner.call(Call(self._kind, function, args, limits), pause or Pause())
         self.peak_bytes = max(self.peak_bytes, answer.peak_bytes)
@@ -270,7 +324,9 @@ class _SlurmChildren:
 
 
 def _search_folder() -> Path:
-    """Return a new folder in the cache, which all machines see; delete those of searches that were killed long ago."""
+    """Return a new folder in the cache, which all machines see;
+    delete those of searches that were killed long ago.
+    """
     root = cache_root() / "slurm"
     # Calls are pickles, which can run code when they are read: nobody else may write here.
     root.mkdir(mode=0o700, parents=True, exist_ok=True)

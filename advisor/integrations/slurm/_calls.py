@@ -1,4 +1,6 @@
-"""The calls of one search, as files in a folder that every machine sees, and the job that takes and answers them."""
+"""The calls of one search, as files in a folder that every machine sees,
+and the job that takes and answers them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ STATES = {
 
 @dataclass(frozen=True)
 class Call:
-    """A function by name (``module:function``) with its arguments, for a child process of a kind."""
+    """A function by name (``module:function``) with its arguments, for a child process of a
+    kind.
+    """
 
     kind: str
     function: str
@@ -52,10 +56,12 @@ class CallAnswer:
 
 
 class CallFolder:
-    """The folder of a search. A call is a file ``QUEUE/wanted/NAME.TRY`` until a job moves it to ``QUEUE/taken/JOB``.
+    """The folder of a search. A call is a file ``QUEUE/wanted/NAME.TRY``
+    until a job moves it to ``QUEUE/taken/JOB``.
 
-    Moving a file is atomic, also on NFS: one job gets it. Folders are listed, because the existence of a file may be
-    cached for some seconds. The files are pickles, so only this user may write here.
+    Moving a file is atomic, also on NFS: one job gets it. Folders are listed, because the
+    existence of a file may be cached for some seconds. The files are pickles, so only this user
+    may write here.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,19 +84,27 @@ class CallFolder:
         write_atomically(self.path / queue / "wanted" / f"{name}.1", pickle.dumps(call))
 
     def begin_job(self, queue: str, job: str) -> None:
-        """Make the folder of a job. A job that the batch system starts again gives back the calls that it had taken."""
+        """Make the folder of a job. A job
+        that the batch system starts again gives back the calls that it had taken.
+        """
         (self._folder_taken(queue, job)).mkdir(exist_ok=True)
-        self.give_back(queue, job, f"the batch system started job {job} again while it worked on this")
+        self.give_back(
+            queue, job, f"the batch system started job {job} again while it worked on this"
+        )
 
     def has_begun(self, queue: str, job: str) -> bool:
         """Return whether a job has begun."""
         return _has_entry(self.path / queue / "taken", job)
 
     def take_call(self, queue: str, job: str) -> Path | None:
-        """Return the file of the first call by name, which now belongs to a job; None if none waits."""
+        """Return the file of the first call by name, which now belongs to a job;
+        None if none waits.
+        """
         wanted = self.path / queue / "wanted"
         # A file that is being written has a name with a dot before it.
-        names = sorted(entry.name for entry in os.scandir(wanted) if not entry.name.startswith("."))
+        names = sorted(
+            entry.name for entry in os.scandir(wanted) if not entry.name.startswith(".")
+        )
         for name in names:
             # Another job was faster.
             with contextlib.suppress(FileNotFoundError):
@@ -98,12 +112,16 @@ class CallFolder:
         return None
 
     def give_back(self, queue: str, job: str, why: str, again: bool = True) -> set[str]:
-        """Put the calls of a job that has ended back into the queue; return the names of those that fail instead.
+        """Put the calls of a job that has ended back into the queue;
+        return the names of those that fail instead.
 
-        A call fails with the reason ``why`` if :data:`TRIES` jobs have had it, or at once if not ``again``.
+        A call fails with the reason ``why`` if :data:`TRIES` jobs have had it,
+        or at once if not ``again``.
         """
         failed = set[str]()
-        for file in sorted(self._folder_taken(queue, job).iterdir()) if self.has_begun(queue, job) else ():
+        for file in (
+            sorted(self._folder_taken(queue, job).iterdir()) if self.has_begun(queue, job) else ()
+        ):
             name, _, tried = file.name.rpartition(".")
             if again and int(tried) < TRIES:
                 file.rename(self.path / queue / "wanted" / f"{name}.{int(tried) + 1}")
@@ -144,7 +162,9 @@ def _has_entry(folder: Path, name: str) -> bool:
 
 
 def serve(folder: Path, queue: str, idle_s: float) -> None:
-    """Take calls and answer them until none has come for ``idle_s`` seconds: the work of one job."""
+    """Take calls and answer them until none has come for ``idle_s`` seconds: the work of one
+    job.
+    """
     import submitit
 
     # The search has ended and deleted its folder.
@@ -187,7 +207,9 @@ def _answer(calls: CallFolder, name: str, call: Call, pool: ChildPool) -> CallAn
 
 @contextlib.contextmanager
 def _ends_when_dropped(calls: CallFolder, name: str, pause: Pause) -> Iterator[None]:
-    """End a call that nobody needs any more. The call stays in this thread: a child ends with the thread it is of."""
+    """End a call that nobody needs any more. The call stays in this thread:
+    a child ends with the thread it is of.
+    """
     over = threading.Event()
 
     def watch() -> None:
@@ -206,5 +228,7 @@ def _ends_when_dropped(calls: CallFolder, name: str, pause: Pause) -> Iterator[N
 
 
 def describe_state(state: str) -> str:
-    """Return in words what the batch system did, by the state of a job that has ended, such as ``TIMEOUT``."""
+    """Return in words what the batch system did, by the state of a job that has ended,
+    such as ``TIMEOUT``.
+    """
     return STATES.get((state.split() or [""])[0], f"ended the job (state {state or 'unknown'})")

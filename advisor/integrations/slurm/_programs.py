@@ -1,7 +1,8 @@
-"""Ask the programs of Slurm with an end of their own: a controller that does not answer lets them wait for ever.
+"""Ask the programs of Slurm with an end of their own:
+a controller that does not answer lets them wait for ever.
 
-The classes override private methods of submitit 1.5.4, so ``pyproject.toml`` allows no later minor version. Before you
-raise that limit, compare these methods with those of the new version.
+The classes override private methods of submitit 1.5.4, so ``pyproject.toml`` allows no later minor
+version. Before you raise that limit, compare these methods with those of the new version.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ LOOK_S = 30.0
 
 
 class BoundedWatcher(SlurmInfoWatcher):  # type: ignore[misc]  # submitit has no types here
-    """Asks ``sacct`` for the states of jobs. What it does not answer in time or in words stays as it was."""
+    """Asks ``sacct`` for the states of jobs.
+    What it does not answer in time or in words stays as it was.
+    """
 
     def update(self) -> None:
         """Ask for the states of all jobs that have not ended."""
@@ -63,13 +66,17 @@ class BoundedExecutor(submitit.SlurmExecutor):  # type: ignore[misc]
 
     def _submit_command(self, command: str) -> BoundedJob:
         name = uuid.uuid4().hex
-        script = JobPaths.get_first_id_independent_folder(self.folder) / f".submission_file_{name}.sh"
+        script = (
+            JobPaths.get_first_id_independent_folder(self.folder) / f".submission_file_{name}.sh"
+        )
         script.write_text(self._make_submission_file_text(command, name), encoding="utf-8")
         outcome = run_program(self._make_submission_command(script), timeout_s=SUBMIT_S)
         if outcome.status != 0:
             raise RuntimeError(outcome.complaint)
         tasks = list(range(self._num_tasks()))
-        job = BoundedJob(self.folder, self._get_job_id_from_submission_command(outcome.stdout), tasks)
+        job = BoundedJob(
+            self.folder, self._get_job_id_from_submission_command(outcome.stdout), tasks
+        )
         job.paths.move_temporary_file(script, "submission_file", keep_as_symlink=True)
         self._write_job_id(job.job_id, name)
         self._set_job_permissions(job.paths.folder)

@@ -1,6 +1,8 @@
-"""The results of a timing as values: one result per thread count, one timing per file, one ratio per pair of files.
+"""The results of a timing as values:
+one result per thread count, one timing per file, one ratio per pair of files.
 
-Compare :attr:`LatencyResult.budget_ms` with a budget, and :attr:`LatencyResult.rank_ms` between artefacts.
+Compare :attr:`LatencyResult.budget_ms` with a budget,
+and :attr:`LatencyResult.rank_ms` between artefacts.
 """
 
 import statistics
@@ -18,8 +20,9 @@ from advisor.measurement import _host as host
 
 # Compute statistics of timed runs from blocks of milliseconds.
 #
-# Runs of one block are more similar than runs of different blocks, so the block is the unit: the centre is the median
-# of the block medians, and its interval comes from resampling whole blocks (cluster bootstrap).
+# Runs of one block are more similar than runs of different blocks, so the block is the unit: the
+# centre is the median of the block medians, and its interval comes from resampling whole blocks
+# (cluster bootstrap).
 
 LEVEL = 0.95
 RESAMPLES = 1000
@@ -55,7 +58,9 @@ class Summary:
 
 
 def summarise_blocks(blocks: Sequence[Sequence[float]]) -> Summary:
-    """Return the statistics of the runs of one series; raise ValueError if there is no block, or one is empty."""
+    """Return the statistics of the runs of one series;
+    raise ValueError if there is no block, or one is empty.
+    """
     medians = list(map(statistics.median, blocks))
     values = list[float]()
     for block in blocks:
@@ -73,15 +78,21 @@ def summarise_blocks(blocks: Sequence[Sequence[float]]) -> Summary:
 
 
 def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % percentile bootstrap interval of the median (Efron 1979); equal seeds give equal intervals."""
+    """Return the 95 % percentile bootstrap interval of the median (Efron 1979);
+    equal seeds give equal intervals.
+    """
     random = Random(seed)
     drawn = [statistics.median(random.choices(values, k=len(values))) for _ in range(RESAMPLES)]
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     return low, high
 
 
-def compare_pairs(reference: Sequence[float], compared: Sequence[float]) -> tuple[float, float, float]:
-    """Return the median of ``compared / reference`` over paired block medians, with its bootstrap interval."""
+def compare_pairs(
+    reference: Sequence[float], compared: Sequence[float]
+) -> tuple[float, float, float]:
+    """Return the median of ``compared / reference`` over paired block medians,
+    with its bootstrap interval.
+    """
     ratios = [second / first for first, second in zip(reference, compared, strict=True)]
     return statistics.median(ratios), *median_interval(ratios)
 
@@ -94,17 +105,21 @@ class LatencyResult(Written):
 
     threads: int  #: number of threads
     wall: Summary  #: statistics of the wall time of each run
-    #: statistics of the CPU time of each run; None at several threads, because no clock measures it per run
+    #: statistics of the CPU time of each run;
+    #: None at several threads, because no clock measures it per run
     cpu: Summary | None
     first_ms: float  #: the first run after loading
-    load_ms: float  #: time to make the interpreter of the memory-mapped file and to allocate its tensors
+    #: time to make the interpreter of the memory-mapped file and to allocate its tensors
+    load_ms: float
     contended: bool  #: whether other processes took processor time from the runs
     verdict: Verdict  #: ``stable``, ``unstable`` or ``contended``
     reason: str  #: reason of the verdict, with its figure
-    #: CPU time / wall time at one thread: the smaller of the runs' median and the ratio of the sums; None at several
-    #: threads. The sums matter because a short run is rarely disturbed, but then for long
+    #: CPU time / wall time at one thread: the smaller of the runs' median and the ratio of the
+    #: sums; None at several threads. The sums matter because a short run is rarely disturbed, but
+    #: then for long
     cpu_share: float | None
-    waited_share: float | None  #: share of the time that the threads waited for a processor, None if unknown
+    #: share of the time that the threads waited for a processor, None if unknown
+    waited_share: float | None
     others_cores: float | None  #: processors that other processes kept busy, None if unknown
     block_medians_ms: tuple[float, ...]  #: median of each block, in the order measured
     block_cpu_medians_ms: tuple[float, ...]  #: the same for the CPU time, empty at several threads
@@ -119,14 +134,19 @@ class LatencyResult(Written):
         """The clock of :attr:`rank_ms` and :attr:`budget_ms`."""
         if not self.contended:
             return "wall time"
-        return "CPU time (contended machine)" if self.cpu else "shortest wall time (contended machine)"
+        return (
+            "CPU time (contended machine)"
+            if self.cpu
+            else "shortest wall time (contended machine)"
+        )
 
     @property
     def rank_ms(self) -> float:
         """The figure to rank artefacts by: the median of the block medians.
 
-        On a contended machine at one thread, it is the median of the CPU time, which stays within 4 % of the idle
-        figure while the wall time grows sixfold. At several threads, it is the shortest wall time.
+        On a contended machine at one thread, it is the median of the CPU time, which stays within
+        4 % of the idle figure while the wall time grows sixfold. At several threads, it is the
+        shortest wall time.
         """
         return self.wall.min if self.contended and self.cpu is None else self._trusted.median
 
@@ -141,7 +161,8 @@ class LatencyResult(Written):
     def budget_ms(self) -> float:
         """The figure to compare with a budget: the 90th percentile (MLPerf Mobile's metric).
 
-        On a contended machine at one thread, it is that of the CPU time; at several threads, that of the wall time.
+        On a contended machine at one thread, it is that of the CPU time;
+        at several threads, that of the wall time.
         """
         return self._trusted.p90
 
@@ -149,7 +170,12 @@ class LatencyResult(Written):
         """Return ``latency`` and ``latency_p90`` in ms with provenance ``measured``."""
         low, high = self.interval_ms
         where = f"{source}, {plural(self.threads, 'thread')}, {self.clock}"
-        common: dict[str, Any] = {"unit": "ms", "provenance": Provenance.MEASURED, "n": self.wall.runs, "source": where}
+        common: dict[str, Any] = {
+            "unit": "ms",
+            "provenance": Provenance.MEASURED,
+            "n": self.wall.runs,
+            "source": where,
+        }
         return {
             "latency": Quantity(value=self.rank_ms, low=low, high=high, level=LEVEL, **common),
             "latency_p90": Quantity(value=self.budget_ms, **common),
@@ -165,12 +191,15 @@ class ModelTiming(Written):
 
     model: str  #: the file's path as given
     results: tuple[LatencyResult, ...]  #: one result for each thread count, in the given order
-    #: private memory (clean + dirty) that loading and the first run added at the first thread count, None if the system
-    #: does not tell
+    #: private memory (clean + dirty) that loading and the first run added at the first thread
+    #: count, None if the system does not tell
     peak_memory_bytes: int | None
-    dirty_memory_bytes: int | None  #: its dirty part, which the system cannot drop and read again from the file
-    process_memory_bytes: int | None  #: private memory of the whole process, including interpreter and libraries
-    load_content_ms: float | None  #: time to load from bytes in memory instead of the mapped file, None if not measured
+    #: its dirty part, which the system cannot drop and read again from the file
+    dirty_memory_bytes: int | None
+    #: private memory of the whole process, including interpreter and libraries
+    process_memory_bytes: int | None
+    #: time to load from bytes in memory instead of the mapped file, None if not measured
+    load_content_ms: float | None
     runtime: str  #: package and version, such as ``ai-edge-litert==2.3.0``
     effort: str  #: name of the effort
     host: host.Host  #: the machine
@@ -189,7 +218,9 @@ class ModelTiming(Written):
         quantities = self.at(threads).to_quantities(self.source)
         if self.peak_memory_bytes is not None:
             memory = float(self.peak_memory_bytes)
-            quantities["memory"] = Quantity(memory, "bytes", Provenance.MEASURED, n=1, source=self.source)
+            quantities["memory"] = Quantity(
+                memory, "bytes", Provenance.MEASURED, n=1, source=self.source
+            )
         return quantities
 
 

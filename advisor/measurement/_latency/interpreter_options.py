@@ -8,10 +8,11 @@ from advisor.measurement._processes import CHILD_MEMORY_LIMIT
 
 @dataclass(frozen=True)
 class InterpreterOptions:
-    """The way to load a file; kernels are ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
+    """The way to load a file; kernels are ``default`` (XNNPACK for the operators that it supports)
+    or ``builtin``.
 
-    The shape is that of the first input, if the file does not state it. ``python`` is the interpreter of an environment
-    with another runtime. Threads are pinned to ``cpus``, if given.
+    The shape is that of the first input, if the file does not state it. ``python`` is the
+    interpreter of an environment with another runtime. Threads are pinned to ``cpus``, if given.
     """
 
     kernels: str = "default"
@@ -23,4 +24,11 @@ class InterpreterOptions:
         """Return the agent's options."""
         shape = ["--shape", ",".join(map(str, self.shape))] if self.shape else []
         cpus = ["--cpus", ",".join(map(str, self.cpus))] if self.cpus else []
-        return ["--kernels", self.kernels, "--memory-limit", str(CHILD_MEMORY_LIMIT), *shape, *cpus]
+        return [
+            "--kernels",
+            self.kernels,
+            "--memory-limit",
+            str(CHILD_MEMORY_LIMIT),
+            *shape,
+            *cpus,
+        ]

@@ -17,17 +17,31 @@ from advisor.measurement import _host as host
 from advisor.measurement._host import Conditions, busy_processes, require_quiet
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
-from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, run_sustained, time_pipeline
-from advisor.measurement._latency.timing import compare_with_first, interleave_files, measure, thread_counts
+from advisor.measurement._latency.scenarios import (
+    Pipeline,
+    Sustained,
+    advise_threads,
+    run_sustained,
+    time_pipeline,
+)
+from advisor.measurement._latency.timing import (
+    compare_with_first,
+    interleave_files,
+    measure,
+    thread_counts,
+)
 from advisor.measurement._processes import detector_notes, read_model
 from advisor.store import cache_root, fill_folder, install_package
 
 # Packages that a runtime's wheels need but do not all declare.
 COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
-# The last tflite-runtime is 2.14.0; its wheels are for CPython 3.8 to 3.11 (file list of the package index).
+# The last tflite-runtime is 2.14.0;
+# its wheels are for CPython 3.8 to 3.11 (file list of the package index).
 LAST_PYTHON = {"tflite-runtime": (3, 11)}
 
-_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?)\s*$")
+_REQUIREMENT = re.compile(
+    r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?)\s*$"
+)
 
 EFFORTS = ("quick", "normal", "full", "search")
 
@@ -44,7 +58,9 @@ class Runtime:
 
 
 def parse_runtime(text: str) -> Runtime:
-    """Parse ``tflite-runtime==2.14.0``; raise UsageError for another package, or if the version is not exact."""
+    """Parse ``tflite-runtime==2.14.0``;
+    raise UsageError for another package, or if the version is not exact.
+    """
     matched = _REQUIREMENT.match(text)
     if matched is None:
         hint = "write for example --runtime tflite-runtime==2.14.0"
@@ -52,12 +68,15 @@ def parse_runtime(text: str) -> Runtime:
     package = matched[1].lower().replace("_", "-").replace(".", "-")
     if package not in COMPANIONS:
         known = f"runtimes: {', '.join(COMPANIONS)}"
-        raise UsageError(f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}", known)
+        raise UsageError(
+            f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}", known
+        )
     return Runtime(package, matched[2])
 
 
 def find_interpreter(runtime: Runtime) -> Path | None:
-    """Return the Python of an environment with this runtime, None for this environment; install it if needed.
+    """Return the Python of an environment with this runtime, None for this environment;
+    install it if needed.
 
     UsageError if there is no wheel for this Python, or pip cannot install the runtime.
     """
@@ -83,10 +102,17 @@ def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
 
 
 def _make(runtime: Runtime, folder: Path) -> None:
-    """Make the environment in an empty folder: the runtime's wheels, by this environment's pip and its settings."""
+    """Make the environment in an empty folder:
+    the runtime's wheels, by this environment's pip and its settings.
+    """
     venv.create(folder, symlinks=True, with_pip=False)
-    hint = f"advisor uses your pip settings; list the versions with: pip index versions {runtime.package}"
-    install_package(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python_of(folder))
+    hint = (
+        "advisor uses your pip settings; list the versions with: pip index versions"
+        f" {runtime.package}"
+    )
+    install_package(
+        str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python_of(folder)
+    )
 
 
 def _python_of(folder: Path) -> Path:
@@ -118,7 +144,8 @@ class FileBenchmark(Written):
     loaded: tuple[LatencyResult, ...] = ()
     sustained: Sustained | None = None  #: latency in a run without a pause, None if not measured
     pipeline: Pipeline | None = None  #: times from an image to an answer, None if not measured
-    detects: bool = False  #: the file decodes boxes and drops those that overlap, which its latency includes
+    #: the file decodes boxes and drops those that overlap, which its latency includes
+    detects: bool = False
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -150,7 +177,8 @@ class Benchmark(Written):
     schema_version = 1
 
     files: tuple[FileBenchmark, ...]  #: one result for each file, in the given order
-    ratios: tuple[Ratio, ...]  #: each further file relative to the first that ran, for each thread count
+    #: each further file relative to the first that ran, for each thread count
+    ratios: tuple[Ratio, ...]
     effort: str  #: name of the effort
     kernels: str  #: ``default`` (XNNPACK for the operators that it supports) or ``builtin``
     conditions: Conditions  #: the machine before the measurement
@@ -208,12 +236,16 @@ class BenchmarkPlan:
     image: Path | None
 
 
-def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[BenchmarkKeywords]) -> Benchmark:
-    """Measure one ``.tflite`` file, or several in turn; :func:`advisor.api.benchmark` explains the arguments.
+def benchmark(
+    *models: Path | str, tell: Tell | None = None, **given: Unpack[BenchmarkKeywords]
+) -> Benchmark:
+    """Measure one ``.tflite`` file, or several in turn;
+    :func:`advisor.api.benchmark` explains the arguments.
 
     Raises:
-        UsageError: a file is missing, damaged or cannot be run, an option is not valid, or the machine is too busy. Of
-            several files, those that cannot be run have a ``failure`` if at least one can be run.
+        UsageError: a file is missing, damaged or cannot be run, an option is not valid, or the
+            machine is too busy. Of several files, those that cannot be run have a ``failure`` if
+            at least one can be run.
     """
     say = tell or (lambda _text: None)
     options = completed(BenchmarkKeywords, given)
@@ -222,14 +254,20 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     shape = options["shape"]
     image = options["image"]
     if effort not in EFFORTS:
-        raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
+        raise UsageError(
+            f"unknown effort '{effort}'{nearest(effort, EFFORTS)}",
+            f"efforts: {', '.join(EFFORTS)}",
+        )
     counts = tuple(thread_counts(list(map(int, options["threads"]))))
     names = list(map(str, models))
     if not names:
         raise UsageError("no model given", "give one or more .tflite files")
     repeated = [name for index, name in enumerate(names) if name in names[:index]]
     if repeated:
-        raise UsageError(f"'{repeated[0]}' is given twice", "to compare a file with itself, copy it under another name")
+        raise UsageError(
+            f"'{repeated[0]}' is given twice",
+            "to compare a file with itself, copy it under another name",
+        )
     files = list(map(_check_file, names))
     python = None
     cpus = _require_usable(options["cpus"])
@@ -250,12 +288,14 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     say("checking that the machine is quiet")
     conditions = require_quiet(counts, options["force"])
     try:
-        # Several files take turns in one process; a single one gets a process of its own, where its memory shows.
+        # Several files take turns in one process;
+        # a single one gets a process of its own, where its memory shows.
         if len(files) > 1:
             timed = _time_together(files, plan, say)
         else:
             say(f"measuring {Path(files[0].model).name}")
-            # On a machine that was busy from the start (--force), a second try would be disturbed as well.
+            # On a machine that was busy from the start (--force),
+            # a second try would be disturbed as well.
             quiet = not conditions.objections(max(counts))
             timing = measure(files[0].model, counts, effort, retry=quiet, setup=setup)
             timed = [replace(files[0], timing=timing)]
@@ -265,11 +305,15 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
         raise UsageError(error.message, error.hint) from error
     compared = compare_with_first(_list_results(complete))
     notes = _notes(conditions, plan, complete)
-    return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
+    return Benchmark(
+        tuple(complete), compared, effort, kernels, conditions, host.describe(), notes
+    )
 
 
 def _list_results(files: Sequence[FileBenchmark]) -> list[tuple[str, LatencyResult]]:
-    """Return the file name and the result of each file at each thread count, without files that did not run."""
+    """Return the file name and the result of each file at each thread count,
+    without files that did not run.
+    """
     results = list[tuple[str, LatencyResult]]()
     for file in files:
         if file.timing:
@@ -278,24 +322,33 @@ def _list_results(files: Sequence[FileBenchmark]) -> list[tuple[str, LatencyResu
 
 
 def _check_file(model: str) -> FileBenchmark:
-    """Return the size of a file and the memory of its activations; refuse one that is damaged or too large."""
+    """Return the size of a file and the memory of its activations;
+    refuse one that is damaged or too large.
+    """
     file = read_model(model)
     file.require_memory()
     return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes, detects=file.detects)
 
 
 def _require_usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
-    """Return the processors to pin the threads to, without repeats, if this process may use them; None for all."""
+    """Return the processors to pin the threads to, without repeats, if this process may use them;
+    None for all.
+    """
     if not cpus:
         return None
     usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     wrong = next((cpu for cpu in cpus if cpu not in usable), None)
     if wrong is not None:
-        raise UsageError(f"--cpus: processor {wrong} cannot be used", f"processors: {', '.join(map(str, usable))}")
+        raise UsageError(
+            f"--cpus: processor {wrong} cannot be used",
+            f"processors: {', '.join(map(str, usable))}",
+        )
     return tuple(dict.fromkeys(cpus))
 
 
-def _time_together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell) -> list[FileBenchmark]:
+def _time_together(
+    files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell
+) -> list[FileBenchmark]:
     """Load each file in a new process, then time all files that run in turn, block by block."""
     loaded = [_load_file(file, plan, say) for file in files]
     good = [file for file in loaded if file.timing]
@@ -340,30 +393,43 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
             steps = time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels)
             file = replace(file, pipeline=steps)
         except StageError:
-            # Without an image of the user's, the input of the network may be something else than an image.
+            # Without an image of the user's,
+            # the input of the network may be something else than an image.
             if plan.image is not None:
                 raise
     if plan.contended:
         say(f"{name}: during a load on the other processors")
         # A single processor is busy, too.
         with busy_processes(max(1, host.describe().cores - 1)):
-            loaded = measure(file.model, plan.threads, plan.effort, retry=False, setup=plan.setup).results
+            loaded = measure(
+                file.model, plan.threads, plan.effort, retry=False, setup=plan.setup
+            ).results
         file = replace(file, loaded=loaded)
     if plan.sustained_s:
         say(f"{name}: {plan.sustained_s:.0f} s without a pause")
-        file = replace(file, sustained=run_sustained(file.model, plan.threads[0], plan.sustained_s, plan.setup))
+        file = replace(
+            file,
+            sustained=run_sustained(file.model, plan.threads[0], plan.sustained_s, plan.setup),
+        )
     return file
 
 
-def _notes(conditions: Conditions, plan: BenchmarkPlan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
+def _notes(
+    conditions: Conditions, plan: BenchmarkPlan, files: Sequence[FileBenchmark]
+) -> tuple[str, ...]:
     notes = [f"measured although {clause}" for clause in conditions.objections(max(plan.threads))]
     if plan.pipeline and plan.setup.python is not None:
-        notes.append("the time from an image to an answer is measured with the installed runtime only")
+        notes.append(
+            "the time from an image to an answer is measured with the installed runtime only"
+        )
     timings = [file.timing for file in files if file.timing]
     contended = []
     for timing in timings:
         if any(result.contended for result in timing.results):
             contended.append(timing)
     if contended and not notes:
-        notes.append("the machine became busy: CPU time ranks at one thread, the shortest wall time at several")
+        notes.append(
+            "the machine became busy: CPU time ranks at one thread, the shortest wall time at"
+            " several"
+        )
     return (*notes, *detector_notes(Path(file.model).name for file in files if file.detects))

@@ -1,4 +1,6 @@
-"""Measure latency, load time and memory in new child processes, and judge whether to trust them."""
+"""Measure latency, load time and memory in new child processes, and judge whether to trust
+them.
+"""
 
 import statistics
 import time
@@ -9,7 +11,14 @@ from pathlib import Path
 from typing import cast
 
 from advisor.core import RuntimeRefusal, UsageError, nearest, plural
-from advisor.isolation import WAITED_LIMIT, AgentJson, LoadReading, SeriesDocument, agent, compute_waited_share
+from advisor.isolation import (
+    WAITED_LIMIT,
+    AgentJson,
+    LoadReading,
+    SeriesDocument,
+    agent,
+    compute_waited_share,
+)
 from advisor.measurement import _host as host
 from advisor.measurement._latency import (
     UNSTABLE_CV,
@@ -77,16 +86,23 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     )
 
 
-def _compute_cpu_share(cpus_ms: Sequence[Sequence[float]], walls_ms: Sequence[Sequence[float]]) -> float:
-    """Return the share of the time in which the thread had the processor (0-1), given the runs of each block."""
+def _compute_cpu_share(
+    cpus_ms: Sequence[Sequence[float]], walls_ms: Sequence[Sequence[float]]
+) -> float:
+    """Return the share of the time in which the thread had the processor (0-1),
+    given the runs of each block.
+    """
     runs_cpu_ms = list(chain.from_iterable(cpus_ms))
     runs_wall_ms = list(chain.from_iterable(walls_ms))
-    # The median shows a thread that shares its core all the time, the sums one that lost it for a few long runs.
+    # The median shows a thread that shares its core all the time,
+    # the sums one that lost it for a few long runs.
     usual: float = statistics.median(map(truediv, runs_cpu_ms, runs_wall_ms))
     return min(usual, sum(runs_cpu_ms) / sum(runs_wall_ms))
 
 
-def _describe_contention(threads: int, cpu_share: float | None, waited: float | None, load: LoadReading) -> str:
+def _describe_contention(
+    threads: int, cpu_share: float | None, waited: float | None, load: LoadReading
+) -> str:
     """Return what disturbed the runs, or an empty string."""
     if cpu_share is not None and cpu_share < CPU_SHARE_LIMIT:
         return f"the thread had the processor only {cpu_share:.0%} of the time"
@@ -94,7 +110,8 @@ def _describe_contention(threads: int, cpu_share: float | None, waited: float | 
         return f"the threads waited {waited:.0%} of the time for a processor"
     others = load["others_cores"]
     cores = load["cores"]
-    # Other work is harmless on cores that the threads do not need, but a busy neighbour takes a part of the caches.
+    # Other work is harmless on cores that the threads do not need,
+    # but a busy neighbour takes a part of the caches.
     free = max(0, cores - threads)
     limit = max(free - IDLE_NEIGHBOUR, OTHERS_LIMIT) if threads == 1 else free + OTHERS_LIMIT
     if others is not None and others > limit:
@@ -107,7 +124,9 @@ def _describe_contention(threads: int, cpu_share: float | None, waited: float | 
 
 
 def rank_disturbance(result: LatencyResult) -> tuple[bool, float]:
-    """Return a sort key for attempts: those not contended come first, then those that waited less."""
+    """Return a sort key for attempts: those not contended come first, then those that waited
+    less.
+    """
     lost = 1 - result.cpu_share if result.cpu_share is not None else result.waited_share
     return result.contended, lost if lost is not None else (result.others_cores or 0.0)
 
@@ -116,7 +135,8 @@ def effort_named(name: str) -> agent.Effort:
     """Return an effort by name; raise UsageError if there is none of this name."""
     if name not in agent.map_efforts():
         raise UsageError(
-            f"unknown effort '{name}'{nearest(name, agent.map_efforts())}", f"efforts: {', '.join(agent.map_efforts())}"
+            f"unknown effort '{name}'{nearest(name, agent.map_efforts())}",
+            f"efforts: {', '.join(agent.map_efforts())}",
         )
     return agent.map_efforts()[name]
 
@@ -129,11 +149,12 @@ def measure(
     retry: bool = True,
     setup: InterpreterOptions = DEFAULT,
 ) -> ModelTiming:
-    """Measure one file at each thread count in a new child process; memory is measured with the first.
+    """Measure one file at each thread count in a new child process;
+    memory is measured with the first.
 
-    With ``retry``, a contended thread count is measured again after a pause, and the less disturbed attempt is used.
-    UsageError if the file is missing, or a thread count or effort is not valid; StageError if the file cannot be loaded
-    or run, or the child crashed or timed out.
+    With ``retry``, a contended thread count is measured again after a pause, and the less
+    disturbed attempt is used. UsageError if the file is missing, or a thread count or effort is
+    not valid; StageError if the file cannot be loaded or run, or the child crashed or timed out.
     """
     path = existing_model(model)
     counts = thread_counts(threads)
@@ -141,7 +162,8 @@ def measure(
     results = {result.threads: result for result in _read_results(document)}
     contended = [count for count in counts if results[count].contended]
     if retry and contended:
-        # What disturbed the first attempt, such as a program that starts, is often over a moment later.
+        # What disturbed the first attempt, such as a program that starts,
+        # is often over a moment later.
         time.sleep(0.25)
         for result in _read_results(_run_agent([path], contended, effort, setup)):
             results[result.threads] = min(results[result.threads], result, key=rank_disturbance)
@@ -166,22 +188,26 @@ def interleave_files(
     effort: str = "quick",
     setup: InterpreterOptions = DEFAULT,
 ) -> tuple[tuple[LatencyResult, ...], ...]:
-    """Time several files in one process, block by block in turn, so that a drift of the machine affects all equally.
+    """Time several files in one process, block by block in turn,
+    so that a drift of the machine affects all equally.
 
     For each file there is one result for each thread count. Errors are those of :func:`measure`.
     """
     paths = list(map(existing_model, models))
     counts = thread_counts(threads)
     results = _read_results(_run_agent(paths, counts, effort, setup))
-    return tuple(results[start : start + len(counts)] for start in range(0, len(results), len(counts)))
+    return tuple(
+        results[start : start + len(counts)] for start in range(0, len(results), len(counts))
+    )
 
 
 def least_cpu_ms(model: Path) -> float:
     """Return the shortest CPU time of ``SCREEN_RUNS`` runs at one thread in this process, in ms.
 
-    At one thread, the calling thread does all the work, and other processes change its CPU time by a few percent only.
-    Therefore this can run next to other jobs. Use it to filter with a margin, not to recommend a model. UsageError if
-    the file is missing, RuntimeRefusal if the runtime cannot load or run it.
+    At one thread, the calling thread does all the work, and other processes change its CPU time by
+    a few percent only. Therefore this can run next to other jobs. Use it to filter with a margin,
+    not to recommend a model. UsageError if the file is missing, RuntimeRefusal if the runtime
+    cannot load or run it.
     """
     path = existing_model(model)
     try:
@@ -203,8 +229,9 @@ def least_cpu_ms(model: Path) -> float:
 def compare_with_first(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
     """Compare the results of each further file with those of the first, at every thread count.
 
-    The results of one run are given with the paths of their files. They are compared by CPU time if one was contended
-    and both have it, otherwise by wall time; those without a common clock (:func:`common_clock`) are not compared.
+    The results of one run are given with the paths of their files. They are compared by CPU time
+    if one was contended and both have it, otherwise by wall time; those without a common clock
+    (:func:`common_clock`) are not compared.
     """
     name = results[0][0] if results else ""
     first = {result.threads: result for model, result in results if model == name}
@@ -214,7 +241,11 @@ def compare_with_first(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ra
         if model == name or reference is None or not common_clock(reference, result):
             continue
         # Both by one clock: CPU time of one file over wall time of another would be no ratio.
-        if (reference.contended or result.contended) and reference.block_cpu_medians_ms and result.block_cpu_medians_ms:
+        if (
+            (reference.contended or result.contended)
+            and reference.block_cpu_medians_ms
+            and result.block_cpu_medians_ms
+        ):
             ratio = compare_pairs(reference.block_cpu_medians_ms, result.block_cpu_medians_ms)
         else:
             ratio = compare_pairs(reference.block_medians_ms, result.block_medians_ms)
@@ -223,26 +254,38 @@ def compare_with_first(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ra
 
 
 def common_clock(first: LatencyResult, second: LatencyResult) -> bool:
-    """Return whether two results can be compared: on a contended machine both have CPU time, or neither has."""
+    """Return whether two results can be compared:
+    on a contended machine both have CPU time, or neither has.
+    """
     contended = first.contended or second.contended
     return not contended or bool(first.block_cpu_medians_ms) == bool(second.block_cpu_medians_ms)
 
 
 def thread_counts(threads: Sequence[int]) -> list[int]:
-    """Return the thread counts without repeats; raise UsageError if there is none, or one is below 1."""
+    """Return the thread counts without repeats;
+    raise UsageError if there is none, or one is below 1.
+    """
     counts = list(dict.fromkeys(threads))
     if not counts or min(counts) < 1:
-        raise UsageError(f"thread counts {list(threads)} are not valid", "give whole numbers from 1, such as 1,2")
+        raise UsageError(
+            f"thread counts {list(threads)} are not valid",
+            "give whole numbers from 1, such as 1,2",
+        )
     return counts
 
 
-def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: InterpreterOptions) -> AgentJson:
-    # Twice the effort's longest time, and half a minute to load: only a process that hangs takes longer.
+def _run_agent(
+    paths: Sequence[Path], threads: Sequence[int], effort: str, setup: InterpreterOptions
+) -> AgentJson:
+    # Twice the effort's longest time, and half a minute to load:
+    # only a process that hangs takes longer.
     limit = 60 + len(paths) * len(threads) * (30 + 2 * effort_named(effort).max_seconds)
     options = ["--threads", ",".join(map(str, threads)), "--effort", effort, *setup.options()]
     subject = " and ".join(path.name for path in paths)
     files = [str(path.absolute()) for path in paths]
-    return cast("AgentJson", run_json([agent.__file__, *files, *options], limit, subject, setup.python))
+    return cast(
+        "AgentJson", run_json([agent.__file__, *files, *options], limit, subject, setup.python)
+    )
 
 
 def _read_results(document: AgentJson) -> tuple[LatencyResult, ...]:

@@ -1,4 +1,6 @@
-"""The results of ``advisor benchmark --device`` as values: a row for each file and thread count."""
+"""The results of ``advisor benchmark --device`` as values: a row for each file and thread
+count.
+"""
 
 from dataclasses import dataclass
 
@@ -30,18 +32,20 @@ class DeviceRow(Written):
     model: str  #: the file's path as given
     threads: int  #: number of threads; 0 on an accelerator
     size_bytes: int  #: size of the file
-    #: memory that its activations need at once, computed from their lifetimes; on TensorFlow Lite Micro the whole
-    #: tensor arena
+    #: memory that its activations need at once, computed from their lifetimes;
+    #: on TensorFlow Lite Micro the whole tensor arena
     arena_bytes: int
     latency: Quantity | None = None  #: measured or predicted latency; None if it failed
     failure: str = ""  #: reason of the failure, empty if there is none
     form: str = ""  #: form of the file in a prediction, empty for a measurement
     runtime: str = ""  #: runtime of a measurement, empty for a prediction
-    result: LatencyResult | None = None  #: evaluation of the agent's runs; None for a prediction or another tool
+    #: evaluation of the agent's runs; None for a prediction or another tool
+    result: LatencyResult | None = None
     first_ms: float | None = None  #: time of the first run, None if not known
     load_ms: float | None = None  #: time to load the file, None if not known
     memory_bytes: int | None = None  #: memory that the file added, None if not known
-    page_bytes: int | None = None  #: what a page downloads to run the file in a browser; None elsewhere
+    #: what a page downloads to run the file in a browser; None elsewhere
+    page_bytes: int | None = None
     throttled: str = ""  #: by how much the device slowed down, in words; empty if it did not
     reason: str = ""  #: remark about the latency
     #: comparison of an accelerator's outputs with the CPU's, None if they were not compared
@@ -57,7 +61,9 @@ class DeviceRow(Written):
 
     @property
     def status(self) -> str:
-        """``failed``, ``throttled``, ``checked``, the verdict of a measurement, or the provenance of the figure."""
+        """``failed``, ``throttled``, ``checked``, the verdict of a measurement,
+        or the provenance of the figure.
+        """
         if self.checked_only:
             return "checked"
         if self.latency is None:
@@ -97,7 +103,9 @@ class DeviceBenchmark(Written):
     @property
     def accelerators(self) -> tuple[dict[str, object], ...]:
         """The delegation of each file to the target's accelerator, as entries of a document."""
-        return tuple({"model": model, **delegation.to_json()} for model, delegation in self.delegations)
+        return tuple(
+            {"model": model, **delegation.to_json()} for model, delegation in self.delegations
+        )
 
     @property
     def basis(self) -> str:

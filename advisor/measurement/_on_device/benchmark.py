@@ -1,4 +1,6 @@
-"""Run ``advisor benchmark --device``: measure over a connection or in runtimes of this machine, or predict."""
+"""Run ``advisor benchmark --device``:
+measure over a connection or in runtimes of this machine, or predict.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
-from advisor.core import AdvisorError, Provenance, Quantity, StageError, UsageError, plural, show_bytes
+from advisor.core import (
+    AdvisorError,
+    Provenance,
+    Quantity,
+    StageError,
+    UsageError,
+    plural,
+    show_bytes,
+)
 from advisor.devices import (
     Connection,
     HostConnection,
@@ -25,7 +35,12 @@ from advisor.isolation import SeriesDocument
 from advisor.measurement._accelerators import find_serving
 from advisor.measurement._delegation import delegate_operators
 from advisor.measurement._latency import LEVEL, LatencyResult, Ratio
-from advisor.measurement._latency.timing import common_clock, compare_with_first, effort_named, judge
+from advisor.measurement._latency.timing import (
+    common_clock,
+    compare_with_first,
+    effort_named,
+    judge,
+)
 from advisor.measurement._microcontrollers import Interpreter, interpreter_of
 from advisor.measurement._on_device import DeviceBenchmark, DeviceRow
 from advisor.measurement._processes import ModelFile, detector_notes, read_model
@@ -58,11 +73,12 @@ def benchmark_on_device(
 ) -> DeviceBenchmark:
     """Measure files on a device over its connection; without one, predict their latencies.
 
-    With ``keeps_prediction``, a file that could not be measured keeps its prediction, with the reason.
+    With ``keeps_prediction``, a file that could not be measured keeps its prediction,
+    with the reason.
 
-    Thread counts are those of the target by default; no others can be predicted. The predictor is made only if it is
-    needed. ``tell`` is called with a line for each step. UsageError if a file is missing or damaged, or the target does
-    not run ``.tflite`` files.
+    Thread counts are those of the target by default; no others can be predicted. The predictor is
+    made only if it is needed. ``tell`` is called with a line for each step. UsageError if a file
+    is missing or damaged, or the target does not run ``.tflite`` files.
     """
     files = list(map(read_model, dict.fromkeys(map(str, models))))
     interpreter = interpreter_of(target.runtime)
@@ -72,16 +88,21 @@ def benchmark_on_device(
         rows = _predict_files(files, profile, target, predictor(), threads)
         if interpreter:
             tell(f"running the files in {interpreter.NAME}")
-            rows = [_with_arena(row, file, interpreter) for row, file in zip(rows, files, strict=True)]
+            rows = [
+                _with_arena(row, file, interpreter) for row, file in zip(rows, files, strict=True)
+            ]
     else:
         is_local = profile.name in local_runtimes()
         if not is_local and not target.measurable and not needs_export(target.runtime):
             raise UsageError(
-                f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a connection",
+                f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured"
+                " over a connection",
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
             )
         tell(f"measuring on {connection.label}")
-        measure = partial(_measure_files, files, target, connection, threads, effort, by_count=keeps_prediction)
+        measure = partial(
+            _measure_files, files, target, connection, threads, effort, by_count=keeps_prediction
+        )
         if keeps_prediction:
             # A cloud has a queue: a person wants to know what a job waits for.
             if isinstance(connection, _Waiting):
@@ -91,7 +112,10 @@ def benchmark_on_device(
             rows, compared = measure()
     # The CPU runs every operator.
     serving = () if target.accelerator == "cpu" else find_serving(profile, target)
-    delegations = tuple((file.model, delegate_operators(file.graph, unit)) for file, unit in product(files, serving))
+    delegations = tuple(
+        (file.model, delegate_operators(file.graph, unit))
+        for file, unit in product(files, serving)
+    )
     measured = None
     if any(map(_is_measured, rows)) or not keeps_prediction:
         measured = connection
@@ -100,9 +124,15 @@ def benchmark_on_device(
         remark = runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = _arena_notes(rows, target, interpreter) if interpreter else ()
-    notes = tuple(filter(None, (remark, *included, *ran, *_list_downloads(rows), *_list_exceeded(rows, profile))))
+    notes = tuple(
+        filter(
+            None, (remark, *included, *ran, *_list_downloads(rows), *_list_exceeded(rows, profile))
+        )
+    )
     label = measured.label if measured else ""
-    return DeviceBenchmark(profile.name, target.name, label, effort, tuple(rows), compared, delegations, notes)
+    return DeviceBenchmark(
+        profile.name, target.name, label, effort, tuple(rows), compared, delegations, notes
+    )
 
 
 def _row(file: ModelFile, threads: int, failure: str = "") -> DeviceRow:
@@ -115,7 +145,10 @@ def _list_downloads(rows: Sequence[DeviceRow]) -> list[str]:
     for row in rows:
         if row.page_bytes is not None:
             name = Path(row.model).name
-            downloads.append(f"{name}, {plural(row.threads, 'thread')}: a page downloads {show_bytes(row.page_bytes)}")
+            downloads.append(
+                f"{name}, {plural(row.threads, 'thread')}: a page downloads"
+                f" {show_bytes(row.page_bytes)}"
+            )
     return downloads
 
 
@@ -144,8 +177,10 @@ def _predict_files(
 ) -> list[DeviceRow]:
     if any(count != target.threads for count in threads):
         raise UsageError(
-            f"{profile.name}:{target.name} has {plural(target.threads, 'thread')}: other counts cannot be predicted",
-            "remove --threads, or name another target: " + ", ".join(t.name for t in profile.targets),
+            f"{profile.name}:{target.name} has {plural(target.threads, 'thread')}: other counts"
+            " cannot be predicted",
+            "remove --threads, or name another target: "
+            + ", ".join(t.name for t in profile.targets),
         )
     rows = []
     for file in files:
@@ -167,7 +202,9 @@ def _measure_or_predict(
     target: DeviceTarget,
     predictor: Callable[[], Predictor],
 ) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
-    """Measure; return a prediction, and the reason, in place of each row that failed at the target's threads."""
+    """Measure; return a prediction, and the reason,
+    in place of each row that failed at the target's threads.
+    """
     compared: tuple[Ratio, ...] = ()
     try:
         rows, compared = measure()
@@ -186,8 +223,12 @@ def _measure_or_predict(
     return predicted_rows, compared
 
 
-def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
-    """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
+def _predict_file(
+    file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor
+) -> DeviceRow:
+    """Return a row with the predicted latency,
+    if the target runs the file's form and it can be predicted.
+    """
     from advisor.devices import features_of, load_features, model_features
     from advisor.tflite import count_graph_works
 
@@ -195,16 +236,32 @@ def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget,
     table = load_features()
     reason = target.incompatibility(seen.form)
     if reason:
-        raise UsageError(f"{target.name} {reason}", f"advisor devices show {profile.name} lists its targets")
-    # A file is usually named after its network. Of several names in it, the longest one is the most exact.
-    name = max((known for known in table.models if known in file.path.stem), key=len, default=file.path.stem)
+        raise UsageError(
+            f"{target.name} {reason}", f"advisor devices show {profile.name} lists its targets"
+        )
+    # A file is usually named after its network.
+    # Of several names in it, the longest one is the most exact.
+    name = max(
+        (known for known in table.models if known in file.path.stem),
+        key=len,
+        default=file.path.stem,
+    )
     features = model_features(seen, name, "", table)
     if features is None:
-        raise UsageError("it has no image input or no known arithmetic, so its latency cannot be predicted", _MEASURED)
+        raise UsageError(
+            "it has no image input or no known arithmetic, so its latency cannot be predicted",
+            _MEASURED,
+        )
     features = replace(features, operators=count_graph_works(file.graph))
     (prediction,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
-    outside = "larger or smaller than the measured models: the interval is wider" if prediction.outside else ""
-    return replace(_row(file, target.threads), latency=prediction.latency, form=seen.form, reason=outside)
+    outside = (
+        "larger or smaller than the measured models: the interval is wider"
+        if prediction.outside
+        else ""
+    )
+    return replace(
+        _row(file, target.threads), latency=prediction.latency, form=seen.form, reason=outside
+    )
 
 
 def _measure_files(
@@ -216,20 +273,28 @@ def _measure_files(
     *,
     by_count: bool = False,
 ) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
-    """Measure all files in one job, so that they take turns; if that fails, measure each file alone.
+    """Measure all files in one job, so that they take turns;
+    if that fails, measure each file alone.
 
-    In a cloud, each number of threads is a job of its own as well: with ``by_count``, one that is not done in time does
-    not take those that are done with it.
+    In a cloud, each number of threads is a job of its own as well: with ``by_count``, one that is
+    not done in time does not take those that are done with it.
     """
     counts = tuple(dict.fromkeys(threads)) or (target.threads,)
     limit = 120.0 + len(files) * len(counts) * (60 + 3 * effort_named(effort).min_seconds)
     by_path = {file.path: file for file in files}
     try:
-        timings = connection.measure(MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime))
-        rows = [make_measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
+        timings = connection.measure(
+            MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime)
+        )
+        rows = [
+            make_measured_row(timing, by_path[timing.model], connection.label)
+            for timing in timings
+        ]
     except StageError as error:
         if len(files) == len(counts) == 1 or (len(files) == 1 and not by_count):
-            return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
+            return [
+                _row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts
+            ], ()
         # One file that does not run ends the whole job. Alone, only its own row fails.
         parts: list[tuple[list[ModelFile], Sequence[int]]] = []
         for file in files:
@@ -237,7 +302,9 @@ def _measure_files(
             parts += [([file], part_counts) for part_counts in counts_of_parts]
         rows = []
         for some, some_counts in parts:
-            rows_of_part, _ = _measure_files(some, target, connection, some_counts, effort, by_count=by_count)
+            rows_of_part, _ = _measure_files(
+                some, target, connection, some_counts, effort, by_count=by_count
+            )
             rows += rows_of_part
         # Runs that took no turns with each other are not compared.
         return rows, ()
@@ -245,14 +312,18 @@ def _measure_files(
 
 
 def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
-    """Return the row of one timing of a file; raise StageError if the runs in the timing are not valid."""
+    """Return the row of one timing of a file;
+    raise StageError if the runs in the timing are not valid.
+    """
     result: LatencyResult | None = None
     # The agent gives blocks of runs; other tools give none.
     if "blocks" in timing.details:
         try:
             result = judge(cast("SeriesDocument", timing.details), timing.details["load"])
         except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
-            raise StageError(f"invalid response from the device: {type(error).__name__} {error}") from error
+            raise StageError(
+                f"invalid response from the device: {type(error).__name__} {error}"
+            ) from error
     source = f"{label}, {timing.runtime}, {plural(timing.threads, 'thread')}"
     low, high = result.interval_ms if result else (None, None)
     value = result.rank_ms if result else timing.median_ms
@@ -274,7 +345,9 @@ def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
 
 
 def _with_arena(row: DeviceRow, file: ModelFile, interpreter: Interpreter) -> DeviceRow:
-    """Return the row with the tensor arena: found with the interpreter where it is installed, else computed."""
+    """Return the row with the tensor arena:
+    found with the interpreter where it is installed, else computed.
+    """
     from advisor.tflite import micro_arena
 
     row = replace(row, arena_bytes=micro_arena(file.graph).total)
@@ -285,14 +358,23 @@ def _with_arena(row: DeviceRow, file: ModelFile, interpreter: Interpreter) -> De
     except StageError as error:
         return replace(row, latency=None, failure=error.message)
     if micro_check.reason:
-        return replace(row, latency=None, failure=f"{file.path.name}: {micro_check.reason}", micro=micro_check)
+        return replace(
+            row, latency=None, failure=f"{file.path.name}: {micro_check.reason}", micro=micro_check
+        )
     return replace(row, arena_bytes=micro_check.arena_bytes, micro=micro_check)
 
 
-def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget, interpreter: Interpreter) -> tuple[str, ...]:
+def _arena_notes(
+    rows: Sequence[DeviceRow], target: DeviceTarget, interpreter: Interpreter
+) -> tuple[str, ...]:
     """Return where the arenas come from, and whether outputs equal LiteRT's."""
     if not interpreter.available():
-        return (f"{target.name}: {interpreter.NAME} is not installed, arenas are computed; {interpreter.INSTALL}",)
+        return (
+            (
+                f"{target.name}: {interpreter.NAME} is not installed, arenas are computed;"
+                f" {interpreter.INSTALL}"
+            ),
+        )
     notes = []
     for row in rows:
         if row.micro and not row.failure:
@@ -304,7 +386,9 @@ def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget, interpreter: I
 
 @dataclass(frozen=True)
 class RuntimeHere:
-    """A runtime of this machine: its device, such as ``host:onnxruntime``, its name, and what measures with it."""
+    """A runtime of this machine: its device, such as ``host:onnxruntime``, its name,
+    and what measures with it.
+    """
 
     name: str
     runtime: str
@@ -320,8 +404,9 @@ def benchmark_in_runtimes(
 ) -> DeviceBenchmark:
     """Measure each file in each runtime; each further runtime is compared with the first.
 
-    Runtimes that the agent runs take turns, block by block, in one process, so that a drift of the machine affects all
-    equally. Others are measured after them. UsageError if a file is missing or damaged, or the effort is unknown.
+    Runtimes that the agent runs take turns, block by block, in one process, so that a drift of the
+    machine affects all equally. Others are measured after them. UsageError if a file is missing or
+    damaged, or the effort is unknown.
     """
     limit_s = 120.0 + 3 * len(runtimes) * len(threads) * effort_named(effort).max_seconds
     counts = tuple(dict.fromkeys(threads)) or (1,)
@@ -332,7 +417,9 @@ def benchmark_in_runtimes(
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
         tell(f"{file.path.name} in {', '.join(names)}")
-        rows_of_file = _measure_in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
+        rows_of_file = _measure_in_runtimes(
+            file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s)
+        )
         rows += rows_of_file
         results = []
         for row in rows_of_file:
@@ -341,7 +428,9 @@ def benchmark_in_runtimes(
         compared += compare_with_first(results)
         notes += _explain_not_compared(rows_of_file)
         notes += filter(None, (_describe_agreement(file, runtime) for runtime in runtimes))
-    return DeviceBenchmark(",".join(names), "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes))
+    return DeviceBenchmark(
+        ",".join(names), "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes)
+    )
 
 
 def _explain_not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
@@ -354,28 +443,37 @@ def _explain_not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
         reference = first.get(row.threads)
         if reference and row.result and not common_clock(reference, row.result):
             yield (
-                f"{Path(row.model).name} in {row.device}, {plural(row.threads, 'thread')}: no ratio to "
-                f"{rows[0].device}, as the machine was busy and only one of the two has CPU time: measure again"
+                f"{Path(row.model).name} in {row.device}, {plural(row.threads, 'thread')}: no"
+                f" ratio to {rows[0].device}, as the machine was busy and only one of the two has"
+                " CPU time: measure again"
             )
 
 
 def _describe_agreement(file: ModelFile, runtime: RuntimeHere) -> str:
-    """Return how the export for a runtime agrees with the file; empty if the runtime runs the file, or cannot."""
+    """Return how the export for a runtime agrees with the file;
+    empty if the runtime runs the file, or cannot.
+    """
     try:
         facts: Mapping[str, float] = file_for(runtime.runtime, file.path).facts
     except AdvisorError:
         return ""
     if not facts:
         return ""
-    same, inputs, difference = (facts[key] for key in ("same_answers", "inputs", "largest_difference"))
+    same, inputs, difference = (
+        facts[key] for key in ("same_answers", "inputs", "largest_difference")
+    )
     return (
-        f"{file.path.name} in {runtime.name}: the same answer on {same:g} of {inputs:g} inputs, largest difference "
-        f"{100 * difference:.2g} % of the output's range"
+        f"{file.path.name} in {runtime.name}: the same answer on {same:g} of {inputs:g} inputs,"
+        f" largest difference {100 * difference:.2g} % of the output's range"
     )
 
 
-def _measure_in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob) -> list[DeviceRow]:
-    """Return a row for each runtime and thread count; that of a runtime that cannot run the file has a reason."""
+def _measure_in_runtimes(
+    file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob
+) -> list[DeviceRow]:
+    """Return a row for each runtime and thread count;
+    that of a runtime that cannot run the file has a reason.
+    """
     files = dict[str, Path]()
     failures = dict[str, str]()
     for runtime in runtimes:
@@ -383,28 +481,37 @@ def _measure_in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: 
             files[runtime.name] = file_for(runtime.runtime, file.path).path
         except AdvisorError as error:
             failures[runtime.name] = error.message
-    # What the agent on this machine runs can take turns in one process; other runtimes have programs of their own.
+    # What the agent on this machine runs can take turns in one process;
+    # other runtimes have programs of their own.
     together = []
     for runtime in runtimes:
         if runtime.name in files and runtime.connection == HostConnection():
             together.append(runtime)
     timings_by_name: dict[str, tuple[Timing, ...]] = {}
     try:
-        timings = HostConnection().measure(replace(job, models=tuple(files[runtime.name] for runtime in together)))
+        timings = HostConnection().measure(
+            replace(job, models=tuple(files[runtime.name] for runtime in together))
+        )
         for runtime in together:
-            timings_by_name[runtime.name] = tuple(timing for timing in timings if timing.model == files[runtime.name])
+            timings_by_name[runtime.name] = tuple(
+                timing for timing in timings if timing.model == files[runtime.name]
+            )
     except AdvisorError as error:
         failures |= {runtime.name: error.message for runtime in together}
     for runtime in runtimes:
         if runtime.name in files and runtime not in together:
             try:
-                timings_by_name[runtime.name] = runtime.connection.measure(replace(job, runtime=runtime.runtime))
+                timings_by_name[runtime.name] = runtime.connection.measure(
+                    replace(job, runtime=runtime.runtime)
+                )
             except AdvisorError as error:
                 failures[runtime.name] = error.message
     rows = []
     for name in [runtime.name for runtime in runtimes]:
         if name in timings_by_name:
-            rows_of_runtime = [make_measured_row(timing, file, name) for timing in timings_by_name[name]]
+            rows_of_runtime = [
+                make_measured_row(timing, file, name) for timing in timings_by_name[name]
+            ]
         else:
             failure = f"{file.path.name} in {name}: {failures[name]}"
             rows_of_runtime = [_row(file, count, failure) for count in job.threads]

@@ -1,4 +1,6 @@
-"""Choose what measures files for ``advisor benchmark``: this machine's GPU or runtimes, or a connection to a device."""
+"""Choose what measures files for ``advisor benchmark``:
+this machine's GPU or runtimes, or a connection to a device.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from advisor.devices import (
     require_runtime,
 )
 from advisor.measurement._latency.timing import effort_named
-from advisor.measurement._on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
+from advisor.measurement._on_device.benchmark import (
+    RuntimeHere,
+    benchmark_in_runtimes,
+    benchmark_on_device,
+)
 from advisor.measurement._on_device.gpu import benchmark_on_gpu
 
 if TYPE_CHECKING:
@@ -41,10 +47,11 @@ def benchmark_device(
     tell: Callable[[str], None],
     upload: Mapping[str, Any],
 ) -> DeviceBenchmark:
-    """Measure files on this machine's GPU or on a device over its connection; without a connection, predict.
+    """Measure files on this machine's GPU or on a device over its connection;
+    without a connection, predict.
 
-    The arguments are those of :func:`advisor.api.benchmark_device`, which says what it raises; ``upload`` are those of
-    :meth:`advisor.devices.ConnectionSettings.allow_upload`.
+    The arguments are those of :func:`advisor.api.benchmark_device`, which says what it raises;
+    ``upload`` are those of :meth:`advisor.devices.ConnectionSettings.allow_upload`.
     """
     names = [canonical(name.strip()) for name in device.split(",")]
     if len(names) > 1:
@@ -80,29 +87,51 @@ def benchmark_device(
         connection = runtime.connect(target)
     in_cloud = chosen is not None and chosen.in_cloud
     return benchmark_on_device(
-        models, profile, target, connection, device_predictor, threads, effort, tell, keeps_prediction=in_cloud
+        models,
+        profile,
+        target,
+        connection,
+        device_predictor,
+        threads,
+        effort,
+        tell,
+        keeps_prediction=in_cloud,
     )
 
 
-def _is_attached(settings: ConnectionSettings | None, device: str) -> TypeGuard[ConnectionSettings]:
-    """Return whether the device is the phone that ``--adb`` alone names: it says itself what it is."""
+def _is_attached(
+    settings: ConnectionSettings | None, device: str
+) -> TypeGuard[ConnectionSettings]:
+    """Return whether the device is the phone that ``--adb`` alone names:
+    it says itself what it is.
+    """
     return not device and settings is not None and settings.way == "adb"
 
 
-def _check_runtimes(names: Sequence[str], accelerator: str, settings: ConnectionSettings | None) -> None:
+def _check_runtimes(
+    names: Sequence[str], accelerator: str, settings: ConnectionSettings | None
+) -> None:
     for name in names:
         if name != HOST and name not in local_runtimes():
             valid = (LITERT, *local_runtimes())
             raise UsageError(
                 f"--device: '{name}' is no runtime of this machine{nearest(name, valid)}",
-                f"several names compare runtimes of this machine: {', '.join(valid)}; name other devices one at a time",
+                f"several names compare runtimes of this machine: {', '.join(valid)}; name other"
+                " devices one at a time",
             )
     if accelerator not in ("", "cpu") or settings is not None:
-        raise UsageError("runtimes of this machine take no --accelerator, --ssh or --adb", "leave these options out")
+        raise UsageError(
+            "runtimes of this machine take no --accelerator, --ssh or --adb",
+            "leave these options out",
+        )
 
 
 def _in_runtimes(
-    models: Sequence[str | Path], names: Sequence[str], threads: Sequence[int], effort: str, tell: Callable[[str], None]
+    models: Sequence[str | Path],
+    names: Sequence[str],
+    threads: Sequence[int],
+    effort: str,
+    tell: Callable[[str], None],
 ) -> DeviceBenchmark:
     profiles = load_known_devices()
     chosen = []
@@ -119,7 +148,8 @@ def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -
     if accelerator and accelerator not in KINDS:
         raise UsageError(
             f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
-            f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses the others",
+            f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses"
+            " the others",
         )
     if device not in ("", HOST) or _is_attached(settings, device):
         return
@@ -129,14 +159,20 @@ def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -
     if accelerator in ("npu", "tpu"):
         raise UsageError(
             f"advisor cannot measure the {accelerator} of this machine",
-            "--device predicts for devices that have one; advisor profile FILE --accelerator NAME analyses a file",
+            "--device predicts for devices that have one; advisor profile FILE --accelerator NAME"
+            " analyses a file",
         )
     if accelerator != "gpu":
-        raise UsageError("this machine's CPU is not a device", "use benchmark, or name a device or --accelerator gpu")
+        raise UsageError(
+            "this machine's CPU is not a device",
+            "use benchmark, or name a device or --accelerator gpu",
+        )
 
 
 def _of_kind(profile: DeviceProfile, target: DeviceTarget, kind: str, named: bool) -> DeviceTarget:
-    """Return the named target if it is of the wanted kind; without a named target, the first of that kind."""
+    """Return the named target if it is of the wanted kind;
+    without a named target, the first of that kind.
+    """
     if not kind or target.accelerator == kind:
         return target
     matching = [target for target in profile.targets if target.accelerator == kind]

@@ -1,7 +1,8 @@
 """Run ``.tflite`` files on this machine's GPU and on its CPU with LiteRT, and compare the outputs.
 
-Each file runs in a child process. A run on the GPU returns before it is done, so the time includes reading the first
-output. The library names the GPU only in its log on standard error, which is therefore written to a file and read.
+Each file runs in a child process. A run on the GPU returns before it is done, so the time includes
+reading the first output. The library names the GPU only in its log on standard error, which is
+therefore written to a file and read.
 """
 
 import math
@@ -30,20 +31,27 @@ NO_GPU = (
 )
 SOFTWARE = "a software renderer, which shows that the outputs are right but not how fast a GPU is"
 ALIKE = 0.05
-"""Share of the output's range: float16 arithmetic and expanded 8-bit values differ by at most a few percent."""
+"""Share of the output's range: float16 arithmetic and expanded 8-bit values differ
+by at most a few percent.
+"""
 
 _ADAPTER = re.compile(
-    r"Selected adapter: (?P<name>[^,\n]+)[^\n]*?backend=(?P<backend>\w+)[^\n]*?adapterType=(?P<kind>[^\n]+)"
+    r"Selected adapter:"
+    r" (?P<name>[^,\n]+)[^\n]*?backend=(?P<backend>\w+)[^\n]*?adapterType=(?P<kind>[^\n]+)"
 )
 
 
 def benchmark_on_gpu(
-    models: Sequence[Path | str], effort: str = "quick", tell: Callable[[str], None] = lambda _text: None
+    models: Sequence[Path | str],
+    effort: str = "quick",
+    tell: Callable[[str], None] = lambda _text: None,
 ) -> DeviceBenchmark:
-    """Run files on this machine's GPU, each in its own process; ``tell`` is called with a line for each step.
+    """Run files on this machine's GPU, each in its own process;
+    ``tell`` is called with a line for each step.
 
-    A software renderer (SwiftShader, lavapipe) gives no latency; the result only says whether the outputs agree.
-    UsageError if a file is missing or damaged, or there is no GPU that LiteRT can use.
+    A software renderer (SwiftShader, lavapipe) gives no latency; the result only says whether the
+    outputs agree. UsageError if a file is missing or damaged, or there is no GPU that LiteRT can
+    use.
     """
     rows = []
     delegations = []
@@ -64,12 +72,15 @@ def benchmark_on_gpu(
             continue
         adapters[_name_adapter(document["adapter"])] = None
         rows.append(_fill_row(row, document))
-    # One file that fails says something about the file; all of them say that there is no GPU to use.
+    # One file that fails says something about the file;
+    # all of them say that there is no GPU to use.
     if all(row.failure for row in rows):
         raise UsageError(rows[0].failure, NO_GPU)
     named = ", ".join(name for name in adapters if name)
     notes = (f"{named} is {SOFTWARE}",) if any(row.checked_only for row in rows) else ()
-    return DeviceBenchmark(host.describe().cpu, "gpu", named, effort, tuple(rows), (), tuple(delegations), notes)
+    return DeviceBenchmark(
+        host.describe().cpu, "gpu", named, effort, tuple(rows), (), tuple(delegations), notes
+    )
 
 
 def _name_adapter(adapter: dict[str, str]) -> str:
@@ -79,26 +90,40 @@ def _name_adapter(adapter: dict[str, str]) -> str:
 
 
 def _fill_row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
-    """Return the row with the process's figures; without a latency if the GPU is a software renderer."""
+    """Return the row with the process's figures;
+    without a latency if the GPU is a software renderer.
+    """
     series = document["series"]
     agreement = document["agreement"]
     adapter = document["adapter"]
     alike = agreement["largest_difference"] <= ALIKE * max(agreement["output_range"], 1e-9)
-    row = replace(row, runtime=document["runtime"], agreement=OutputAgreement(**agreement, alike=alike))
+    row = replace(
+        row, runtime=document["runtime"], agreement=OutputAgreement(**agreement, alike=alike)
+    )
     # Its time is that of the CPU, so a figure would mislead.
     if "Software" in adapter.get("kind", ""):
         return row
     result = judge(series, document["load"])
     measured = Provenance.MEASURED
     runs = result.wall.runs
-    latency = Quantity(result.rank_ms, "ms", measured, *result.interval_ms, LEVEL, runs, _name_adapter(adapter))
+    latency = Quantity(
+        result.rank_ms, "ms", measured, *result.interval_ms, LEVEL, runs, _name_adapter(adapter)
+    )
     first_ms = series["first_ns"] / 1e6
     load_ms = series["load_ns"] / 1e6
-    return replace(row, latency=latency, result=result, first_ms=first_ms, load_ms=load_ms, reason=result.reason)
+    return replace(
+        row,
+        latency=latency,
+        result=result,
+        first_ms=first_ms,
+        load_ms=load_ms,
+        reason=result.reason,
+    )
 
 
 def run_on_gpu(path: str, effort: str) -> dict[str, object]:
-    """Run the file on the GPU and the CPU; return the GPU, its runs as a series of the agent, and the comparison.
+    """Run the file on the GPU and the CPU;
+    return the GPU, its runs as a series of the agent, and the comparison.
 
     This is the work of the child process.
     """
@@ -142,7 +167,9 @@ class _OnGpu:
         self.names = list(names["outputs"])
         details = self.model.get_input_tensor_details(key)
         for buffer, name in zip(self.inputs, names["inputs"], strict=True):
-            buffer.write(agent.input_values(_shape_of(details[name]), details[name]["dtype"], name))
+            buffer.write(
+                agent.input_values(_shape_of(details[name]), details[name]["dtype"], name)
+            )
 
     def run(self) -> int:
         """Run once, read the first output, and return the wall time in nanoseconds."""
@@ -155,7 +182,9 @@ class _OnGpu:
     def read(self, position: int) -> Any:
         """Return an output as a flat array."""
         detail = self.shapes[self.names[position]]
-        return self.outputs[position].read(math.prod(_shape_of(detail)), np.dtype(detail["dtype"]).type)
+        return self.outputs[position].read(
+            math.prod(_shape_of(detail)), np.dtype(detail["dtype"]).type
+        )
 
 
 def _shape_of(detail: dict[str, Any]) -> tuple[int, ...]:
@@ -175,7 +204,9 @@ def _open_on_gpu(path: str, log: IO[bytes]) -> _OnGpu:
 
 
 def _time_blocks(gpu: _OnGpu, effort: agent.Effort) -> list[dict[str, object]]:
-    """Time runs in blocks, like the agent for the CPU; no clock measures CPU time and waiting of a GPU."""
+    """Time runs in blocks, like the agent for the CPU;
+    no clock measures CPU time and waiting of a GPU.
+    """
     rows: list[dict[str, object]] = []
     for _ in range(effort.blocks):
         time.sleep(effort.pause_seconds)
@@ -185,14 +216,23 @@ def _time_blocks(gpu: _OnGpu, effort: agent.Effort) -> list[dict[str, object]]:
         while not walls or not effort.enough(len(walls), elapsed):
             walls.append(gpu.run())
             elapsed = time.perf_counter() - start
-        rows.append({"wall_ns": walls, "cpu_ns": None, "waited_ns": None, "elapsed_ns": round(elapsed * 1e9)})
+        rows.append(
+            {
+                "wall_ns": walls,
+                "cpu_ns": None,
+                "waited_ns": None,
+                "elapsed_ns": round(elapsed * 1e9),
+            }
+        )
     return rows
 
 
 def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
-    """Return the largest difference between the outputs of GPU and CPU, and whether both give the same answer.
+    """Return the largest difference between the outputs of GPU and CPU,
+    and whether both give the same answer.
 
-    The CPU runs with the same fixed inputs. Outputs are found by the names of a signature; a file may have none.
+    The CPU runs with the same fixed inputs. Outputs are found by the names of a signature;
+    a file may have none.
     """
     cpu = agent.new_interpreter(path, 1, "default")
     cpu.allocate_tensors()
@@ -206,7 +246,11 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
     spread = 0.0
     alike = True
     for position, name in enumerate(gpu.names):
-        theirs = cpu.get_tensor(int((named.get(name) or details[position])["index"])).astype(np.float64).ravel()
+        theirs = (
+            cpu.get_tensor(int((named.get(name) or details[position])["index"]))
+            .astype(np.float64)
+            .ravel()
+        )
         ours = gpu.read(position).astype(np.float64).ravel()
         largest = max(largest, float(np.abs(ours - theirs).max(initial=0.0)))
         spread = max(spread, float(theirs.max(initial=0.0) - theirs.min(initial=0.0)))

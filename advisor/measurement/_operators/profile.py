@@ -1,4 +1,6 @@
-"""Profile one ``.tflite`` file: the time of each operator, and the two upper limits of every operator."""
+"""Profile one ``.tflite`` file: the time of each operator,
+and the two upper limits of every operator.
+"""
 
 import statistics
 import time
@@ -14,7 +16,13 @@ from advisor.measurement import _host as host
 from advisor.measurement._accelerators import Accelerator, find_accelerator
 from advisor.measurement._delegation import delegate_operators, execution_order
 from advisor.measurement._microcontrollers import Compiler, Unit, compiler_of
-from advisor.measurement._operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise_on
+from advisor.measurement._operators.profile_values import (
+    OperatorTime,
+    Profile,
+    ProfiledOperator,
+    Roofline,
+    advise_on,
+)
 from advisor.measurement._operators.runs import (
     BY_CUTS,
     ProfileRequest,
@@ -35,10 +43,15 @@ SIDE = 768
 COPY_BYTES = 64 * 2**20
 SECONDS = 0.3
 
-# The names of XNNPACK's kernels (without the types in brackets), and the operators that become such a kernel.
+# The names of XNNPACK's kernels (without the types in brackets),
+# and the operators that become such a kernel.
 _LINEAR = "CONV_2D FULLY_CONNECTED"
 _KINDS = (
-    *(("DWConv", "DEPTHWISE_CONV_2D"), ("Deconvolution", "TRANSPOSE_CONV"), ("Convolution", _LINEAR)),
+    *(
+        ("DWConv", "DEPTHWISE_CONV_2D"),
+        ("Deconvolution", "TRANSPOSE_CONV"),
+        ("Convolution", _LINEAR),
+    ),
     *(("Fully Connected", _LINEAR), ("Dynamic Fully Connected", _LINEAR), ("Add", "ADD")),
     *(("Subtract", "SUB"), ("Multiply", "MUL"), ("Average Pooling", "AVERAGE_POOL_2D")),
     *(("Max Pooling", "MAX_POOL_2D"), ("Mean", "MEAN"), ("Softmax", "SOFTMAX")),
@@ -59,16 +72,18 @@ def profile(
     by_cuts: bool = False,
     with_roofline: bool = True,
 ) -> Profile:
-    """Profile one file in a child process; :func:`advisor.api.profile` explains the other arguments.
+    """Profile one file in a child process;
+    :func:`advisor.api.profile` explains the other arguments.
 
-    If the operators do not add up to the whole, the file is measured again. If that fails, too, it is measured with the
-    builtin kernels, which report one event per operator. If the installed library has no known profiler, the operators
-    are timed by cutting the file after each of them, which is less exact. The profile has a note in both cases.
-    ``by_cuts`` does so at once. ``with_roofline`` also measures the limits of this machine.
+    If the operators do not add up to the whole, the file is measured again. If that fails, too, it
+    is measured with the builtin kernels, which report one event per operator. If the installed
+    library has no known profiler, the operators are timed by cutting the file after each of them,
+    which is less exact. The profile has a note in both cases. ``by_cuts`` does so at once.
+    ``with_roofline`` also measures the limits of this machine.
 
     Raises:
-        UsageError: the file is missing or damaged, an accelerator is unknown, or the number of threads or runs is
-            not within its bounds.
+        UsageError: the file is missing or damaged, an accelerator is unknown, or the number of
+            threads or runs is not within its bounds.
         StageError: the runtime cannot load, run or profile it.
     """
     file = read_model(model)
@@ -104,7 +119,9 @@ def profile(
         roofline=measure_roofline() if with_roofline else None,
         host=host.describe(),
         notes=collected.notes,
-        delegations=tuple(delegate_operators(graph, unit_accelerator) for unit_accelerator in wanted),
+        delegations=tuple(
+            delegate_operators(graph, unit_accelerator) for unit_accelerator in wanted
+        ),
         ethos=tuple(compiler.estimate(file.path, unit) for compiler, unit in units),
     )
     return replace(measured_profile, advice=advise_on(measured_profile))
@@ -120,8 +137,12 @@ def _count_parameters(graph: Model) -> int:
     return parameters
 
 
-def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[tuple[Compiler, Unit]]]:
-    """Return the accelerators whose rules are known, and those that have a compiler, with their configurations."""
+def _split_accelerators(
+    names: Sequence[str],
+) -> tuple[list[Accelerator], list[tuple[Compiler, Unit]]]:
+    """Return the accelerators whose rules are known, and those that have a compiler,
+    with their configurations.
+    """
     wanted = []
     compilers = {}
     for name in dict.fromkeys(names):
@@ -133,8 +154,12 @@ def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[t
     return wanted, [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
 
 
-def _place_by_rules(graph: Model, rows: Sequence[OperatorTime]) -> tuple[int, tuple[OperatorTime, ...]]:
-    """Return how often XNNPACK is entered and where each operator runs, by the rules of XNNPACK alone."""
+def _place_by_rules(
+    graph: Model, rows: Sequence[OperatorTime]
+) -> tuple[int, tuple[OperatorTime, ...]]:
+    """Return how often XNNPACK is entered and where each operator runs,
+    by the rules of XNNPACK alone.
+    """
     delegation = delegate_operators(graph, find_accelerator("xnnpack"))
     refused = {row.index for row in delegation.refused}
     placed = []
@@ -153,12 +178,17 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
     main = graph.subgraphs[0]
     # The runtime adds tensors of its own behind those of the file.
     shapes = shapes[: len(main.tensors)]
-    tensors = tuple(replace(tensor, shape=tuple(shape)) for tensor, shape in zip(main.tensors, shapes, strict=True))
+    tensors = tuple(
+        replace(tensor, shape=tuple(shape))
+        for tensor, shape in zip(main.tensors, shapes, strict=True)
+    )
     return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
 
 
 def _make_rows(
-    events: Sequence[ProfilerEvent], matched: Sequence[ProfiledOperator | None], times: Sequence[float]
+    events: Sequence[ProfilerEvent],
+    matched: Sequence[ProfiledOperator | None],
+    times: Sequence[float],
 ) -> tuple[OperatorTime, ...]:
     total = sum(times) or 1.0
     cumulative = 0.0
@@ -194,10 +224,15 @@ def _make_rows(
 def list_nodes(model: Model) -> tuple[ProfiledOperator, ...]:
     """Return the operators of the main graph."""
     costs = count(model).operators
-    return tuple(_make_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
+    return tuple(
+        _make_node(model, cost, operator)
+        for cost, operator in zip(costs, model.operators, strict=True)
+    )
 
 
-def match_events(model: Model, events: Sequence[ProfilerEvent]) -> tuple[ProfiledOperator | None, ...]:
+def match_events(
+    model: Model, events: Sequence[ProfilerEvent]
+) -> tuple[ProfiledOperator | None, ...]:
     """Return the operator of each event, None if it is not known."""
     nodes = list_nodes(model)
     matched: list[ProfiledOperator | None] = []
@@ -220,7 +255,8 @@ def match_events(model: Model, events: Sequence[ProfilerEvent]) -> tuple[Profile
         kind = kind_of(event.tag)
         if matched[position] is None and kind:
             waiting.setdefault(kind, []).append(position)
-    # XNNPACK names kernels and not operators. Only where both are equally many does their order tell which is which.
+    # XNNPACK names kernels and not operators.
+    # Only where both are equally many does their order tell which is which.
     for kind, positions in waiting.items():
         candidates = [node for node in rest if node.name in kind]
         if len(candidates) == len(positions):
@@ -249,10 +285,13 @@ def _make_node(model: Model, cost: OperatorCost, operator: Operator) -> Profiled
     outputs = [tensors[position] for position in operator.outputs]
     input_texts = tuple(_show_tensor(tensor) for tensor in inputs if not tensor.is_constant)
     output_texts = tuple(map(_show_tensor, outputs))
-    # A tensor that is two inputs of one operator is read once. Equal tensors are two, so identity decides.
+    # A tensor that is two inputs of one operator is read once.
+    # Equal tensors are two, so identity decides.
     distinct = {id(tensor): tensor for tensor in inputs + outputs}
     bytes_moved = sum(tensor.size_bytes for tensor in distinct.values())
-    return ProfiledOperator(cost.index, operator.name, input_texts, output_texts, cost.macs, bytes_moved)
+    return ProfiledOperator(
+        cost.index, operator.name, input_texts, output_texts, cost.macs, bytes_moved
+    )
 
 
 def _show_tensor(tensor: Tensor) -> str:
@@ -261,12 +300,16 @@ def _show_tensor(tensor: Tensor) -> str:
 
 @lru_cache(maxsize=1)
 def measure_roofline() -> Roofline:
-    """Measure this machine at one thread in a child process (Williams et al. 2009), once per process: 1 s."""
+    """Measure this machine at one thread in a child process (Williams et al. 2009),
+    once per process: 1 s.
+    """
     return Roofline(**call_json(f"{__name__}:collect_roofline", 60.0, "roofline"))
 
 
 def collect_roofline() -> dict[str, object]:
-    """Return GFLOP/s of a float32 matrix product and GB/s of a copy (bytes read plus written) at one thread."""
+    """Return GFLOP/s of a float32 matrix product and GB/s
+    of a copy (bytes read plus written) at one thread.
+    """
     generator = np.random.default_rng(0)
     left, right = (generator.standard_normal((SIDE, SIDE), dtype=np.float32) for _ in range(2))
     product = np.empty_like(left)
@@ -278,7 +321,9 @@ def collect_roofline() -> dict[str, object]:
 
 
 def _time_best(work: Callable[[], object]) -> float:
-    """Return the shortest CPU time of a call within ``SECONDS``; time of other processes does not count."""
+    """Return the shortest CPU time of a call within ``SECONDS``;
+    time of other processes does not count.
+    """
     work()
     end = time.perf_counter() + SECONDS
     best = float("inf")

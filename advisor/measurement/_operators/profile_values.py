@@ -1,4 +1,6 @@
-"""The profile of a file as values, its operators, its operator types and the whole, and the advice that it gives."""
+"""The profile of a file as values, its operators, its operator types and the whole,
+and the advice that it gives.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +14,8 @@ FALLBACK_SHARE = 0.2
 CONVERSION_SHARE = 0.1
 COMPUTE_SHARE = 0.9
 FIRST_SHARE = 0.25
-# More partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates).
+# More partitions than this cost more
+# than a delegate gains (TensorFlow Lite's guidance on delegates).
 MANY_PARTITIONS = 3
 MEMORY_SHARE = 0.2
 NEAR_ROOF = 0.5
@@ -20,7 +23,9 @@ DOMINANT_SHARE = 0.5
 
 _COMPUTE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
 _CONVERSIONS = {"QUANTIZE", "DEQUANTIZE", "CAST"}
-_SLOW_INT16 = "16-bit activations run on slow reference kernels here: prefer int8 or float32 on this target"
+_SLOW_INT16 = (
+    "16-bit activations run on slow reference kernels here: prefer int8 or float32 on this target"
+)
 _NO_SWISH = "prefer float32 or a variant with relu6 on this target"
 _NO_DYNAMIC = "prefer weight_int8, int8 or float32 to dynamic_int8 on this target"
 _REMEDIES = {
@@ -35,8 +40,8 @@ _REMEDIES = {
 class ProfiledOperator:
     """One operator of the file's main graph, as a profile shows it.
 
-    Inputs that are activations, and outputs, are texts such as ``float32 1x224x224x3``. ``bytes_moved`` are those of
-    its inputs, constants and outputs; each tensor counts once.
+    Inputs that are activations, and outputs, are texts such as ``float32 1x224x224x3``.
+    ``bytes_moved`` are those of its inputs, constants and outputs; each tensor counts once.
     """
 
     index: int
@@ -49,9 +54,11 @@ class ProfiledOperator:
 
 @dataclass(frozen=True)
 class Roofline:
-    """The limits of one core: 10^9 float32 operations per second (a matrix product in cache; a MAC is two operations).
+    """The limits of one core: 10^9 float32 operations per second (a matrix product in cache; a MAC
+    is two operations).
 
-    ``gbytes`` are 10^9 bytes per second between processor and memory (a copy; bytes read plus written).
+    ``gbytes`` are 10^9 bytes per second between processor
+    and memory (a copy; bytes read plus written).
     """
 
     gflops: float
@@ -60,12 +67,14 @@ class Roofline:
 
 @dataclass(frozen=True)
 class OperatorTime:
-    """One step of a run, in ``XNNPACK`` or ``builtin``; its ``type`` is the kernel's name if the operator is unknown.
+    """One step of a run, in ``XNNPACK`` or ``builtin``;
+    its ``type`` is the kernel's name if the operator is unknown.
 
-    ``time_us`` is the interquartile mean over the undisturbed runs, which is finer than the clock's microsecond and as
-    robust as the median; ``first_us`` is the time in the first of them. Shares (0-1) are of the sum of all operators;
-    the cumulative one is the sum up to this step. ``gflops`` are 10^9 operations (float or integer) per second, two per
-    MAC, and ``gbytes`` 10^9 bytes per second; None if unknown.
+    ``time_us`` is the interquartile mean over the undisturbed runs, which is finer than the
+    clock's microsecond and as robust as the median; ``first_us`` is the time in the first of them.
+    Shares (0-1) are of the sum of all operators; the cumulative one is the sum up to this step.
+    ``gflops`` are 10^9 operations (float or integer) per second, two per MAC, and ``gbytes`` 10^9
+    bytes per second; None if unknown.
     """
 
     position: int
@@ -83,7 +92,8 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class TypeTime:
-    """All operators of one type in XNNPACK or in the builtin kernels; shares are as of :class:`OperatorTime`.
+    """All operators of one type in XNNPACK or in the builtin kernels;
+    shares are as of :class:`OperatorTime`.
 
     ``data_type`` is that of the first one's output, empty if unknown.
     """
@@ -133,9 +143,12 @@ class Profile(Written):
     runtime: str
     kernels: str  #: ``default`` (XNNPACK for the operators that it supports) or ``builtin``
     threads: int
-    runs: int  #: number of undisturbed runs that the figures are based on; other processes disturbed the rejected ones
+    #: number of undisturbed runs that the figures are based on;
+    #: other processes disturbed the rejected ones.
+    runs: int
     rejected_runs: int
-    whole_us: float  #: median time of a whole run with the profiler; ``plain_us`` is that without it
+    #: median time of a whole run with the profiler; ``plain_us`` is that without it
+    whole_us: float
     plain_us: float
     operators: tuple[OperatorTime, ...]  #: in order of execution
     coverage: float  #: sum of the operators divided by the whole; 0.95-1.02 is good
@@ -170,7 +183,11 @@ class Profile(Written):
             known = [row.node for row in rows if row.node]
             kind = next((node.outputs[0] for node in known if node.outputs), "").partition(" ")[0]
             macs = sum(node.macs for node in known)
-            summary.append(TypeTime(rows[0].type, rows[0].where, len(rows), time_us, share, cumulative, macs, kind))
+            summary.append(
+                TypeTime(
+                    rows[0].type, rows[0].where, len(rows), time_us, share, cumulative, macs, kind
+                )
+            )
         return tuple(summary)
 
     def top(self, count: int = 10) -> tuple[OperatorTime, ...]:
@@ -187,24 +204,40 @@ def advise_on(profile: Profile) -> tuple[str, ...]:
 
 
 def _advise_outside(profile: Profile) -> Iterator[str]:
-    """Name the types that run outside XNNPACK and take much of the time, conversions, and many partitions."""
+    """Name the types that run outside XNNPACK and take much of the time, conversions,
+    and many partitions.
+    """
     # With builtin kernels by request, all types run outside XNNPACK.
     for row in profile.by_type if profile.kernels != "builtin" else ():
         if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
-            default = f"another compression or a variant without {row.type} may be faster on this target"
-            remedy = _SLOW_INT16 if row.data_type == "int16" else _REMEDIES.get((row.type, row.data_type), default)
-            yield f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_count_typed(row)}): {remedy}"
+            default = (
+                f"another compression or a variant without {row.type} may be faster on this target"
+            )
+            remedy = (
+                _SLOW_INT16
+                if row.data_type == "int16"
+                else _REMEDIES.get((row.type, row.data_type), default)
+            )
+            yield (
+                f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_count_typed(row)}):"
+                f" {remedy}"
+            )
     share = sum(row.share for row in profile.by_type if row.type in _CONVERSIONS)
     if share >= CONVERSION_SHARE:
         yield f"{share:.0%} of the time converts between types: keep one type from input to output"
     if profile.partitions > MANY_PARTITIONS:
         kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
         outside = f"{', '.join(kinds)} run{'s' if len(kinds) == 1 else ''} outside it"
-        yield f"the run enters XNNPACK {profile.partitions} times, because {outside}: each entry takes time"
+        yield (
+            f"the run enters XNNPACK {profile.partitions} times, because {outside}: each entry"
+            " takes time"
+        )
 
 
 def _advise_memory(profile: Profile) -> Iterator[str]:
-    """Name the operators that wait for memory: they read weights at half the copy speed or more."""
+    """Name the operators that wait for memory: they read weights at half the copy speed or
+    more.
+    """
     if profile.roofline is None:
         return
     speed = profile.roofline.gbytes
@@ -216,8 +249,8 @@ def _advise_memory(profile: Profile) -> Iterator[str]:
     if share >= MEMORY_SHARE:
         moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6
         yield (
-            f"{share:.0%} of the time is FULLY_CONNECTED reading {moved_mb:.1f} MB at memory speed "
-            f"({speed:.0f} GB/s): smaller weights or fewer units help, faster arithmetic does not"
+            f"{share:.0%} of the time is FULLY_CONNECTED reading {moved_mb:.1f} MB at memory speed"
+            f" ({speed:.0f} GB/s): smaller weights or fewer units help, faster arithmetic does not"
         )
 
 
@@ -227,7 +260,10 @@ def _advise_first(profile: Profile) -> Iterator[str]:
     if row.share >= FIRST_SHARE and len(profile.operators) >= 5 and row.where != "builtin":
         step = f"operator {row.node.index}" if row.node else f"step {row.position}"
         shape = f", {row.node.outputs[0]}" if row.node and row.node.outputs else ""
-        yield f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes it faster"
+        yield (
+            f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes"
+            " it faster"
+        )
 
 
 def _advise_compute(profile: Profile) -> Iterator[str]:
@@ -241,24 +277,44 @@ def _advise_compute(profile: Profile) -> Iterator[str]:
     rate = 2 * profile.macs / profile.whole_us / 1e3
     roof = profile.roofline
     speed = ""
-    floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
+    floating = all(
+        row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE
+    )
     if profile.macs:
         limit = ""
         if roof and floating and profile.threads == 1:
             part = rate / roof.gflops
             # The limit is measured: a run can exceed it by a few percent.
-            limit = ", the measured limit of this core" if part >= 1 else f", {part:.0%} of the limit of this core"
-        speed = f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"
-    yield f"convolutions and fully connected layers take {share:.0%}{speed}: only a smaller model is faster"
+            limit = (
+                ", the measured limit of this core"
+                if part >= 1
+                else f", {part:.0%} of the limit of this core"
+            )
+        speed = (
+            f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"
+        )
+    yield (
+        f"convolutions and fully connected layers take {share:.0%}{speed}: only a smaller model is"
+        " faster"
+    )
 
 
 def _advise_balanced(profile: Profile) -> str:
-    """Name the largest type, and say that none stands out if it takes less than half of the time."""
+    """Name the largest type, and say that none stands out if it takes less than half of the
+    time.
+    """
     row = profile.by_type[0]
     if row.share >= DOMINANT_SHARE:
-        kernels = " in the builtin kernels, because XNNPACK is off" if profile.kernels == "builtin" else ""
+        kernels = (
+            " in the builtin kernels, because XNNPACK is off"
+            if profile.kernels == "builtin"
+            else ""
+        )
         return f"{row.share:.0%} of the time is {row.type} ({_count_typed(row)}){kernels}"
-    return f"no operator type stands out; the largest is {row.type} with {row.share:.0%} ({_count_typed(row)})"
+    return (
+        f"no operator type stands out; the largest is {row.type} with {row.share:.0%}"
+        f" ({_count_typed(row)})"
+    )
 
 
 def _count_typed(row: TypeTime) -> str:

@@ -1,8 +1,10 @@
-"""Collect the profiled runs of a file, select the undisturbed ones, and check that the operators add up to the whole.
+"""Collect the profiled runs of a file, select the undisturbed ones,
+and check that the operators add up to the whole.
 
-The runs come from the profiler if its version is known. Else each operator is timed with a file that ends with it: its
-time is that of this file minus the time of the file that ends before it. Every runtime can run such files, but
-differences of times are rough, and the last of several fused operators gets their whole time.
+The runs come from the profiler if its version is known. Else each operator is timed with a file
+that ends with it: its time is that of this file minus the time of the file that ends before it.
+Every runtime can run such files, but differences of times are rough, and the last of several fused
+operators gets their whole time.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from advisor.measurement._processes import Reported, call_json
 TESTED_RUNTIME = "ai-edge-litert==2.3."
 PROFILER = "advisor.measurement._operators.profiler_process:collect"
 BY_CUTS = (
-    "timed by cutting the file after each operator, because the profiler of the installed library cannot be used: "
-    "the times are rough, and where an operator ran is computed, not measured"
+    "timed by cutting the file after each operator, because the profiler of the installed library"
+    " cannot be used: the times are rough, and where an operator ran is computed, not measured"
 )
 ATTEMPTS = 3
 LEAST_RUNS = 5
@@ -41,12 +43,15 @@ UNDISTURBED = 1.2
 STEP_GAP_US = 2.0
 # Time before the first and after the last operator; 10 % of a run of 150 microseconds.
 RUN_GAP_US = 15.0
-# XNNPACK's clock drops the fraction of a microsecond (xnn_get_elapsed_time), on average half a microsecond.
+# XNNPACK's clock drops the fraction of a microsecond (xnn_get_elapsed_time),
+# on average half a microsecond.
 DROPPED_US = 0.5
 
 
 class ProfilerEvent(NamedTuple):
-    """One event of TensorFlow Lite's profiler: kernel, event type, operator as the kernel reports it, microseconds."""
+    """One event of TensorFlow Lite's profiler:
+    kernel, event type, operator as the kernel reports it, microseconds.
+    """
 
     tag: str
     kind: int
@@ -79,7 +84,9 @@ class ProfiledRun:
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """One file and how to run it; the shape is that of the first input, if the file does not state it."""
+    """One file and how to run it; the shape is that of the first input,
+    if the file does not state it.
+    """
 
     path: Path
     threads: int
@@ -91,7 +98,9 @@ class ProfileRequest:
         """Run a profiling process and return its events."""
         shape = list(self.shape) if self.shape else None
         settings = {"threads": self.threads, "kernels": kernels, "shape": shape, **options}
-        document = call_json(function, TIMEOUT_S, self.path.name, path=str(self.path.absolute()), **settings)
+        document = call_json(
+            function, TIMEOUT_S, self.path.name, path=str(self.path.absolute()), **settings
+        )
         runs = []
         for whole_us, rows in document.pop("runs"):
             events = tuple(ProfilerEvent(*row) for row in rows)
@@ -101,7 +110,9 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class Collected:
-    """All runs of a file by some ``kernels``; ``shapes`` of the tensors are None if the file states them."""
+    """All runs of a file by some ``kernels``;
+    ``shapes`` of the tensors are None if the file states them.
+    """
 
     runtime: str
     plain_us: Sequence[float]
@@ -112,7 +123,9 @@ class Collected:
 
 
 def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
-    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or the profiler fails or crashes."""
+    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set
+    or the profiler fails or crashes.
+    """
     notes = [BY_CUTS]
     try:
         if not by_cuts:
@@ -134,12 +147,18 @@ def profile_runs(request: ProfileRequest) -> Collected:
     for kernels in attempts:
         collected = request.run(PROFILER, kernels, runs=request.runs)
         if not collected.runs or not collected.runs[0].events:
-            raise _unsupported_error(f"{name}: the profiler of {collected.runtime} reported no operators")
+            raise _unsupported_error(
+                f"{name}: the profiler of {collected.runtime} reported no operators"
+            )
         good = select_undisturbed(collected.runs)
         share = measure_coverage(good)
         if adds_up(good):
-            return replace(collected, notes=_notes(collected.runtime, request.kernels, kernels, share))
-    raise _unsupported_error(f"{name}: the operators add up to {share:.0%} of the whole in {len(attempts)} attempts")
+            return replace(
+                collected, notes=_notes(collected.runtime, request.kernels, kernels, share)
+            )
+    raise _unsupported_error(
+        f"{name}: the operators add up to {share:.0%} of the whole in {len(attempts)} attempts"
+    )
 
 
 def select_undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
@@ -180,7 +199,9 @@ def interquartile_mean(values: Sequence[float]) -> float:
 
 
 def measure_coverage(runs: Sequence[ProfiledRun]) -> float:
-    """Return the median over the runs of the sum of the operators divided by the whole; 0 if the whole is missing."""
+    """Return the median over the runs of the sum of the operators divided by the whole;
+    0 if the whole is missing.
+    """
     shares = []
     for run in runs:
         share = run.operators_us / run.whole_us if run.whole_us else 0.0
@@ -189,7 +210,9 @@ def measure_coverage(runs: Sequence[ProfiledRun]) -> float:
 
 
 def adds_up(runs: Sequence[ProfiledRun]) -> bool:
-    """Return True if the operators add up to the whole: within 0.9-1.02, or within the clock's steps for short runs."""
+    """Return True if the operators add up to the whole:
+    within 0.9-1.02, or within the clock's steps for short runs.
+    """
     if REJECT_BELOW <= measure_coverage(runs) <= REJECT_ABOVE:
         return True
     gap_us = statistics.median(run.whole_us - run.operators_us for run in runs)
@@ -198,7 +221,9 @@ def adds_up(runs: Sequence[ProfiledRun]) -> bool:
 
 
 def count_partitions(events: Sequence[ProfilerEvent]) -> int:
-    """Return how often the run enters the delegate: its index starts again, or a builtin kernel came before."""
+    """Return how often the run enters the delegate:
+    its index starts again, or a builtin kernel came before.
+    """
     partitions = 0
     last = -1
     for event in events:
@@ -216,16 +241,26 @@ def _unsupported_error(message: str) -> Reported:
 def _notes(runtime: str, requested: str, used: str, share: float) -> tuple[str, ...]:
     notes = []
     if not runtime.startswith(TESTED_RUNTIME):
-        notes.append(f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole")
+        notes.append(
+            f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to"
+            " the whole"
+        )
     if used != requested:
-        notes.append("XNNPACK's events did not add up to the whole: these are the builtin kernels, which are slower")
+        notes.append(
+            "XNNPACK's events did not add up to the whole: these are the builtin kernels, which"
+            " are slower"
+        )
     if share < REJECT_BELOW:
-        notes.append(f"the operators add up to {share:.0%} only, because the run is short for a clock of microseconds")
+        notes.append(
+            f"the operators add up to {share:.0%} only, because the run is short for a clock of"
+            " microseconds"
+        )
     return tuple(notes)
 
 
 def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
-    """Return the file that ends after its first ``count`` operators; its outputs are the inputs of later ones.
+    """Return the file that ends after its first ``count`` operators;
+    its outputs are the inputs of later ones.
 
     Operators that are ``still`` only expand constants; their results are not outputs.
     """
@@ -246,7 +281,9 @@ def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
         read_later.update(map(int, operator.inputs))
     graph.operators = first_operators
     # A file without an output cannot be loaded.
-    graph.outputs = [index for index in dict.fromkeys(results) if index in read_later] or results[-1:]
+    graph.outputs = [index for index in dict.fromkeys(results) if index in read_later] or results[
+        -1:
+    ]
     for index, tensor in enumerate(graph.tensors):
         # Indices stay as they are, so tensors are emptied and not removed.
         tensor.buffer = tensor.buffer if index in used else 0
@@ -257,7 +294,9 @@ def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
 
 
 def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
-    """Return the median of the faster half of the runs in microseconds; CPU time at one thread, else wall time."""
+    """Return the median of the faster half of the runs in microseconds;
+    CPU time at one thread, else wall time.
+    """
     interpreter = agent.new_interpreter("", threads, kernels, content)
     agent.resize_input(interpreter, shape)
     interpreter.allocate_tensors()
@@ -268,7 +307,9 @@ def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | Non
         interpreter.invoke()
     deadline = time.perf_counter() + SECONDS_A_CUT
     times_ns = list[int]()
-    while len(times_ns) < MOST_RUNS and (len(times_ns) < LEAST_RUNS or time.perf_counter() < deadline):
+    while len(times_ns) < MOST_RUNS and (
+        len(times_ns) < LEAST_RUNS or time.perf_counter() < deadline
+    ):
         start = clock()
         interpreter.invoke()
         times_ns.append(clock() - start)
@@ -277,8 +318,12 @@ def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | Non
     return statistics.median(faster_half) / 1e3
 
 
-def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None) -> dict[str, object]:
-    """Return the same document as the profiler's process: one run with one event per operator. Runs in a child."""
+def collect_cuts(
+    path: str, threads: int, kernels: str, shape: list[int] | None
+) -> dict[str, object]:
+    """Return the same document as the profiler's process: one run with one event per operator.
+    Runs in a child.
+    """
     from scipy.optimize import isotonic_regression
 
     from advisor.measurement._accelerators import expands_constants
@@ -302,7 +347,11 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
     ends_us = isotonic_regression(prefixes_us).x.tolist()
     events = []
     for position, (start_us, end_us) in zip(positions, pairwise([0.0, *ends_us]), strict=True):
-        events.append(ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, end_us - start_us))
+        events.append(
+            ProfilerEvent(
+                model.operators[position].name, BUILTIN_EVENT, position, end_us - start_us
+            )
+        )
     _module, package, version = agent.import_interpreter()
     return {
         "runtime": f"{package}=={version}",

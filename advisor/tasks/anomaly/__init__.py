@@ -1,4 +1,6 @@
-"""Anomaly detection: whether an image shows something unusual, and where, learnt from good images alone."""
+"""Anomaly detection: whether an image shows something unusual, and where,
+learnt from good images alone.
+"""
 
 from __future__ import annotations
 

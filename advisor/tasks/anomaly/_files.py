@@ -1,4 +1,6 @@
-"""Files that mark anomalies: run and judge them, ship them, and draw faults into images for sets without any."""
+"""Files that mark anomalies: run and judge them, ship them,
+and draw faults into images for sets without any.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
 from advisor.tasks.detection._files import mark_map
 
-HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns, 1); its largest value is the score
+# Output of a file: how unusual each place is, (1, rows, columns, 1);
+# its largest value is the score.
+HEAT = "heat"
 LEAST = 0.5  # Score from which on an image is an anomaly
 HOT = "#e5342c"
 BINS = 4096  # Steps of the scores by which pixels are ranked
@@ -42,7 +46,9 @@ SHIPPING = Shipping(
         __package__,
         "Is anything unusual in the image?",
         counted=(),
-        bars=f"Score of the image, no probability: an anomaly from {LEAST:.0%} on".replace("%", " %"),
+        bars=f"Score of the image, no probability: an anomaly from {LEAST:.0%} on".replace(
+            "%", " %"
+        ),
     ),
     least=LEAST,
     said=lambda answers, least: answers[0].label if answers[0].score >= least else "good",
@@ -96,14 +102,25 @@ def spoil_image(pixels: Pixels, seed: int) -> Pixels:
 
 
 class Marker(Runner[Floats]):
-    """A loaded file with a map of how unusual each place is: one output ``heat``, (1, rows, columns, 1)."""
+    """A loaded file with a map of how unusual each place is:
+    one output ``heat``, (1, rows, columns, 1).
+    """
 
     outputs = (HEAT,)
     kind = "an anomaly detector"
 
 
-def mark(_: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
-    """Run a file over images, and over copies with a fault drawn into them, in a child process; write the maps."""
+def mark(
+    _: bool,
+    model: Path,
+    images: Sequence[Path],
+    view: InputSpec,
+    path: Path,
+    _classes: Sequence[str],
+) -> None:
+    """Run a file over images, and over copies with a fault drawn into them, in a child process;
+    write the maps.
+    """
     run = Marker(model, view)
     # The place of the image is the seed, so that all files are judged by the same faults.
     faulty = (spoil_image(load(image, view.size), place) for place, image in enumerate(images))
@@ -145,7 +162,9 @@ class Marked:
 
     @property
     def shares(self) -> list[float]:
-        """Each image's share in the AUROC, whose mean it is: its rank among the others (DeLong et al., 1988)."""
+        """Each image's share in the AUROC, whose mean it is:
+        its rank among the others (DeLong et al., 1988).
+        """
         above = [_rank_among(self.good, score) for score in self.faulty]
         # A good image is right below the faulty ones, so its rank counts from the other end.
         below = [_rank_among(-self.faulty, -score) for score in self.good]
@@ -161,11 +180,15 @@ def _rank_among(others: Floats, score: float) -> float:
 class ByAuroc(JudgeByShares[Marked]):
     """Judge by the AUROC of images."""
 
-    def score_images(self, answers: Path, images: Images, role: Role, selection: slice = EVERY) -> Marked:
+    def score_images(
+        self, answers: Path, images: Images, role: Role, selection: slice = EVERY
+    ) -> Marked:
         """Return the scores of good and faulty images."""
         return Marked.of(answers, images.part(role))
 
-    def compare_answers(self, shipped: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
+    def compare_answers(
+        self, shipped: Marked, floats: Marked | None, images: Images
+    ) -> ImageAnswers:
         """Return the share of each kind of fault that is found."""
         alarms = shipped.scores >= LEAST
         shares = {}
@@ -183,13 +206,20 @@ class ByAuroc(JudgeByShares[Marked]):
 
         def share(some: Floats, of: str = "") -> Quantity:
             return make_percent(
-                Interval.wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on"
+                Interval.wilson(int((some >= LEAST).sum()), len(some)),
+                len(some),
+                f"{of}from a score of a half on",
             )
 
-        figures = {"False alarms": share(shipped.good, "of the good images "), "Faults found": share(shipped.faulty)}
+        figures = {
+            "False alarms": share(shipped.good, "of the good images "),
+            "Faults found": share(shipped.faulty),
+        }
         if (pixels := pixel_auroc(shipped.heats, part)) is not None:
             source = "of images with masks and good ones"
-            figures["Pixel AUROC"] = Quantity(100 * pixels, "%", Provenance.MEASURED, n=len(scores), source=source)
+            figures["Pixel AUROC"] = Quantity(
+                100 * pixels, "%", Provenance.MEASURED, n=len(scores), source=source
+            )
 
         def layers(place: int) -> Iterator[bytes]:
             mask = part.objects[place]
@@ -207,10 +237,13 @@ class ByAuroc(JudgeByShares[Marked]):
                 kind += f" taken for {'an anomaly' if alarms[place] else GOOD[0]}"
             return f"{kind}, score {scores[place]:.2f}"
 
-        # The lowest come first: of a faulty image a low score is the error, of a good one a high score.
+        # The lowest come first: of a faulty image a low score is the error,
+        # of a good one a high score.
         ranked = np.where(shipped.labels == 0, 1 - scores, scores)
         shown = overlays(images, ranked, errs, describe, layers, {"unusual": HOT})
-        return replace(self.compare_answers(shipped, None, images), figures=figures, overlays=shown)
+        return replace(
+            self.compare_answers(shipped, None, images), figures=figures, overlays=shown
+        )
 
 
 def _truth(path: str, side: int = 100_000) -> NDArray[np.bool_]:
@@ -221,16 +254,22 @@ def _truth(path: str, side: int = 100_000) -> NDArray[np.bool_]:
 
 
 def pixel_auroc(heats: Floats, part: Part) -> float | None:
-    """Return the AUROC of pixels in the masks against all others, at the size of the masks; None without masks."""
+    """Return the AUROC of pixels in the masks against all others, at the size of the masks;
+    None without masks.
+    """
     counts = np.zeros((2, BINS), np.int64)
     for heat, mask, label, path in zip(heats, part.objects, part.labels, part.paths, strict=True):
         # Nobody knows which pixels of a faulty image are faulty if it has no mask.
         if label and not mask:
             continue
         true = _truth(mask or str(path)) & bool(mask)
-        large = np.asarray(Image.fromarray(heat).resize(true.shape[::-1], Image.Resampling.BILINEAR))
+        large = np.asarray(
+            Image.fromarray(heat).resize(true.shape[::-1], Image.Resampling.BILINEAR)
+        )
         # Counts in steps of the score, so that the memory does not grow with the pixels of a set.
-        counts += [np.histogram(large[true == inside], BINS, (0, 1))[0] for inside in (False, True)]
+        counts += [
+            np.histogram(large[true == inside], BINS, (0, 1))[0] for inside in (False, True)
+        ]
     if not counts[1].any():
         return None
     below = np.cumsum(counts[0]) - counts[0] / 2

@@ -30,43 +30,73 @@ from advisor.datasets import (
     phrase_count,
     survey,
 )
-from advisor.engine import DataCheck, Images, Question, Say, divide_images, report_progress, run_data_check
+from advisor.engine import (
+    DataCheck,
+    Images,
+    Question,
+    Say,
+    divide_images,
+    report_progress,
+    run_data_check,
+)
 from advisor.tasks.classification._images import Classes
 
 ANOMALY = "anomaly"
 GOOD = ("good", "normal", "free", "ok", "fine", "intact", "pass", "defect-free")
 IMAGES = ("images", "image", "imgs")
 MASKS = ("ground_truth", "masks", "mask")
-ALIKE = 0.2  # Share of the images in one group of near copies, above which near copies tell nothing
+# Share of the images in one group of near copies, above which near copies tell nothing.
+ALIKE = 0.2
 LEAST = 30  # Groups of good images that are learnt from, at least
 NEXT = "advisor search --task anomaly --data {manifest} --budget 50ms"
-FaultKind = StrEnum("FaultKind", {"ODD": "good images unlike the others"})  # Kinds of findings of this task
-HINT = "put good images into DIR/good; faulty ones, which only judge, into folders of other names, such as DIR/scratch"
+# Kinds of findings of this task.
+FaultKind = StrEnum("FaultKind", {"ODD": "good images unlike the others"})
+HINT = (
+    "put good images into DIR/good; faulty ones, which only judge, into folders of other names,"
+    " such as DIR/scratch"
+)
 
 
-def survey_faults(path: Path, progress: Progress | None = None, most: int | None = None) -> tuple[Survey, list[str]]:
-    """Read images in folders, or those without masks in any file; return them, and the paths of their masks.
+def survey_faults(
+    path: Path, progress: Progress | None = None, most: int | None = None
+) -> tuple[Survey, list[str]]:
+    """Read images in folders, or those without masks in any file;
+    return them, and the paths of their masks.
 
-    The first class is that of the good images; a path is empty without a mask. Raises UsageError if the path does not
-    exist, has no image, or does not tell which images are good.
+    The first class is that of the good images; a path is empty without a mask. Raises UsageError
+    if the path does not exist, has no image, or does not tell which images are good.
     """
     listing, masks = _list_images(path)
     good = _good({entry.label for entry in listing.entries}, path)
     read = survey(listing, progress, most)
     names = read.dataset.classes
     order = (good, *sorted(set(names) - {good}))
-    images = tuple(replace(image, label=order.index(names[image.label])) for image in read.dataset.images)
+    images = tuple(
+        replace(image, label=order.index(names[image.label])) for image in read.dataset.images
+    )
     mask_paths = []
     for image in images:
-        mask_paths.append(masks.get((image.path.parent.name, image.path.stem), "") if image.label else "")
+        mask_paths.append(
+            masks.get((image.path.parent.name, image.path.stem), "") if image.label else ""
+        )
     return replace(read, dataset=replace(read.dataset, classes=order, images=images)), mask_paths
 
 
 def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
-    """Return the images by kind, and the path of each mask by the kind and the name of its image."""
+    """Return the images by kind, and the path of each mask by the kind and the name of its
+    image.
+    """
     if not path.is_dir():
         listing = list_files(path)
-        return replace(listing, entries=[entry for entry in listing.entries if entry.label.casefold() not in MASKS]), {}
+        return (
+            replace(
+                listing,
+                entries=[
+                    entry for entry in listing.entries if entry.label.casefold() not in MASKS
+                ],
+            ),
+            {},
+        )
     folder = folder_in(path, *IMAGES)
     truth = folder_in(path, *MASKS)
     files = []
@@ -75,9 +105,19 @@ def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
             files.append(file)
     # The folder itself is returned where no folder inside has the name.
     known = images_in(truth) if truth != path else []
-    # MVTec names a mask as its image, with _mask behind it, and each kind counts its images from 0 on.
+    # MVTec names a mask as its image, with _mask behind it,
+    # and each kind counts its images from 0 on.
     masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
-    return Listing(path, [Entry(file, file.parent.name if file.parent != folder else GOOD[0]) for file in files]), masks
+    return (
+        Listing(
+            path,
+            [
+                Entry(file, file.parent.name if file.parent != folder else GOOD[0])
+                for file in files
+            ],
+        ),
+        masks,
+    )
 
 
 def _good(kinds: set[str], path: Path) -> str:
@@ -86,13 +126,21 @@ def _good(kinds: set[str], path: Path) -> str:
     good = sorted(kind for kind in kinds if kind.casefold() in GOOD)
     if len(good) == 1 or (not good and len(kinds) == 1):
         return good[0] if good else next(iter(kinds))
-    what = f"several kinds of good images: {listed(good)}" if good else f"no kind named 'good': {listed(sorted(kinds))}"
+    what = (
+        f"several kinds of good images: {listed(good)}"
+        if good
+        else f"no kind named 'good': {listed(sorted(kinds))}"
+    )
     raise UsageError(f"--data: '{path}' has {what}", HINT)
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return images with masks, of which good ones are learnt from; UsageError if they are unreadable, or too few."""
-    reading, masks = survey_faults(question.require_data(), report_progress(say), question.most_images)
+    """Return images with masks, of which good ones are learnt from;
+    UsageError if they are unreadable, or too few.
+    """
+    reading, masks = survey_faults(
+        question.require_data(), report_progress(say), question.most_images
+    )
     division, lost = divide_faults(reading, question.seed)
     dataset = reading.dataset
     notes = division.list_notes(replace(dataset, classes=dataset.classes[:1]))
@@ -100,12 +148,22 @@ def read(question: Question, say: Say) -> Images:
         judging = plural(lost, "faulty image judges", "faulty images judge")
         notes = (*notes, f"{judging} nothing, as near copies are learnt from.")
     if len(dataset.classes) == 1:
-        notes = (*notes, "There are no faulty images: networks are judged by faults that are drawn into good images.")
-    return replace(divide_images(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,))
+        notes = (
+            *notes,
+            (
+                "There are no faulty images: networks are judged by faults that are drawn into"
+                " good images."
+            ),
+        )
+    return replace(
+        divide_images(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,)
+    )
 
 
 def copies(read: Survey) -> tuple[Pair, ...]:
-    """Return pairs of near copies; none where most images are alike, as those of one part from one place are."""
+    """Return pairs of near copies; none where most images are alike,
+    as those of one part from one place are.
+    """
     pairs = near_duplicates(read.thumbnails)
     count = len(read.dataset.images)
     if max(map(len, group_pairs(pairs, count)), default=0) > ALIKE * count:
@@ -113,10 +171,14 @@ def copies(read: Survey) -> tuple[Pair, ...]:
     return pairs
 
 
-def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> tuple[Division, int]:
-    """Return the division, in which only good images are learnt from, and the number of faulty images in no part.
+def divide_faults(
+    read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
+) -> tuple[Division, int]:
+    """Return the division, in which only good images are learnt from,
+    and the number of faulty images in no part.
 
-    Faulty images of the training part judge candidates, unless good images of their group are learnt from.
+    Faulty images of the training part judge candidates,
+    unless good images of their group are learnt from.
     """
     dataset = read.dataset
     kinds = (dataset.classes[0], ANOMALY)[: 1 + any(dataset.labels)]
@@ -129,8 +191,13 @@ def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
     good = tuple(index for index in parts.train if not dataset.images[index].label)
     learnt = {numbers[index] for index in good}
     if len(learnt) < LEAST:
-        what = f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies to learn from"
-        raise UsageError(f"--data: there are {what}, at least {LEAST} groups are needed", "add good images")
+        what = (
+            f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies"
+            " to learn from"
+        )
+        raise UsageError(
+            f"--data: there are {what}, at least {LEAST} groups are needed", "add good images"
+        )
     moved = []
     # A faulty image is never learnt from, so one without a good near copy can still judge.
     for index in parts.train:
@@ -161,8 +228,8 @@ def check_faults(path: Path, say: Say) -> DataCheck:
 def _odd(read: Survey) -> Iterator[Finding]:
     """Yield the good images whose small version is far from that of any other: they may be faulty.
 
-    Far is more than the upper quartile of these distances and three times the range between the quartiles (J. Tukey,
-    "Exploratory Data Analysis", 1977).
+    Far is more than the upper quartile of these distances and three times the range between the
+    quartiles (J. Tukey, "Exploratory Data Analysis", 1977).
     """
     from scipy.spatial.distance import cdist
 
@@ -170,11 +237,19 @@ def _odd(read: Survey) -> Iterator[Finding]:
     if len(good) < LEAST:
         return
     small = read.thumbnails[good].reshape(len(good), -1).astype(np.float32)
-    small = (small - small.mean(axis=1, keepdims=True)) / (small.std(axis=1, keepdims=True) + 1)  # whatever the light
+    # Whatever the light.
+    small = (small - small.mean(axis=1, keepdims=True)) / (small.std(axis=1, keepdims=True) + 1)
     nearest = np.sort(cdist(small, small), axis=1)[:, 1]  # the first is the image itself
     low, high = np.quantile(nearest, (0.25, 0.75))
     order = np.argsort(-nearest)
     far = good[order[nearest[order] > high + 3 * (high - low)]]
     if odd := tuple(read.dataset.images[place].path for place in far):
         message = f"{phrase_count(len(odd), 'good image is', 'good images are')} unlike all others"
-        yield Finding(FaultKind.ODD, message, "look whether they are good", tuple((path,) for path in odd), (), odd)
+        yield Finding(
+            FaultKind.ODD,
+            message,
+            "look whether they are good",
+            tuple((path,) for path in odd),
+            (),
+            odd,
+        )

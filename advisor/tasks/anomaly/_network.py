@@ -1,8 +1,9 @@
-"""What is usual at each place of an image: a Gaussian of a backbone's maps, and the file with the distances from it.
+"""What is usual at each place of an image:
+a Gaussian of a backbone's maps, and the file with the distances from it.
 
-T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework for Anomaly Detection and Localization" (2021). Here
-an image is evened first, ways in which whole good images differ are taken out of the maps, and the file has the whole
-computation.
+T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework for Anomaly Detection and
+Localization" (2021). Here an image is evened first, ways in which whole good images differ are
+taken out of the maps, and the file has the whole computation.
 """
 
 from __future__ import annotations
@@ -53,18 +54,22 @@ SURE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Usual:
-    """The Gaussian at each place, of what is left of the maps without the ways in which whole images differ."""
+    """The Gaussian at each place, of what is left of the maps
+    without the ways in which whole images differ.
+    """
 
     projection: Floats  # of the channels of the maps, (C, D)
     means: Floats  # (rows, columns, D)
-    whole: Floats  # (coarse rows x coarse columns x D, K): orthonormal ways in which whole good images differ
+    # (coarse rows x coarse columns x D, K): orthonormal ways in which whole good images differ.
+    whole: Floats
     whitening: Floats  # (rows, columns, D, D): it makes variance 1 of what is left
 
     @classmethod
     def of(cls, maps: Floats, projection: Floats) -> Usual:
         """Return the Gaussians of the maps of good images, (N, rows, columns, C).
 
-        The ways are principal components of coarse maps: light and grain change in all places at once, a fault in few.
+        The ways are principal components of coarse maps:
+        light and grain change in all places at once, a fault in few.
         """
         values = maps @ projection
         means = values.mean(axis=0)
@@ -83,8 +88,8 @@ class Usual:
         rest = np.ascontiguousarray(_without(values - means, whole).transpose(1, 2, 3, 0))
         covariance = rest @ rest.transpose(0, 1, 3, 2) / max(len(maps) - 1, 1)
         shared = covariance.mean(axis=(0, 1))
-        # Of fewer images than channels, a place's own covariance has no inverse, so shared variance and noise are
-        # added.
+        # Of fewer images than channels, a place's own covariance has no inverse,
+        # so shared variance and noise are added.
         noise = RIDGE * float(np.trace(shared)) / len(shared) * np.eye(len(shared))
         mixed = OWN * covariance + (1 - OWN) * shared + noise
         variances, axes = np.linalg.eigh(mixed)
@@ -99,12 +104,15 @@ class Usual:
         rest = _without(apart_from_means, self.whole)
         apart = np.einsum("nhwd,hwde->nhwe", rest, self.whitening, optimize=True)
         distances = np.sqrt((apart**2).sum(axis=-1))
-        # At the edge a part of the kernel is outside, so the sum is divided by the weights that are inside.
+        # At the edge a part of the kernel is outside,
+        # so the sum is divided by the weights that are inside.
         return _blur_maps(distances) / _blur_maps(np.ones_like(distances[:1]))
 
 
 def _coarse(maps: Floats) -> Floats:
-    """Return means of 2 x 2 cells, (N, rows / 2, columns / 2, D), rounded up: the last ones may have fewer cells."""
+    """Return means of 2 x 2 cells, (N, rows / 2, columns / 2, D), rounded up:
+    the last ones may have fewer cells.
+    """
     # Odd numbers of rows and columns get their last one twice.
     odd_rows = maps.shape[1] % 2
     odd_columns = maps.shape[2] % 2
@@ -115,7 +123,9 @@ def _coarse(maps: Floats) -> Floats:
 
 
 def _without(apart: Floats, whole: Floats) -> Floats:
-    """Return differences from the means without the ways in which whole images differ, (N, rows, columns, D)."""
+    """Return differences from the means without the ways in which whole images differ,
+    (N, rows, columns, D).
+    """
     coarse = _coarse(apart)
     flat = coarse.reshape(len(apart), -1)
     # What the ways explain: their share in the image, times the way itself.
@@ -133,17 +143,20 @@ def _kernel() -> Floats:
 
 
 def _blur_maps(maps: Floats) -> Floats:
-    """Return maps, (N, rows, columns), each place with the sum of the weights of those around it that are inside."""
+    """Return maps, (N, rows, columns),
+    each place with the sum of the weights of those around it that are inside.
+    """
     from scipy.ndimage import convolve
 
     return np.asarray(convolve(maps, _kernel()[None], mode="constant"), np.float32)
 
 
 def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
-    """Return the network from a normalised image (1, S, S, 3) to the maps (1, rows, columns, C) that are learnt.
+    """Return the network from a normalised image (1, S, S, 3)
+    to the maps (1, rows, columns, C) that are learnt.
 
-    They are the last sums of each width that have about :data:`STRIDE` pixels to a cell, or the last map of that size
-    in a network without sums, each averaged over 3 x 3 cells.
+    They are the last sums of each width that have about :data:`STRIDE` pixels to a cell, or the
+    last map of that size in a network without sums, each averaged over 3 x 3 cells.
     """
     import keras
 
@@ -174,7 +187,8 @@ def _even_light(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
 
     mean = np.array(card.preprocessing.mean, np.float32)
     std = np.array(card.preprocessing.std, np.float32)
-    # Light is evened in pixels of 0 to 255, where its limits are, and the network takes normalised ones.
+    # Light is evened in pixels of 0 to 255, where its limits are,
+    # and the network takes normalised ones.
     pixels = image * std + mean
     centred = pixels - ops.mean(pixels, axis=(1, 2, 3), keepdims=True)
     spread = ops.sqrt(ops.mean(centred * centred, axis=(1, 2, 3), keepdims=True))
@@ -191,10 +205,12 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, maps: Floats, groups: Sequence[int], projection: Floats, seed: int) -> Scale:
-        """Return the scale in which a share :data:`ALARMS` of new good images is above a half, :data:`SURE` sure.
+        """Return the scale in which a share :data:`ALARMS` of new good images is above a half,
+        :data:`SURE` sure.
 
-        Near copies are in one fold, and count once. The threshold is an order statistic (S. S. Wilks, "Determination of
-        Sample Sizes for Setting Tolerance Limits", 1941). Of too few images for that, it is the largest distance.
+        Near copies are in one fold, and count once. The threshold is an order statistic (S. S.
+        Wilks, "Determination of Sample Sizes for Setting Tolerance Limits", 1941). Of too few
+        images for that, it is the largest distance.
         """
         from scipy.stats import binom
 
@@ -212,14 +228,15 @@ class Scale(NamedTuple):
             scores_of_groups.append(scores[place == group].max())
         largest = np.sort(scores_of_groups)[::-1]
         above = int(binom.ppf(1 - SURE, len(names), ALARMS))  # groups that may be above it
-        # The quantile is the first number that reaches the probability. Where it exceeds it, one fewer keeps the
-        # guarantee.
+        # The quantile is the first number that reaches the probability.
+        # Where it exceeds it, one fewer keeps the guarantee.
         above -= int(binom.cdf(above, len(names), ALARMS) > 1 - SURE)
         return cls(float(heats.mean()), float(largest[max(above, 0)]))
 
 
 def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model:
-    """Return the network from an image to ``heat``, from 0 at a usual distance to a half at the threshold and to 1.
+    """Return the network from an image to ``heat``,
+    from 0 at a usual distance to a half at the threshold and to 1.
 
     In a file of 8 bits the distances are computed in float, by matrices of 8 bits.
     """
@@ -244,7 +261,9 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
 
     def heat(rest: Any) -> Any:
         # One small product for each place, as each has its own whitening.
-        apart = ops.matmul(ops.reshape(rest, (-1, 1, width)), usual.whitening.reshape(-1, width, width))
+        apart = ops.matmul(
+            ops.reshape(rest, (-1, 1, width)), usual.whitening.reshape(-1, width, width)
+        )
         squares = ops.sum(apart * apart, axis=-1)
         distances = ops.reshape(ops.sqrt(squares), (1, rows, columns, 1))
         away = ops.conv(distances, _kernel()[:, :, None, None], padding="same")
@@ -254,14 +273,25 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
         over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
         return over / (over + 1.0)
 
-    # The quantizer leaves in float what follows a layer of this name; int8 distances had an AUROC of 54 to 89.
+    # The quantizer leaves in float what follows a layer of this name;
+    # int8 distances had an AUROC of 54 to 89.
     output = keras.layers.Lambda(heat, (rows, columns, 1), name=IN_FLOAT)(rest)
     # It computes nothing: the output needs its own name, and the layer before has the quantizer's.
-    return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(output)})
+    return keras.Model(
+        maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(output)}
+    )
 
 
-def learn(card: Card, weights: WeightsFile | None, images: Sequence[tuple[Path, int]], seed: int, path: Path) -> None:
-    """Learn what is usual in good images with their groups, :data:`MOST` at most, and write the float file."""
+def learn(
+    card: Card,
+    weights: WeightsFile | None,
+    images: Sequence[tuple[Path, int]],
+    seed: int,
+    path: Path,
+) -> None:
+    """Learn what is usual in good images with their groups, :data:`MOST` at most,
+    and write the float file.
+    """
     import keras
     from ai_edge_litert.interpreter import Interpreter
 
@@ -271,7 +301,9 @@ def learn(card: Card, weights: WeightsFile | None, images: Sequence[tuple[Path, 
     try:
         network = maps_of(card, weights)
         # The runtime that ships computes the maps, so that training and file see equal values.
-        interpreter = Interpreter(model_content=convert_to_flatbuffer(network), num_threads=usable_cores())
+        interpreter = Interpreter(
+            model_content=convert_to_flatbuffer(network), num_threads=usable_cores()
+        )
         run: Any = interpreter.get_signature_runner()
         (output,) = run.get_output_details()
         maps_of_images = []

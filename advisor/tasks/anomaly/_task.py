@@ -26,11 +26,20 @@ class Anomaly(OnMaps):
 
     @property
     def functions(self) -> TaskFunctions:
-        """The functions for good images, which are learnt from, and faulty ones, which judge by AUROC."""
+        """The functions for good images, which are learnt from, and faulty ones,
+        which judge by AUROC.
+        """
         from advisor.tasks.anomaly import _files as files, _images as images
 
         judge = files.ByAuroc(self.metric)
-        return TaskFunctions(images.read, images.check_faults, files.mark, "heats.npz", lambda _: judge, files.SHIPPING)
+        return TaskFunctions(
+            images.read,
+            images.check_faults,
+            files.mark,
+            "heats.npz",
+            lambda _: judge,
+            files.SHIPPING,
+        )
 
     def seconds(self, card: Card, images: int, layers: float) -> float:
         """Return the seconds of the maps and of two conversions."""
@@ -44,4 +53,6 @@ class Anomaly(OnMaps):
 
         rows = zip(part.paths, part.groups or part.indices, part.labels, strict=True)
         images = [(path, group) for path, group, label in rows if not label]
-        return partial(learn, card, materials.weights[card.name], images, materials.question.seed, to.model)
+        return partial(
+            learn, card, materials.weights[card.name], images, materials.question.seed, to.model
+        )

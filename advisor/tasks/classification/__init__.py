@@ -15,7 +15,9 @@ CLASSIFICATION = Classification(
     metrics=tuple(name for name, metric in METRICS.items() if not metric.of_boxes),
     published=True,
     guarantees=("--min-precision", "--min-recall", "--min-coverage"),
-    other_conditions="on groceries, another visit cost fine-tuned networks 2 to 6 points, and heads 10 to 16",
+    other_conditions=(
+        "on groceries, another visit cost fine-tuned networks 2 to 6 points, and heads 10 to 16"
+    ),
     conditions=True,
     robust=True,
     labelled=True,
@@ -25,5 +27,6 @@ CLASSIFICATION = Classification(
     tunable=True,
     own_cards=OwnCards("tflite_file", "tflite_fixed", trained=True),
 )
-"""Cost of another visit: validation against the official test of grocery, in ``benchmarks/results/anytime.csv`` and
-``accuracy_expectation.csv``."""
+"""Cost of another visit: validation against the official test of grocery, in
+``benchmarks/results/anytime.csv`` and ``accuracy_expectation.csv``.
+"""

@@ -48,7 +48,9 @@ class OwnClassifiers:
         return True
 
     def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
-        """Write the master of a classifier; a run of the file shows whether its scores are probabilities."""
+        """Write the master of a classifier;
+        a run of the file shows whether its scores are probabilities.
+        """
         data = classifier.with_two_classes(data, name)
         input_size, classes = classifier.shape_of(data, name)
         end = "" if classifier.sums_to_one(data, input_size, name) else "SOFTMAX"
@@ -62,13 +64,25 @@ class OwnClassifiers:
         return ModelFacts(input_size, classes, cost.parameters, cost.macs, width, metadata)
 
     def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
-        """Write a classifier as it is, with a batch of one image; a run shows that the runtime has its operators."""
+        """Write a classifier as it is, with a batch of one image;
+        a run shows that the runtime has its operators.
+        """
         input_size, classes = classifier.shape_of(data, name, finished=True)
         target.write_bytes(with_fixed_batch(data, name))
         model = read(target.read_bytes(), name)
         cost = count(model)
-        classifier.scores_of(target.read_bytes(), np.zeros((1, input_size, input_size, 3), np.float32), name)
-        return ModelFacts(input_size, classes, cost.parameters, cost.macs, None, metadata, form=form_of(model, cost))
+        classifier.scores_of(
+            target.read_bytes(), np.zeros((1, input_size, input_size, 3), np.float32), name
+        )
+        return ModelFacts(
+            input_size,
+            classes,
+            cost.parameters,
+            cost.macs,
+            None,
+            metadata,
+            form=form_of(model, cost),
+        )
 
     def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
         """Return the probabilities; those of a finished file are read from its only output."""
@@ -78,12 +92,15 @@ class OwnClassifiers:
         # Probabilities of 8 bits are rounded, and their sum is not quite 1.
         return {classifier.PROBABILITIES: row / max(float(row.sum()), 1e-6)}
 
-    def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
+    def surest(
+        self, outputs: Mapping[str, Array], facts: ModelFacts, title: str
+    ) -> list[tuple[int, float]]:
         """Return the class with the highest probability."""
         (row,) = outputs[classifier.PROBABILITIES]
         if not np.isfinite(row).all() or abs(float(row.sum()) - 1.0) > 1e-3:
             raise UsageError(
-                f"the model's answer to a photograph ({title}) is not a row of probabilities", classifier.SCORES
+                f"the model's answer to a photograph ({title}) is not a row of probabilities",
+                classifier.SCORES,
             )
         return [(int(row.argmax()), float(row.max()))]
 
@@ -95,8 +112,9 @@ class OwnClassifiers:
             yield "no --top1 was stated: a search without --data cannot rank it"
         if added.threshold is not None and added.threshold > 1:
             yield (
-                f"its metadata asks for a score of at least {added.threshold:g}: clients that read it, such as "
-                "MediaPipe, show no answer; files that are made of it have no threshold"
+                f"its metadata asks for a score of at least {added.threshold:g}: clients that read"
+                " it, such as MediaPipe, show no answer; files that are made of it have no"
+                " threshold"
             )
 
 
@@ -107,26 +125,37 @@ def find_classes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ..
     return tuple(Found(*pair) for pair in best[:SHOWN])
 
 
-def classify_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, Mapping[str, object]]]]:
-    """See :data:`Answering`: the probabilities of each class, and what the app does with them at its thresholds."""
+def classify_images(
+    model: ShippedModel, images: Crops
+) -> tuple[float, list[tuple[int, Mapping[str, object]]]]:
+    """See :data:`Answering`: the probabilities of each class,
+    and what the app does with them at its thresholds.
+    """
     places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
     rows = answers(model.content, np.stack([images[place]() for place in places]), model)
     vectors = list[tuple[int, Mapping[str, object]]]()
     for place, row in zip(places, rows, strict=True):
-        answer = {"label": row.index(max(row)), "probabilities": [round(value, DIGITS) for value in row]}
+        answer = {
+            "label": row.index(max(row)),
+            "probabilities": [round(value, DIGITS) for value in row],
+        }
         vectors.append((place, answer | _done(model, row)))
     return TOLERANCES[0], vectors
 
 
 def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:
-    """Return whether the app answers and which labels it flags, as far as it has thresholds for that."""
+    """Return whether the app answers and which labels it flags,
+    as far as it has thresholds for that.
+    """
     thresholds = model.thresholds
     outcome = dict[str, object]()
     if thresholds.plain is not None or thresholds.by_class:
         outcome["answered"] = max(row) >= thresholds.least(model.labels[row.index(max(row))])
     if thresholds.recall:
         scores = zip(model.labels, row, strict=True)
-        outcome["may_show"] = [label for label, score in scores if score >= thresholds.recall.get(label, math.inf)]
+        outcome["may_show"] = [
+            label for label, score in scores if score >= thresholds.recall.get(label, math.inf)
+        ]
     return outcome
 
 
@@ -144,15 +173,22 @@ def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[fl
 
 @dataclass(frozen=True)
 class Classified:
-    """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image."""
+    """Judge of classifiers, which keeps the answers of each file,
+    so that files are compared image by image.
+    """
 
-    question: Question = field(default_factory=Question)  # what accuracy is, answers cost and thresholds shall keep
+    # What accuracy is, answers cost and thresholds shall keep.
+    question: Question = field(default_factory=Question)
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+    def verdict(
+        self, scored: Scored, images: Images, run: RunFolder, name: str
+    ) -> AccuracyVerdict:
         (file, floats, folds, *_), question, metric = scored, self.question, self.question.metric
         answers = accuracy.read_answers(file)
         part = images.part(Role.VALIDATION)
-        measured = accuracy.measure_accuracy(answers, accuracy.read_answers(floats), part.labels, images.classes)
+        measured = accuracy.measure_accuracy(
+            answers, accuracy.read_answers(floats), part.labels, images.classes
+        )
         learnt = None
         if folds:
             learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats)
@@ -166,7 +202,9 @@ class Classified:
         if metric == Metric.TOP1:
             return replace(measured, answers=by_class)
         shares = scores[metric].shares.tolist()
-        reference = metrics.score_metrics(floats, images, Role.VALIDATION, question.costs, [metric])[metric].shares
+        reference = metrics.score_metrics(
+            floats, images, Role.VALIDATION, question.costs, [metric]
+        )[metric].shares
         return replace(
             measured,
             accuracy=by_class.metrics[metric],
@@ -180,18 +218,27 @@ class Classified:
         right = (labels == np.asarray(images.part(role).labels)).astype(float)
         return accuracy.Captured(TESTS, right, labels)
 
-    def held_out(self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = "") -> HeldOut:
+    def held_out(
+        self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = ""
+    ) -> HeldOut:
         answers = accuracy.read_answers(answers_path)
         part = images.part(Role.HOLDOUT)
         metric = self.question.metric
         scores = metrics.score_metrics(answers_path, images, Role.HOLDOUT, self.question.costs)
         figures = metrics.quantities(scores, accuracy.HELD_OUT)
-        by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
+        by_class = replace(
+            accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures
+        )
         answers_by_file: dict[str, Sequence[float]] = {file: answers} if file else {}
         if file and metric != Metric.TOP1:
             by_class = replace(by_class, shares=answers_file(f"{Path(file).stem}-shares"))
             answers_by_file[by_class.shares] = scores[metric].shares.tolist()
         if evaluation.answers.confidence is not None:
-            believed = confidence.verify_thresholds(answers_path, images, evaluation.answers.confidence)
+            believed = confidence.verify_thresholds(
+                answers_path, images, evaluation.answers.confidence
+            )
             by_class = replace(by_class, confidence=believed)
-        return replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class), answers_by_file
+        return (
+            replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class),
+            answers_by_file,
+        )

@@ -63,8 +63,8 @@ MOST_SHARED = 0.05
 def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...], str]:
     """Return the images of a folder, at any depth, with the label 0, and a sentence about them.
 
-    Images that show the same as known ones are left out, as are files that cannot be read. Raises UsageError if the
-    folder is missing, or no image is left.
+    Images that show the same as known ones are left out, as are files that cannot be read. Raises
+    UsageError if the folder is missing, or no image is left.
     """
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
@@ -82,17 +82,24 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
             copies.add(pair.second - first)
     images = tuple(image for place, image in enumerate(read.dataset.images) if place not in copies)
     reasons = [
-        *([f"{phrase_count(len(copies), 'shows', 'show')} the same as images of --data"] if copies else []),
+        *(
+            [f"{phrase_count(len(copies), 'shows', 'show')} the same as images of --data"]
+            if copies
+            else []
+        ),
         *([f"{len(read.dataset.rejected)} cannot be read"] if read.dataset.rejected else []),
     ]
     if not images:
-        raise UsageError(f"--unknown: no image below '{folder}' can be used: {', '.join(reasons)}", HINT)
+        raise UsageError(
+            f"--unknown: no image below '{folder}' can be used: {', '.join(reasons)}", HINT
+        )
     sentence = f"--unknown: {phrase_count(len(images), 'image', 'images')} of other things"
     return images, f"{sentence}; left out: {', '.join(reasons)}" if reasons else sentence
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return the images of the classes, divided, with those of other things if the question names some.
+    """Return the images of the classes, divided,
+    with those of other things if the question names some.
 
     AmbiguousInput: they cannot be read as images of classes, and may be those of another task.
     """
@@ -102,7 +109,8 @@ def read(question: Question, say: Say) -> Images:
         read = survey(path, report_progress(say), question.most_images, with_quality=False)
         require_usable(read.dataset)
     except UsageError as error:
-        # Images of another task are no mistake in the files: the user may only have left out --task.
+        # Images of another task are no mistake in the files:
+        # the user may only have left out --task.
         others = ((task.name, task.recognize(path)) for task in TASKS.values())
         for name, content in ((name, content) for name, content in others if content):
             readings = error.readings if isinstance(error, AmbiguousInput) else ()
@@ -115,7 +123,10 @@ def read(question: Question, say: Say) -> Images:
     division = divide_survey(read, question.seed)
     notes = division.list_notes(read.dataset)
     if (train := len(division.split.train)) > TUNED_IMAGES:
-        tuned = f"A fine-tuning learns from {TUNED_IMAGES:,} of the {train:,} images for training, and a head from all."
+        tuned = (
+            f"A fine-tuning learns from {TUNED_IMAGES:,} of the {train:,} images for training, and"
+            " a head from all."
+        )
         notes = (*notes, tuned)
     images = divide_images(read.dataset, division, notes, say)
     if question.unknown is None:
@@ -126,7 +137,9 @@ def read(question: Question, say: Say) -> Images:
 
 
 def _ask_about_shared_images(path: Path, dataset: Dataset) -> None:
-    """Ask whether images have several labels, if too many for a mistake are in several folders of classes."""
+    """Ask whether images have several labels,
+    if too many for a mistake are in several folders of classes.
+    """
     labels = defaultdict[str, set[int]](set)
     for image in dataset.images:
         labels[image.sha256].add(image.label)
@@ -139,8 +152,12 @@ def _ask_about_shared_images(path: Path, dataset: Dataset) -> None:
         content = task.recognize(path)
         if content:
             readings.append(Reading({"task": task.name}, f"the folder has {content}"))
-    readings.append(Reading({"data": f"{path}/*"}, "each image has one class, and some are copied by mistake"))
-    raise AmbiguousInput(f"--data: {shared} of {plural(len(labels), 'image')} are in several classes", readings)
+    readings.append(
+        Reading({"data": f"{path}/*"}, "each image has one class, and some are copied by mistake")
+    )
+    raise AmbiguousInput(
+        f"--data: {shared} of {plural(len(labels), 'image')} are in several classes", readings
+    )
 
 
 @dataclass(frozen=True)
@@ -159,7 +176,9 @@ class Classes:
     @property
     def summary(self) -> str:
         """The number of images and of classes."""
-        return f"{plural(len(self.dataset.images), 'image')} in {len(self.dataset.classes)} classes"
+        return (
+            f"{plural(len(self.dataset.images), 'image')} in {len(self.dataset.classes)} classes"
+        )
 
     def label(self, path: Path) -> str:
         """Return the class of an image, empty for one that was left out."""
@@ -178,7 +197,9 @@ class Classes:
         return {"pictures_per_class": self.counts}
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a manifest without the images that the findings leave out; return its number of images."""
+        """Write a manifest without the images that the findings leave out;
+        return its number of images.
+        """
         left_out = set[Path]()
         for finding in findings:
             left_out.update(finding.leave_out)
@@ -186,7 +207,8 @@ class Classes:
 
 
 def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
-    """Check a data set in any layout; it is not changed. Without a checker, nothing looks for wrong labels and crops.
+    """Check a data set in any layout; it is not changed.
+    Without a checker, nothing looks for wrong labels and crops.
 
     Raises UsageError if the path cannot be read as a data set, or the card is unknown.
     """
@@ -210,7 +232,9 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
         require_usable(read.dataset)
         return divide_survey(read, seed, pairs).make_overview(read.dataset)
 
-    return run_data_check(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, framing=True)
+    return run_data_check(
+        path, read, Classes(read.dataset), findings, overview, labels.card, why_not, framing=True
+    )
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:
@@ -229,5 +253,17 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
     # An image is named from a probability of 15 % on, so most of them need not be wrong.
     counted = f"{phrase_count(len(suspects), 'image')} ({share:.1f} %)"
     message = f"{counted} {verb} a doubtful label: it is wrong, or the image is hard"
-    advice = "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having"
-    return (Finding(Kind.WRONG_LABEL, message, advice, tuple((path,) for path in paths), tuple(notes), paths),)
+    advice = (
+        "look at them, the most likely first; keep those whose labels are right: they are hard,"
+        " and worth having"
+    )
+    return (
+        Finding(
+            Kind.WRONG_LABEL,
+            message,
+            advice,
+            tuple((path,) for path in paths),
+            tuple(notes),
+            paths,
+        ),
+    )

@@ -39,7 +39,9 @@ class Classification(Task):
         return OwnClassifiers()
 
     def read(self, question: Question, say: Say) -> Images:
-        """Return the images of the classes, divided, with those of other things if the question names some."""
+        """Return the images of the classes, divided,
+        with those of other things if the question names some.
+        """
         from advisor.tasks.classification._images import read
 
         return read(question, say)
@@ -50,8 +52,12 @@ class Classification(Task):
 
         return check_images(data, checker, say)
 
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that makes the card's float classifier: of ImageNet, or of the user's classes."""
+    def model(
+        self, card: Card, training: str, purpose: Purpose, workload: Workload
+    ) -> Stage[FloatModel]:
+        """Return the stage that makes the card's float classifier:
+        of ImageNet, or of the user's classes.
+        """
         from advisor.engine import PROBABILITIES, cut_stage, finetune_card, join_trained_head
 
         if not workload.images:
@@ -59,13 +65,17 @@ class Classification(Task):
         make_model = finetune_card if recipe_of(training).tunes_backbone else join_trained_head
         return make_model(card, training, purpose, workload)
 
-    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    def score(
+        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+    ) -> Stage[Path]:
         """Return the stage that writes the probabilities of the classes."""
         from advisor.engine import score_stage
 
         return score_stage(scope, spec, source, role, cost_s)
 
-    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    def capture(
+        self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+    ) -> Stage[Path]:
         """Return the stage that writes the classes under each capture condition."""
         from advisor.engine import capture_stage
 

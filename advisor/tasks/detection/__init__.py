@@ -27,9 +27,11 @@ DETECTION = Detection(
     own_cards=OwnCards("tflite_detector", "tflite_fixed_detector"),
     whole_networks="detector_graph",
 )
-"""Cost of another camera: ``benchmarks/results/other_conditions.csv``. Gain of fine-tuning: 10, 26 and 48 % of the
-errors of a head on the validation parts of three sets with MobileNetV2, 45 % and -22 % on one of them with
-EfficientNet-Lite0 and MobileNetV1 0.25 (decision 0126).
+"""Cost of another camera: ``benchmarks/results/other_conditions.csv``. Gain of fine-tuning: 10, 26
+and 48 % of the errors of a head on the validation parts of three sets with MobileNetV2, 45 % and
+-22 % on one of them with EfficientNet-Lite0 and MobileNetV1 0.25 (decision 0126).
 
-A detector trains for minutes, a head of a classifier for seconds. On the validation part of BCCD, MobileNetV2
-reaches an mAP@0.5 of 88.8 % at 320 pixels and of 84.4 % at 224, where the smallest objects have 14 pixels."""
+A detector trains for minutes, a head of a classifier for seconds. On the validation part of BCCD,
+MobileNetV2 reaches an mAP@0.5 of 88.8 % at 320 pixels and of 84.4 % at 224, where the smallest
+objects have 14 pixels.
+"""

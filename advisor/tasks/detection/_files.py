@@ -1,7 +1,8 @@
 """Files that find boxes or centres: judge them, ship them, and take users' own detectors.
 
-``OwnDetectors`` takes users' files, ``SHIPPING`` and ``COUNTER`` say what a bundle has, and ``Detected`` judges.
-Detection and counting differ in their ``Criterion``: when a found object is right.
+``OwnDetectors`` takes users' files, ``SHIPPING`` and ``COUNTER`` say what a bundle has, and
+``Detected`` judges. Detection and counting differ in their ``Criterion``: when a found object is
+right.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ class OwnDetectors:
         """Return whether a file decodes boxes and drops those that overlap."""
         return has_postprocess(model)
 
-    def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata, finished: bool = False) -> ModelFacts:
+    def prepare(
+        self, data: bytes, name: str, target: Path, metadata: Metadata, finished: bool = False
+    ) -> ModelFacts:
         """Write the master of a detector, with named outputs and a batch of one image."""
         edited = with_named_outputs(data, name)
         raw, process = cut_postprocess(edited, name)
@@ -105,7 +108,16 @@ class OwnDetectors:
         model = read(raw, name)
         cost = count(model)
         form = form_of(model, cost) if finished else ""
-        return ModelFacts(input_size, process.classes, cost.parameters, cost.macs, None, metadata, DETECTION.name, form)
+        return ModelFacts(
+            input_size,
+            process.classes,
+            cost.parameters,
+            cost.macs,
+            None,
+            metadata,
+            DETECTION.name,
+            form,
+        )
 
     def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
         """Write a detector as it is, with named outputs and a batch of one image."""
@@ -115,14 +127,20 @@ class OwnDetectors:
         """Return the boxes, classes and scores."""
         return classifier.run(data, image)
 
-    def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
+    def surest(
+        self, outputs: Mapping[str, Array], facts: ModelFacts, title: str
+    ) -> list[tuple[int, float]]:
         """Return the class of the surest box, if there is one."""
         number = int(outputs["count"].reshape(-1)[0])
         boxes, classes, scores = (outputs[name][0, :number] for name in DETECTIONS[:3])
-        # A file of the user may answer anything: classes that it does not name, or values that are no numbers.
+        # A file of the user may answer anything:
+        # classes that it does not name, or values that are no numbers.
         known = ((classes >= 0) & (classes < facts.classes)).all()
         if not (known and np.isfinite(boxes).all() and np.isfinite(scores).all()):
-            message = f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes"
+            message = (
+                f"the model's answer to a photograph ({title}) is not boxes of {facts.classes}"
+                " classes"
+            )
             raise UsageError(message, ENDS)
         if number:
             return [(int(classes[scores.argmax()]), float(scores.max()))]
@@ -131,7 +149,10 @@ class OwnDetectors:
     def remarks(self, added: ImportedModel) -> Iterator[str]:
         """Yield that a detector is not trained."""
         if not added.card.form:
-            yield "it is a detector: a search compresses and judges it on your images with boxes, and does not train it"
+            yield (
+                "it is a detector: a search compresses and judges it on your images with boxes,"
+                " and does not train it"
+            )
 
 
 def find_boxes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
@@ -144,18 +165,24 @@ def find_boxes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]
     return tuple(objects)
 
 
-def detect_objects(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`advisor.exporting._shipping.Answering`: the boxes with at least half of an image's highest score.
+def detect_objects(
+    model: ShippedModel, images: Crops
+) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """See :data:`advisor.exporting._shipping.Answering`:
+    the boxes with at least half of an image's highest score.
 
-    Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
-    overlap, rounding can decide which one stays. The tolerance is the smallest that leaves enough images.
+    Only images in which other kernels find the same boxes within half the tolerance are taken: of
+    two boxes that overlap, rounding can decide which one stays. The tolerance is the smallest that
+    leaves enough images.
     """
     runner, other = make_runners(model, images)
     rows: list[tuple[int, dict[str, Any]]] = []
     for place in range(len(images)):
         boxes = check.boxes_of(runner(place), 0.0)
         least = max([box["score"] for box in boxes], default=0.0) / 2
-        rows.append((place, {"least": least, "boxes": [box for box in boxes if box["score"] >= least]}))
+        rows.append(
+            (place, {"least": least, "boxes": [box for box in boxes if box["score"] >= least]})
+        )
     rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
     others = [other(place) for place, _ in rows]
     for tolerance in TOLERANCES:
@@ -179,7 +206,9 @@ def mark_map(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int,
     tolerance, rows = choose_vectors(
         model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max
     )
-    return tolerance, [(place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows]
+    return tolerance, [
+        (place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +243,9 @@ class FoundObjects:
         return BoxAnswers.of_matches(self.by.match(self, 0.0))
 
     def metrics(self, source: str) -> dict[str, Quantity]:
-        """Return the further figures in %, by their names in ``METRICS``; ``source`` says of which images."""
+        """Return the further figures in %, by their names in ``METRICS``;
+        ``source`` says of which images.
+        """
         known = self.figures.metrics
         return {
             name: make_percent(share, len(self.true), f"{METRICS[name].label} {source}")
@@ -226,14 +257,16 @@ class FoundObjects:
     ) -> tuple[BoxFacts, list[Matched]]:
         """Return the counts of each class and size at a threshold, and the matches in each image.
 
-        ``floats`` is what the float32 file finds in the same images; None if the two are not compared.
+        ``floats`` is what the float32 file finds in the same images;
+        None if the two are not compared.
         """
         matched = self.by.match(self, threshold)
         others = None
         if floats is not None:
             others = self.by.match(floats, threshold)
-        # For each image and class: true boxes, found ones, right ones. Beside the found counts stands the best constant
-        # guess: a file that counts worse than the median of each class helps no app.
+        # For each image and class: true boxes, found ones, right ones. Beside the found counts
+        # stands the best constant guess: a file that counts worse than the median of each class
+        # helps no app.
         table = average_precision.count_boxes(matched, self.classes)
         true = table[:, :, 0]
         miscounted = abs(true - table[:, :, 1]).sum(axis=0).tolist()
@@ -242,7 +275,12 @@ class FoundObjects:
         by_class = {}
         for name, (boxes, some, right), wrong, constant in rows:
             by_class[name] = ClassBoxes(
-                boxes, some, _share(right, some), _share(right, boxes), _share(wrong, boxes), _share(constant, boxes)
+                boxes,
+                some,
+                _share(right, some),
+                _share(right, boxes),
+                _share(wrong, boxes),
+                _share(constant, boxes),
             )
         coco = self.figures.coco
         value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
@@ -256,9 +294,12 @@ class ObjectFigures:
     """The figures of a file."""
 
     mean: Interval  # mean over the classes, the figure that decides
-    by_class: tuple[float | None, ...]  # the figure of each class, None for a class without an object
-    coco: Interval | None = None  # average precision over overlaps from 0.5 to 0.95; None of centres
-    metrics: Mapping[str, Interval] = field(default_factory=dict)  # further figures by their names in ``METRICS``
+    # The figure of each class, None for a class without an object.
+    by_class: tuple[float | None, ...]
+    # Average precision over overlaps from 0.5 to 0.95; None of centres.
+    coco: Interval | None = None
+    # Further figures by their names in ``METRICS``.
+    metrics: Mapping[str, Interval] = field(default_factory=dict)
 
 
 class Criterion(Protocol):
@@ -279,25 +320,39 @@ class Criterion(Protocol):
 
 @dataclass(frozen=True)
 class ByBoxes:
-    """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
+    """See :class:`Criterion`: the overlap of a found box
+    with the object's own is at least one half.
+    """
 
     metric: str = ""  # name in ``METRICS`` of the figure that decides; empty for the mAP@0.5
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
-        reached = average_precision.score_boxes(given.true, given.found, given.sizes, given.classes, given.groups)
-        areas = average_precision.score_areas(given.true, given.found, given.sizes, given.classes, given.groups)
+        reached = average_precision.score_boxes(
+            given.true, given.found, given.sizes, given.classes, given.groups
+        )
+        areas = average_precision.score_areas(
+            given.true, given.found, given.sizes, given.classes, given.groups
+        )
         metrics = {average_precision.MAP: reached.coco, **areas}
-        return ObjectFigures(metrics.get(self.metric, reached.half), reached.by_class, reached.coco, metrics)
+        return ObjectFigures(
+            metrics.get(self.metric, reached.half), reached.by_class, reached.coco, metrics
+        )
 
     def shares(self, given: FoundObjects) -> list[float]:
-        shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes, self.metric)
+        shares = average_precision.split_precision(
+            given.true, given.found, given.sizes, given.classes, self.metric
+        )
         return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
-        return average_precision.choose_threshold(given.true, given.found, given.sizes, given.classes)
+        return average_precision.choose_threshold(
+            given.true, given.found, given.sizes, given.classes
+        )
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
-        return average_precision.match_boxes(given.true, given.found, given.sizes, given.classes, threshold)
+        return average_precision.match_boxes(
+            given.true, given.found, given.sizes, given.classes, threshold
+        )
 
 
 @dataclass(frozen=True)
@@ -332,7 +387,9 @@ def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[Judg
     boxes = images.boxes
     assert boxes is not None, "a search for objects has boxes"
     # Images without any hit all have an F1 of 0, so the number of errors puts these in order.
-    order = sorted(range(len(matched)), key=lambda place: (matched[place].f1, -matched[place].errors))
+    order = sorted(
+        range(len(matched)), key=lambda place: (matched[place].f1, -matched[place].errors)
+    )
     worst = []
     for place in order[:WORST]:
         worst.append(
@@ -357,7 +414,9 @@ def _judge_boxes(one: Detections, matched: NDArray[np.bool_]) -> tuple[JudgedBox
     return tuple(boxes)
 
 
-def _pair_answers(detections: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:
+def _pair_answers(
+    detections: Sequence[Detections], images: Images, role: Role, by: Criterion
+) -> FoundObjects:
     """Return the true boxes of some images, beside what a file found in them."""
     part = images.part(role)
     boxes = images.boxes
@@ -368,12 +427,18 @@ def _pair_answers(detections: Sequence[Detections], images: Images, role: Role, 
     return FoundObjects(true, detections, sizes, len(images.classes), by, part.groups)
 
 
-def _rate_scores(calibration: ScoreCalibration, answers: BoxAnswers, after: Floats, before: Floats) -> BoxScores | None:
-    """Return how far scores can be believed after and before their calibration; None where no box was found."""
+def _rate_scores(
+    calibration: ScoreCalibration, answers: BoxAnswers, after: Floats, before: Floats
+) -> BoxScores | None:
+    """Return how far scores can be believed after and before their calibration;
+    None where no box was found.
+    """
     # A short training may end in a network that finds nothing, which says nothing about scores.
     if not len(answers.scores):
         return None
-    return BoxScores(*calibration, answers.calibration_error(after), answers.calibration_error(before))
+    return BoxScores(
+        *calibration, answers.calibration_error(after), answers.calibration_error(before)
+    )
 
 
 @dataclass(frozen=True)
@@ -381,19 +446,29 @@ class Detected(JudgeByShares[FoundObjects]):
     """Judge of found objects."""
 
     by: Criterion  # rule by which an object counts as found
-    guarantees: Guarantees | None = None  # what the threshold shall keep; None for scores that are not calibrated
+    # What the threshold shall keep; None for scores that are not calibrated.
+    guarantees: Guarantees | None = None
     drops: Sequence[str] = ()  # names in ``METRICS`` of further figures whose loss is limited
 
-    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
+    def score_images(
+        self, answers: Path, images: Images, role: Role, each: slice = EVERY
+    ) -> FoundObjects:
         """Return the true boxes beside what a file found."""
         return _pair_answers(load_detections(answers)[each], images, role, self.by)
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        """Return the figure on the validation part, and what compression lost of it and of further figures."""
+    def verdict(
+        self, scored: Scored, images: Images, run: RunFolder, name: str
+    ) -> AccuracyVerdict:
+        """Return the figure on the validation part,
+        and what compression lost of it and of further figures.
+        """
         verdict = super().verdict(scored, images, run, name)
         if not self.drops:
             return verdict
-        own, floats = (self.score_images(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
+        own, floats = (
+            self.score_images(file, images, Role.VALIDATION)
+            for file in (scored.own, scored.floats)
+        )
         drops = {}
         for metric in self.drops:
             by = ByBoxes(metric)
@@ -401,9 +476,11 @@ class Detected(JudgeByShares[FoundObjects]):
             drops[metric] = drop_of(lost, len(own.true))
         return replace(verdict, answers=replace(verdict.answers, metric_drops=drops))
 
-    def compare_answers(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
-        """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those
-        that the ``floats`` boxes calibrate, None for scores as they are.
+    def compare_answers(
+        self, own: FoundObjects, floats: FoundObjects | None, images: Images
+    ) -> ImageAnswers:
+        """Return the figure of each class, and the threshold. It is that of the file that ships:
+        its scores are those that the ``floats`` boxes calibrate, None for scores as they are.
         """
         by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         if self.guarantees is None:
@@ -413,15 +490,22 @@ class Detected(JudgeByShares[FoundObjects]):
         batch = len(images.part(Role.HOLDOUT).paths) / len(own.true)
         score, guarantee = answers.guarantee_threshold(self.guarantees, batch)
         score = score if guarantee and guarantee.kept else self.by.threshold(own)
-        facts = replace(own.at(score, images, floats)[0], guarantee=answers.complete_guarantee(score, guarantee))
+        facts = replace(
+            own.at(score, images, floats)[0],
+            guarantee=answers.complete_guarantee(score, guarantee),
+        )
         if floats is not None:
             calibration = floats.answers.fit_calibration()
             scores = _rate_scores(calibration, answers, answers.crossfit_scores(), answers.scores)
             facts = replace(facts, threshold=float(calibration.of(np.array(score))), scores=scores)
         return ImageAnswers(by_class, boxes=facts, metrics=own.metrics(VALIDATED))
 
-    def judge_answers(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
-        """Return the figure of each class and, at the threshold of validation, the images with the most errors."""
+    def judge_answers(
+        self, own: FoundObjects, images: Images, chosen: ImageAnswers
+    ) -> ImageAnswers:
+        """Return the figure of each class and, at the threshold of validation,
+        the images with the most errors.
+        """
         boxes = None
         facts = chosen.boxes
         if facts:
@@ -431,11 +515,16 @@ class Detected(JudgeByShares[FoundObjects]):
                 seen = own.answers
                 scores = facts.scores
                 if scores:
-                    # The file that ships has the calibration inside, so it is undone to show what it gains.
+                    # The file that ships has the calibration inside,
+                    # so it is undone to show what it gains.
                     calibration = ScoreCalibration(scores.slope, scores.offset)
-                    scores = _rate_scores(calibration, seen, seen.scores, calibration.undone(seen.scores))
+                    scores = _rate_scores(
+                        calibration, seen, seen.scores, calibration.undone(seen.scores)
+                    )
                 boxes = replace(
-                    boxes, scores=scores, guarantee=seen.complete_guarantee(facts.threshold, facts.guarantee)
+                    boxes,
+                    scores=scores,
+                    guarantee=seen.complete_guarantee(facts.threshold, facts.guarantee),
                 )
         by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(HELD_OUT))

@@ -35,7 +35,9 @@ from advisor.measurement import require_coco
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return images in which boxes have classes; raises UsageError without the package for average precision."""
+    """Return images in which boxes have classes;
+    raises UsageError without the package for average precision.
+    """
     require_coco()
     read = survey_boxes(question.require_data(), report_progress(say), question.most_images)
     boxes = Boxes(read.classes, read.objects, read.sizes)
@@ -62,7 +64,10 @@ class BoxContent:
         """The number of images, of boxes and of classes."""
         images = len(self.read.boxes)
         classes = len(self.read.classes)
-        return f"{plural(images, 'image')}, {self.read.count:,} boxes in {plural(classes, 'class', 'classes')}"
+        return (
+            f"{plural(images, 'image')}, {self.read.count:,} boxes in"
+            f" {plural(classes, 'class', 'classes')}"
+        )
 
     @cached_property
     def sizes(self) -> tuple[ObjectSizes, ...]:
@@ -70,7 +75,9 @@ class BoxContent:
         return measure_object_sizes(self.read)
 
     def label(self, path: Path) -> str:
-        """Return the number of boxes of each class in an image; empty for one that was left out."""
+        """Return the number of boxes of each class in an image; empty for one that was left
+        out.
+        """
         if path not in self.read.index:
             return ""
         counts = Counter(box.label for box in self.read.boxes[self.read.index[path]])
@@ -82,7 +89,9 @@ class BoxContent:
         return None if index is None else Drawing(self.read.sizes[index], self.read.boxes[index])
 
     def to_json(self) -> Mapping[str, Any]:
-        """Return the boxes and images of each class, the sizes of objects, and what was left out or turned."""
+        """Return the boxes and images of each class, the sizes of objects,
+        and what was left out or turned.
+        """
         return {
             "images": len(self.read.boxes),
             "boxes_per_class": self.counts,
@@ -93,12 +102,16 @@ class BoxContent:
         }
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table without the images and boxes that the findings leave out; return its number of images."""
+        """Write a table without the images and boxes that the findings leave out;
+        return its number of images.
+        """
         return write_boxes(path, self.read, findings)
 
 
 def check_detection(path: Path, say: Say) -> DataCheck:
-    """Check a set of images with boxes in any format; it is not changed. No network judges the labels."""
+    """Check a set of images with boxes in any format; it is not changed.
+    No network judges the labels.
+    """
     say(f"reading boxes of {path}")
     read = survey_boxes(path, report_progress(say))
     say("comparing images")
@@ -106,6 +119,9 @@ def check_detection(path: Path, say: Say) -> DataCheck:
 
     def overview(seed: int) -> Overview:
         division, boxes, notes = divide_boxes(read, seed, pairs)
-        return replace(Overview.of_split(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
+        return replace(
+            Overview.of_split(read.images.dataset, division.split, division.grouping, notes),
+            boxes=boxes,
+        )
 
     return run_data_check(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)

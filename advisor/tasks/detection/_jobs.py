@@ -10,13 +10,19 @@ from advisor.datasets import InputSpec
 
 
 def detect(
-    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]
+    captured: bool,
+    model: Path,
+    images: Sequence[Path],
+    view: InputSpec,
+    path: Path,
+    classes: Sequence[str],
 ) -> None:
-    """Run a file that finds boxes or marks centres over images, and write what it finds (:func:`.save_detections`).
+    """Run a file that finds boxes or marks centres over images,
+    and write what it finds (:func:`.save_detections`).
 
-    The images are taken as they are, or under capture conditions (``captured``, which the stage states first). The
-    file may have labels of its own, more than the user's ``classes`` and in another order; one without labels answers
-    with the numbers of ``classes``.
+    The images are taken as they are, or under capture conditions (``captured``, which the stage
+    states first). The file may have labels of its own, more than the user's ``classes`` and in
+    another order; one without labels answers with the numbers of ``classes``.
     """
     from advisor.datasets import class_order
     from advisor.measurement import CentreFinder, Detector, save_detections
@@ -36,18 +42,27 @@ def detect(
 
 
 def calibrate(
-    model: Path, detections: Path, true: Sequence[Any], sizes: Sequence[tuple[int, int]], classes: int, path: Path
+    model: Path,
+    detections: Path,
+    true: Sequence[Any],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
+    path: Path,
 ) -> None:
-    """Write a float detector whose scores are calibrated by what was found in images, see :func:`.save_detections`.
+    """Write a float detector whose scores are calibrated by what was found in images,
+    see :func:`.save_detections`.
 
     ``true`` are the true boxes of each image, and ``sizes`` its height and width in pixels.
     """
     from advisor.measurement import BoxAnswers, load_detections, match_boxes, true_boxes
     from advisor.tflite import with_calibrated_scores
 
-    # Boxes of every score tell how far scores can be believed, not only those that a threshold would show.
+    # Boxes of every score tell how far scores can be believed,
+    # not only those that a threshold would show.
     every_box = 0.0
-    matched = match_boxes(list(map(true_boxes, true)), load_detections(detections), sizes, classes, every_box)
+    matched = match_boxes(
+        list(map(true_boxes, true)), load_detections(detections), sizes, classes, every_box
+    )
     calibration = BoxAnswers.of_matches(matched).fit_calibration()
     data = model.read_bytes()
     if calibration.changes_scores:

@@ -24,7 +24,9 @@ from advisor.store import read_cached_sha256
 from advisor.tasks.detection import _jobs as jobs
 
 
-def calibrate_detector(card: Card, training: str, workload: Workload, made: Stage[FloatModel]) -> Stage[FloatModel]:
+def calibrate_detector(
+    card: Card, training: str, workload: Workload, made: Stage[FloatModel]
+) -> Stage[FloatModel]:
     """Fold the calibration of a detector's scores into its float file.
 
     The boxes that the compared float file finds in the validation part give it.
@@ -33,7 +35,11 @@ def calibrate_detector(card: Card, training: str, workload: Workload, made: Stag
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         boxes = materials.part(Role.VALIDATION).fingerprint
-        return {"model": results[made].sha256, "scores": read_cached_sha256(results[scored]), "boxes": boxes}
+        return {
+            "model": results[made].sha256,
+            "scores": read_cached_sha256(results[scored]),
+            "boxes": boxes,
+        }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(Role.VALIDATION)
@@ -42,7 +48,15 @@ def calibrate_detector(card: Card, training: str, workload: Workload, made: Stag
         sizes = [images.boxes.sizes[index][::-1] for index in part.indices]
         true = list(map(list, part.objects))
         classes = len(images.classes)
-        return partial(jobs.calibrate, results[made].path, results[scored], true, sizes, classes, folders.model)
+        return partial(
+            jobs.calibrate,
+            results[made].path,
+            results[scored],
+            true,
+            sizes,
+            classes,
+            folders.model,
+        )
 
     return Stage(
         StageName.CONFIDENCE,

@@ -51,8 +51,11 @@ class Detection(HeadOnMaps):
         formats = formats_of(data) if data.is_dir() else {}
         return f"boxes, {' and '.join(formats)}" if formats else ""
 
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that trains the head on the card's backbone, or takes a user's own detector as it is.
+    def model(
+        self, card: Card, training: str, purpose: Purpose, workload: Workload
+    ) -> Stage[FloatModel]:
+        """Return the stage that trains the head on the card's backbone,
+        or takes a user's own detector as it is.
 
         The scores of the file that ships are calibrated.
         """
@@ -64,7 +67,9 @@ class Detection(HeadOnMaps):
         if card.is_finished:
             return take_own_file(card, with_named_outputs)
         made = super().model(card, training, purpose, workload)
-        return calibrate_detector(card, training, workload, made) if purpose is Purpose.SHIP else made
+        return (
+            calibrate_detector(card, training, workload, made) if purpose is Purpose.SHIP else made
+        )
 
     @property
     def functions(self) -> TaskFunctions:
@@ -79,4 +84,6 @@ class Detection(HeadOnMaps):
             drops = tuple(dict(question.limits.max_metric_drops))
             return files.Detected(label, files.ByBoxes(name), question.guarantees, drops)
 
-        return TaskFunctions(images.read, images.check_detection, detect, "detections.npz", judge, SHIPPING)
+        return TaskFunctions(
+            images.read, images.check_detection, detect, "detections.npz", judge, SHIPPING
+        )

@@ -21,4 +21,6 @@ SEGMENTATION = Segmentation(
     gain=Gain(0.2, 0.1),
     judging_s=0.04,
 )
-"""Gain of fine-tuning: 23 % of the errors of a decoder on a validation part of magnetic tiles (decision 0126)."""
+"""Gain of fine-tuning: 23 % of the errors of a decoder on a validation part
+of magnetic tiles (decision 0126).
+"""

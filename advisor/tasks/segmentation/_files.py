@@ -17,14 +17,24 @@ from advisor.datasets import BACKGROUND, IGNORED_LABEL, InputSpec, Mask
 from advisor.engine import Images, Role, make_percent
 from advisor.exporting import LOOKED_AT, Found, ShippedModel, choose_vectors
 from advisor.measurement import Floats, Overlaps, Runner, ratio_of
-from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, describe_classes, overlays, png
+from advisor.tasks._judge import (
+    EVERY,
+    PALETTE,
+    SHOWN_SIDE,
+    JudgeByShares,
+    describe_classes,
+    overlays,
+    png,
+)
 from advisor.tasks.segmentation._network import SCORES, Classes, resize_labels
 
 if TYPE_CHECKING:
     from advisor.exporting import Crops
 
 LONGEST = 512  # Side in pixels at which masks are compared, at most
-TOLERANCE = 0.0075  # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al. (2013), section 3
+# Distance of boundaries that count as equal, over the diagonal: G. Csurka et al.
+# (2013), section 3.
+TOLERANCE = 0.0075
 
 
 def colours(classes: Sequence[str]) -> dict[str, str]:
@@ -35,7 +45,9 @@ def colours(classes: Sequence[str]) -> dict[str, str]:
 
 
 def colour_mask(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
-    """Return classes as a PNG of an indexed image in which background and ignored pixels are transparent."""
+    """Return classes as a PNG of an indexed image in which background
+    and ignored pixels are transparent.
+    """
     by_name = colours(classes)
     palette = np.zeros((256, 3), np.uint8)
     for place, name in enumerate(classes):
@@ -52,7 +64,9 @@ def colour_mask(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
 
 
 def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-    """Return the classes in a photograph but the background, the largest first, with their shares of the pixels."""
+    """Return the classes in a photograph but the background, the largest first,
+    with their shares of the pixels.
+    """
     labels, counts = np.unique(outputs[0].argmax(axis=-1), return_counts=True)
     order = np.argsort(-counts).tolist()
     rows = []
@@ -62,7 +76,9 @@ def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]
     return tuple(row for row in rows if row.label != BACKGROUND)
 
 
-def mask_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+def mask_images(
+    model: ShippedModel, images: Crops
+) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`Answering`: the mask as pairs of a class and a number of pixels, row by row.
 
     Kernels differ by a share of the pixels. Masks of many classes come first.
@@ -85,7 +101,9 @@ def _runs(mask: NDArray[np.int64]) -> list[int]:
 
 
 class Segmenter(Runner[Classes]):
-    """A loaded file with a score of each class for each pixel: one output ``scores``, (1, S, S, C)."""
+    """A loaded file with a score of each class for each pixel:
+    one output ``scores``, (1, S, S, C).
+    """
 
     outputs = (SCORES,)
     kind = "a segmenter"
@@ -96,14 +114,23 @@ class Segmenter(Runner[Classes]):
 
 
 def segment(
-    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]
+    captured: bool,
+    model: Path,
+    images: Sequence[Path],
+    view: InputSpec,
+    path: Path,
+    _classes: Sequence[str],
 ) -> None:
-    """Run a file over images in a child process, and write the class of each pixel, uint8 (N, S, S)."""
+    """Run a file over images in a child process, and write the class of each pixel,
+    uint8 (N, S, S).
+    """
     np.savez_compressed(path, masks=np.stack(list(Segmenter(model, view).over(images, captured))))
 
 
 def align_masks(predicted: Classes, mask: Mask) -> tuple[Classes, Classes]:
-    """Return a found mask and the true one at the size of the image, or at most at :data:`LONGEST` pixels."""
+    """Return a found mask and the true one at the size of the image,
+    or at most at :data:`LONGEST` pixels.
+    """
     true = mask.labels()
     shrink = min(1.0, LONGEST / max(mask.size))
     size = (max(1, round(mask.size[0] * shrink)), max(1, round(mask.size[1] * shrink)))
@@ -131,7 +158,8 @@ def overlaps(
 
 
 def boundary_f1(predictions: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
-    """Return for each image the F1 of boundary pixels, the mean over its classes; 1 for an image without a boundary.
+    """Return for each image the F1 of boundary pixels, the mean over its classes;
+    1 for an image without a boundary.
 
     A pixel of a boundary is right if one of the other mask is nearer than :data:`TOLERANCE`.
     """
@@ -156,11 +184,13 @@ def boundary_f1(predictions: Sequence[Classes], masks: Sequence[Mask]) -> list[f
 
 
 def _share_near(points: NDArray[np.int64], others: NDArray[np.int64], near: float) -> float:
-    """Return the share (0-1) of points (N, 2) that have one of the other points (M, 2) within a distance in pixels."""
+    """Return the share (0-1) of points (N, 2) that have one
+    of the other points (M, 2) within a distance in pixels.
+    """
     from scipy.spatial import cKDTree
 
-    # A tree of the points of a boundary takes a tenth of the time of a map of distances over the whole image.
-    # The tree leaves out points at exactly its bound, which count here.
+    # A tree of the points of a boundary takes a tenth of the time of a map of distances over the
+    # whole image. The tree leaves out points at exactly its bound, which count here.
     distances, _ = cKDTree(others).query(points, distance_upper_bound=near + 1e-9)
     return float((distances <= near).mean())
 
@@ -170,26 +200,36 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
     from scipy.ndimage import binary_erosion
 
     # The edge of the image ends the picture and no object, so it is no boundary.
-    return np.asarray(inside & ~binary_erosion(inside, border_value=1) & (true != IGNORED_LABEL), bool)
+    return np.asarray(
+        inside & ~binary_erosion(inside, border_value=1) & (true != IGNORED_LABEL), bool
+    )
 
 
 @dataclass(frozen=True)
 class Segmented(JudgeByShares[Overlaps]):
     """Judge by the mean IoU."""
 
-    def score_images(self, answers: Path, images: Images, role: Role, selection: slice = EVERY) -> Overlaps:
+    def score_images(
+        self, answers: Path, images: Images, role: Role, selection: slice = EVERY
+    ) -> Overlaps:
         """Return the overlap of masks with the true ones."""
         part = images.part(role)
         with np.load(answers, allow_pickle=False) as arrays:
-            return overlaps(arrays["masks"][selection], part.objects, len(images.classes), part.groups)
+            return overlaps(
+                arrays["masks"][selection], part.objects, len(images.classes), part.groups
+            )
 
-    def compare_answers(self, shipped: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
+    def compare_answers(
+        self, shipped: Overlaps, floats: Overlaps | None, images: Images
+    ) -> ImageAnswers:
         """Return the IoU of each class."""
         by_class = zip(images.classes, shipped.by_class.tolist(), strict=True)
         # The documents of a run hold finite numbers alone.
         return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
 
-    def judge_answers(self, shipped: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(
+        self, shipped: Overlaps, images: Images, chosen: ImageAnswers
+    ) -> ImageAnswers:
         """Return it, other figures, and the images with the most errors."""
         part = images.part(Role.HOLDOUT)
         classes = images.classes
@@ -215,12 +255,23 @@ class Segmented(JudgeByShares[Overlaps]):
             named = describe_classes(true, _name_classes(shipped.found[place], classes))
             return f"{named or 'no class, none found'}; mean IoU {100 * scores[place]:.0f} %"
 
-        shown = overlays(images, scores, lambda place: bool(scores[place] < 1), describe, layers, colours(classes))
-        return replace(self.compare_answers(shipped, None, images), figures=figures, overlays=shown)
+        shown = overlays(
+            images,
+            scores,
+            lambda place: bool(scores[place] < 1),
+            describe,
+            layers,
+            colours(classes),
+        )
+        return replace(
+            self.compare_answers(shipped, None, images), figures=figures, overlays=shown
+        )
 
 
 def _name_classes(pixels: Classes, classes: Sequence[str]) -> list[str]:
-    """Return the classes that an image shows, without the background and pixels that do not count."""
+    """Return the classes that an image shows, without the background and pixels that do not
+    count.
+    """
     names = []
     for label in np.unique(pixels).tolist():
         # Pixels that do not count have a label above those of the classes.

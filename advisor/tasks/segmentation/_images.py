@@ -50,11 +50,18 @@ def read(question: Question, say: Say) -> Images:
     else:
         division = read.divide_images(seed)
         plain = divide_images(dataset, division, division.list_notes(dataset), say)
-    return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks), outputs=read.classes)
+    return replace(
+        plain,
+        objects=read.masks,
+        keys=tuple(mask.key for mask in read.masks),
+        outputs=read.classes,
+    )
 
 
 def choose_mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
-    """Return the images with several classes, and half as many of the others, which may be most of a set of faults."""
+    """Return the images with several classes, and half as many of the others,
+    which may be most of a set of faults.
+    """
     chosen = list[int]()
     others = list[int]()
     for place, (_, mask) in enumerate(images):
@@ -92,12 +99,18 @@ class MaskContent:
     def counts(self) -> Mapping[str, int]:
         """Images with each class but the background."""
         numbers = (self.read.pixels > 0).sum(axis=0).tolist()
-        return {name: count for name, count in zip(self.read.classes, numbers, strict=True) if name != BACKGROUND}
+        return {
+            name: count
+            for name, count in zip(self.read.classes, numbers, strict=True)
+            if name != BACKGROUND
+        }
 
     @property
     def summary(self) -> str:
         """The number of images and of classes."""
-        return f"{plural(len(self.read.masks), 'image')} with masks, {len(self.read.classes)} classes"
+        return (
+            f"{plural(len(self.read.masks), 'image')} with masks, {len(self.read.classes)} classes"
+        )
 
     def label(self, path: Path) -> str:
         """Return the classes in an image, the largest first; empty for one that was left out."""
@@ -127,10 +140,16 @@ class MaskContent:
     def to_json(self) -> Mapping[str, Any]:
         """Return the images and pixels of each class."""
         pixels = dict(zip(self.read.classes, self.read.pixels.sum(axis=0).tolist(), strict=True))
-        return {"images": len(self.read.masks), "images_per_class": self.counts, "pixels_per_class": pixels}
+        return {
+            "images": len(self.read.masks),
+            "images_per_class": self.counts,
+            "pixels_per_class": pixels,
+        }
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table of images and masks without those that the findings leave out; return its number of images."""
+        """Write a table of images and masks without those that the findings leave out;
+        return its number of images.
+        """
         return self.read.write_table(path, findings)
 
 
@@ -154,10 +173,17 @@ def _faults(read: MaskSurvey) -> Iterator[Finding]:
     if read.unused:
         what = phrase_count(len(read.unused), "class is", "classes are")
         yield Finding(
-            MaskFault.NEVER, f"{what} named and in no mask: {listed(read.unused)}", "the network does not learn them"
+            MaskFault.NEVER,
+            f"{what} named and in no mask: {listed(read.unused)}",
+            "the network does not learn them",
         )
-    if rare := [f"{name} ({number})" for name, number in MaskContent(read).counts.items() if number < FEW]:
-        message = f"{phrase_count(len(rare), 'class is', 'classes are')} in fewer than {FEW} images: {listed(rare)}"
+    if rare := [
+        f"{name} ({number})" for name, number in MaskContent(read).counts.items() if number < FEW
+    ]:
+        message = (
+            f"{phrase_count(len(rare), 'class is', 'classes are')} in fewer than {FEW} images:"
+            f" {listed(rare)}"
+        )
         yield Finding(MaskFault.RARE, message, "add images: from so few the network learns little")
     empty = []
     for path, row in zip(paths, read.pixels, strict=True):
@@ -165,8 +191,18 @@ def _faults(read: MaskSurvey) -> Iterator[Finding]:
             empty.append(path)
     if empty and read.classes[0] == BACKGROUND:
         message = f"{phrase_count(len(empty), 'mask has', 'masks have')} no object"
-        advice = "check that nothing is missing; half as many as those with objects are learnt from"
+        advice = (
+            "check that nothing is missing; half as many as those with objects are learnt from"
+        )
         yield Finding(MaskFault.EMPTY, message, advice, tuple((path,) for path in empty))
     if read.outside:
-        message = f"{phrase_count(len(read.outside), 'image has a polygon', 'images have polygons')} outside"
-        yield Finding(MaskFault.OUTSIDE, message, "they were cut at the edge", tuple((path,) for path in read.outside))
+        message = (
+            f"{phrase_count(len(read.outside), 'image has a polygon', 'images have polygons')}"
+            " outside"
+        )
+        yield Finding(
+            MaskFault.OUTSIDE,
+            message,
+            "they were cut at the edge",
+            tuple((path,) for path in read.outside),
+        )

@@ -1,4 +1,6 @@
-"""A decoder on the maps of a backbone: a class for each pixel, its loss, and the masks that it learns."""
+"""A decoder on the maps of a backbone:
+a class for each pixel, its loss, and the masks that it learns.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.datasets import IGNORED_LABEL
-from advisor.training import ImageSection, MakeHead, TrainableHead, add_last, build_pyramid, convolve_separably
+from advisor.training import (
+    ImageSection,
+    MakeHead,
+    TrainableHead,
+    add_last,
+    build_pyramid,
+    convolve_separably,
+)
 
 if TYPE_CHECKING:
     import keras
@@ -23,8 +32,10 @@ Classes = NDArray[np.uint8]
 SCORES = "scores"  # Output of the file: a probability of each class for each pixel, (1, S, S, C)
 WIDTH = 96  # Channels of the decoder's maps
 ADJUSTMENT = 0.75
-"""Factor of the logarithm of a class's frequency. On the validation parts of two splits of magnetic tiles, the mean IoU
-is 44.3 and 30.5 % without it, 45.5 and 44.4 % with 0.5, and 45.5 and 44.9 % with 1 (MobileNetV2, frozen)."""
+"""Factor of the logarithm of a class's frequency. On the validation parts of two splits of
+magnetic tiles, the mean IoU is 44.3 and 30.5 % without it, 45.5 and 44.4 % with 0.5, and 45.5 and
+44.9 % with 1 (MobileNetV2, frozen).
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +66,14 @@ def resize_labels(labels: Classes, size: tuple[int, int]) -> Classes:
 
 
 def decoder(side: int) -> MakeHead:
-    """Return what makes the head for an input of ``side`` pixels: classes of the pixels, with loss and targets.
+    """Return what makes the head for an input of ``side`` pixels:
+    classes of the pixels, with loss and targets.
 
-    Of a decoder on a pyramid of maps, the finest map has a logit of each class for each place. They are resized to the
-    side of the input. The loss is cross entropy and one minus the soft Dice coefficient, the mean over the classes in
-    the batch (F. Milletari et al., "V-Net", 2016). Logits of the cross entropy are adjusted by the frequency of the
-    classes (A. K. Menon et al., "Long-Tail Learning via Logit Adjustment", 2021), without which rare classes are never
-    found.
+    Of a decoder on a pyramid of maps, the finest map has a logit of each class for each place.
+    They are resized to the side of the input. The loss is cross entropy and one minus the soft
+    Dice coefficient, the mean over the classes in the batch (F. Milletari et al., "V-Net", 2016).
+    Logits of the cross entropy are adjusted by the frequency of the classes (A. K. Menon et al.,
+    "Long-Tail Learning via Logit Adjustment", 2021), without which rare classes are never found.
     """
 
     def make(shapes: Sequence[tuple[int, int, int]], classes: int) -> TrainableHead:
@@ -70,17 +82,21 @@ def decoder(side: int) -> MakeHead:
         inputs = list(map(keras.Input, shapes))
         model = keras.Model(
             inputs,
-            add_last(convolve_separably(convolve_separably(build_pyramid(inputs, WIDTH)[0])), classes),
+            add_last(
+                convolve_separably(convolve_separably(build_pyramid(inputs, WIDTH)[0])), classes
+            ),
             name="head",
         )
-        frequent = np.zeros(classes, np.float32)  # logarithm of the share of the pixels of each class
+        # Logarithm of the share of the pixels of each class.
+        frequent = np.zeros(classes, np.float32)
 
         def begin(masks: Sequence[PackedMask]) -> None:
             rows = []
             for mask in masks:
                 cells = np.bincount(mask.labels.reshape(-1), minlength=IGNORED_LABEL + 1)
                 rows.append(cells[:classes])
-            # 1 is added, because a class may be in no mask of the training part, and the logarithm of 0 is infinite.
+            # 1 is added, because a class may be in no mask of the training part,
+            # and the logarithm of 0 is infinite.
             counts = np.sum(rows, axis=0) + 1
             # In place: the loss reads this array.
             frequent[:] = np.log(counts / counts.sum())
@@ -100,13 +116,15 @@ def decoder(side: int) -> MakeHead:
 def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32]) -> tf.Tensor:
     """Return the loss of logits, (N, s, s, C), for classes of pixels, uint8 (N, S, S).
 
-    Each class is a plane of its own. With the classes as the last axis, loss and gradients take 2.5 times as long.
+    Each class is a plane of its own.
+    With the classes as the last axis, loss and gradients take 2.5 times as long.
     """
     import tensorflow as tf
 
     logs = tf.transpose(logits, (3, 0, 1, 2))
     if logs.shape[-1] != labels.shape[-1]:
-        # TensorFlow resizes only with the classes as the last axis; two products of matrices resize planes.
+        # TensorFlow resizes only with the classes as the last axis;
+        # two products of matrices resize planes.
         rows = _bilinear(logs.shape[-1], labels.shape[-1])
         logs = rows @ logs @ rows.T
     counts = tf.cast(labels != IGNORED_LABEL, tf.float32)
@@ -118,17 +136,31 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32])
         wanted.append(tf.cast(labels == number, tf.float32))
     odds = list(map(tf.exp, planes))
     share = counts / tf.add_n(odds)
-    adjusted = tf.add_n([ratio * math.exp(more) for ratio, more in zip(odds, adjustment, strict=True)])
-    right = tf.add_n([(log + more) * target for log, more, target in zip(planes, adjustment, wanted, strict=True)])
-    crossed = tf.reduce_sum(counts * tf.math.log(adjusted) - right) / tf.maximum(tf.reduce_sum(counts), 1.0)
+    adjusted = tf.add_n(
+        [ratio * math.exp(more) for ratio, more in zip(odds, adjustment, strict=True)]
+    )
+    right = tf.add_n(
+        [
+            (log + more) * target
+            for log, more, target in zip(planes, adjustment, wanted, strict=True)
+        ]
+    )
+    crossed = tf.reduce_sum(counts * tf.math.log(adjusted) - right) / tf.maximum(
+        tf.reduce_sum(counts), 1.0
+    )
     probabilities = [ratio * share for ratio in odds]
     both = tf.stack(
-        [tf.reduce_sum(probability * target) for probability, target in zip(probabilities, wanted, strict=True)]
+        [
+            tf.reduce_sum(probability * target)
+            for probability, target in zip(probabilities, wanted, strict=True)
+        ]
     )
     predicted = tf.stack(list(map(tf.reduce_sum, probabilities)))
     there = tf.stack(list(map(tf.reduce_sum, wanted)))
     missed = tf.where(there > 0, 1 - (2 * both + 1) / (predicted + there + 1), 0.0)
-    return crossed + tf.reduce_sum(missed) / tf.maximum(tf.reduce_sum(tf.cast(there > 0, tf.float32)), 1.0)
+    return crossed + tf.reduce_sum(missed) / tf.maximum(
+        tf.reduce_sum(tf.cast(there > 0, tf.float32)), 1.0
+    )
 
 
 def _bilinear(size: int, wanted: int) -> NDArray[np.float32]:

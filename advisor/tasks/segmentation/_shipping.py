@@ -11,7 +11,11 @@ SHIPPING = Shipping(
     does="tells the class of each pixel",
     answers="masks",
     card="segmenter_card.md.j2",
-    snippets={"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
+    snippets={
+        "android": "android/Segmenter.kt",
+        "ios": "ios/Segmenter.swift",
+        "python": "python/segment.py",
+    },
     answering=mask_images,
     found=find_areas,
     page=Page(

@@ -20,9 +20,11 @@ MAP_RUNS = 12.0
 STEP_RUNS = 4.6
 
 STEP_RUNS_ALL = 9.6
-"""Seconds of a step of the decoder; runs in LiteRT of an image's maps, and for an image of a step of fine-tuning some
-layers, or all. With 370 images, MobileNetV2 took 20, 48 (555 steps) and 162 CPU seconds (647 steps) on an AMD EPYC. A
-step of all layers takes 1.7 times as long as one of some."""
+"""Seconds of a step of the decoder; runs in LiteRT of an image's maps, and for an image of a step
+of fine-tuning some layers, or all. With 370 images, MobileNetV2 took 20, 48 (555 steps) and 162
+CPU seconds (647 steps) on an AMD EPYC. A step of all layers takes 1.7 times as long as one of
+some.
+"""
 
 
 class Segmentation(HeadOnMaps):
@@ -52,13 +54,23 @@ class Segmentation(HeadOnMaps):
         """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""
         from advisor.engine import cost
 
-        hyperparameters = self.head.choose_hyperparameters(layers) if layers else self.head.hyperparameters
-        steps = max(hyperparameters.least_steps, hyperparameters.epochs * images / hyperparameters.batch)
+        hyperparameters = (
+            self.head.choose_hyperparameters(layers) if layers else self.head.hyperparameters
+        )
+        steps = max(
+            hyperparameters.least_steps, hyperparameters.epochs * images / hyperparameters.batch
+        )
         of_step = STEP_RUNS_ALL if layers == 1.0 else STEP_RUNS
         runs = of_step * hyperparameters.batch * steps if layers else MAP_RUNS * images
-        return cost.DETECTOR_START_S + STEP_S * steps + runs * cost.rough_latency_ms(card, "float32") / 1e3
+        return (
+            cost.DETECTOR_START_S
+            + STEP_S * steps
+            + runs * cost.rough_latency_ms(card, "float32") / 1e3
+        )
 
-    def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
+    def learns_from(
+        self, images: Sequence[tuple[Path, Any]], seed: int
+    ) -> Sequence[tuple[Path, Any]]:
         """Return all images with more than one class, and half as many of the others."""
         from advisor.tasks.segmentation._images import choose_mixed
 
@@ -71,4 +83,6 @@ class Segmentation(HeadOnMaps):
         from advisor.tasks.segmentation._shipping import SHIPPING
 
         judge = files.Segmented(self.metric)
-        return TaskFunctions(images.read, images.check_masks, files.segment, "masks.npz", lambda _: judge, SHIPPING)
+        return TaskFunctions(
+            images.read, images.check_masks, files.segment, "masks.npz", lambda _: judge, SHIPPING
+        )

@@ -25,7 +25,9 @@ def find_tags(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the labels of a photograph that reach the threshold, the highest score first."""
     (row,) = outputs
     best = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
-    return tuple(Found(label, score) for label, score in best if score >= model.thresholds.least(label))
+    return tuple(
+        Found(label, score) for label, score in best if score >= model.thresholds.least(label)
+    )
 
 
 @dataclass(frozen=True)
@@ -34,23 +36,32 @@ class ByPrecision(JudgeByShares[LabelScores]):
 
     guarantees: Guarantees = field(default_factory=Guarantees)  # what is asked of the thresholds
 
-    def score_images(self, answers: Path, images: Images, role: Role, selection: slice = EVERY) -> LabelScores:
+    def score_images(
+        self, answers: Path, images: Images, role: Role, selection: slice = EVERY
+    ) -> LabelScores:
         """Return the scores of the images beside their labels."""
         part = images.part(role)
         scores = np.load(answers, allow_pickle=False)[selection]
         return LabelScores(scores, np.array(part.objects, np.int8), part.groups)
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        """Return the figure on the validation part, and what the thresholds of the file that ships guarantee.
+    def verdict(
+        self, scored: Scored, images: Images, run: RunFolder, name: str
+    ) -> AccuracyVerdict:
+        """Return the figure on the validation part,
+        and what the thresholds of the file that ships guarantee.
 
         A finished file of the user keeps its scores, so its thresholds are kept beside it.
         """
         verdict = super().verdict(scored, images, run, name)
         notes = scored.notes or ()
-        guarantees: Sequence[BoxGuarantee | None] = [parse(BoxGuarantee, note) if note else None for note in notes]
+        guarantees: Sequence[BoxGuarantee | None] = [
+            parse(BoxGuarantee, note) if note else None for note in notes
+        ]
         thresholds = {}
         if not scored.made_here:
-            chosen = self._choose_for_finished(self.score_images(scored.own, images, Role.VALIDATION), images)
+            chosen = self._choose_for_finished(
+                self.score_images(scored.own, images, Role.VALIDATION), images
+            )
             guarantees = chosen.guarantees
             thresholds = dict(zip(images.classes, chosen.scores, strict=True))
         named = zip(images.classes, guarantees, strict=False)
@@ -58,36 +69,57 @@ class ByPrecision(JudgeByShares[LabelScores]):
         answers = replace(verdict.answers, label_guarantees=of_labels, label_thresholds=thresholds)
         return replace(verdict, answers=answers)
 
-    def _choose_for_finished(self, scores: LabelScores, images: Images) -> label_thresholds.ChosenThresholds:
+    def _choose_for_finished(
+        self, scores: LabelScores, images: Images
+    ) -> label_thresholds.ChosenThresholds:
         """Return thresholds of the scores that a file gives the validation part."""
-        wishes = label_thresholds.list_wishes(self.guarantees, images.classes) if self.guarantees.options else ()
+        wishes = (
+            label_thresholds.list_wishes(self.guarantees, images.classes)
+            if self.guarantees.options
+            else ()
+        )
         batch = len(images.part(Role.HOLDOUT).paths) / len(scores.truth)
         groups = scores.groups or range(len(scores.truth))
         return label_thresholds.choose_thresholds(
             label_thresholds.logits_of(scores.scores), scores.truth, groups, wishes, batch
         )
 
-    def compare_answers(self, shipped: LabelScores, floats: LabelScores | None, images: Images) -> ImageAnswers:
+    def compare_answers(
+        self, shipped: LabelScores, floats: LabelScores | None, images: Images
+    ) -> ImageAnswers:
         """Return the average precision of each label."""
         by_class = zip(images.classes, shipped.by_class.tolist(), strict=True)
         return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
 
-    def judge_answers(self, shipped: LabelScores, images: Images, chosen: ImageAnswers) -> ImageAnswers:
-        """Return it, F1, exact sets, the range of each label, and the images with the most errors."""
+    def judge_answers(
+        self, shipped: LabelScores, images: Images, chosen: ImageAnswers
+    ) -> ImageAnswers:
+        """Return it, F1, exact sets, the range of each label, and the images with the most
+        errors.
+        """
         least = chosen.label_thresholds
         if least:
             shipped = replace(shipped, least=[least.get(label, LEAST) for label in images.classes])
         count = len(shipped.truth)
         macro, micro, exact = shipped.f1_scores()
         figures = {
-            "Macro F1": make_percent(macro, count, "the mean over the labels, of the scores from the threshold on"),
+            "Macro F1": make_percent(
+                macro, count, "the mean over the labels, of the scores from the threshold on"
+            ),
             "Micro F1": make_percent(micro, count, "of all labels together"),
-            "Exact sets": make_percent(exact, count, "the share of images with exactly the right labels"),
+            "Exact sets": make_percent(
+                exact, count, "the share of images with exactly the right labels"
+            ),
             **dict(_list_class_figures(shipped, images.classes)),
         }
         for label, score in least.items():
-            why = "the score from which on the label counts; validation chose it, and the file does not know it"
-            figures[f"Threshold of {label}"] = make_percent(Interval(score, score, score), count, why)
+            why = (
+                "the score from which on the label counts; validation chose it, and the file does"
+                " not know it"
+            )
+            figures[f"Threshold of {label}"] = make_percent(
+                Interval(score, score, score), count, why
+            )
         guarantees = {}
         for place, label in enumerate(images.classes):
             guarantee = shipped.complete(place, chosen.label_guarantees.get(label))
@@ -97,7 +129,9 @@ class ByPrecision(JudgeByShares[LabelScores]):
             if guarantee.seen:
                 verb = "is" if guarantee.kept else "cannot be"
                 promise = f"at least {100 * guarantee.wanted:g} % {verb} guaranteed"
-                figures[f"{guarantee.of.capitalize()} of {label}"] = make_percent(guarantee.seen, count, promise)
+                figures[f"{guarantee.of.capitalize()} of {label}"] = make_percent(
+                    guarantee.seen, count, promise
+                )
 
         def layers(_place: int) -> Iterator[bytes]:
             return iter((b"", b""))
@@ -105,15 +139,34 @@ class ByPrecision(JudgeByShares[LabelScores]):
         def describe(place: int) -> str:
             return describe_errors(shipped, place, images.classes)
 
-        shown = overlays(images, -shipped.errors, lambda place: bool(shipped.errors[place]), describe, layers, {})
+        shown = overlays(
+            images,
+            -shipped.errors,
+            lambda place: bool(shipped.errors[place]),
+            describe,
+            layers,
+            {},
+        )
         answers = self.compare_answers(shipped, None, images)
-        return replace(answers, figures=figures, overlays=shown, label_guarantees=guarantees, label_thresholds=least)
+        return replace(
+            answers,
+            figures=figures,
+            overlays=shown,
+            label_guarantees=guarantees,
+            label_thresholds=least,
+        )
 
 
-def _list_class_figures(scores: LabelScores, classes: Sequence[str]) -> Iterator[tuple[str, Quantity]]:
-    """Yield the average precision of each label with its range, those with the lowest first if there are many."""
+def _list_class_figures(
+    scores: LabelScores, classes: Sequence[str]
+) -> Iterator[tuple[str, Quantity]]:
+    """Yield the average precision of each label with its range,
+    those with the lowest first if there are many.
+    """
     ranges = scores.list_ranges()
-    known = [(interval.value, place) for place, interval in enumerate(ranges) if interval is not None]
+    known = [
+        (interval.value, place) for place, interval in enumerate(ranges) if interval is not None
+    ]
     for _, place in sorted(sorted(known)[:SHOWN_CLASSES], key=lambda pair: pair[1]):
         interval = ranges[place]
         if interval is not None:

@@ -36,7 +36,9 @@ NAMED = 5  # Labels that a sentence names
 
 
 def _list_notes(read: LabelSetSurvey, division: Division) -> tuple[str, ...]:
-    """Return a sentence about each thing that a reader may not expect of the images and their split."""
+    """Return a sentence about each thing that a reader may not expect
+    of the images and their split.
+    """
     notes = [*read.notes, *division.list_notes(read.images.dataset)]
     judged = read.truth[list(division.split.holdout)]
     unjudged = []
@@ -45,18 +47,29 @@ def _list_notes(read: LabelSetSurvey, division: Division) -> tuple[str, ...]:
             unjudged.append(name)
     if unjudged:
         what = phrase_count(len(unjudged), "label has", "labels have")
-        notes.append(f"{what} no image with it, or none without it, in the hold-out: {listed(unjudged, NAMED)}.")
+        notes.append(
+            f"{what} no image with it, or none without it, in the hold-out:"
+            f" {listed(unjudged, NAMED)}."
+        )
     if (read.truth == 1).sum(axis=1).max() == 1:
-        notes.append("No image has two labels: if each has exactly one, --task image-classification is made for that.")
+        notes.append(
+            "No image has two labels: if each has exactly one, --task image-classification is made"
+            " for that."
+        )
     unknown = int((read.truth < 0).sum())
     if unknown:
-        notes.append(f"{plural(unknown, 'label is', 'labels are')} not known, which neither trains nor judges.")
+        notes.append(
+            f"{plural(unknown, 'label is', 'labels are')} not known, which neither trains nor"
+            " judges."
+        )
     return tuple(notes)
 
 
 def read(question: Question, say: Say) -> Images:
     """Return images with their labels; UsageError if they cannot be read or divided."""
-    read = LabelSetSurvey.read_images(question.require_data(), report_progress(say), question.most_images)
+    read = LabelSetSurvey.read_images(
+        question.require_data(), report_progress(say), question.most_images
+    )
     dataset = read.images.dataset
     if question.judged_whole:
         plain = Images.all_held_out(dataset, question.seed)
@@ -67,7 +80,10 @@ def read(question: Question, say: Say) -> Images:
     return replace(plain, objects=rows, keys=rows, outputs=read.classes)
 
 
-TagFault = StrEnum("TagFault", {"RARE": "rare labels", "NONE": "images without a label", "UNUSED": "labels not used"})
+TagFault = StrEnum(
+    "TagFault",
+    {"RARE": "rare labels", "NONE": "images without a label", "UNUSED": "labels not used"},
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +108,10 @@ class TagContent:
         """The number of images and of labels."""
         mean = (self.read.truth == 1).sum() / max(len(self.read.truth), 1)
         labels = plural(len(self.read.classes), "label")
-        return f"{plural(len(self.read.truth), 'image')}, {labels}, {mean:.1f} of them in an image on average"
+        return (
+            f"{plural(len(self.read.truth), 'image')}, {labels}, {mean:.1f} of them in an image on"
+            " average"
+        )
 
     def label(self, path: Path) -> str:
         """Return the labels of an image; empty for one that was left out."""
@@ -107,10 +126,16 @@ class TagContent:
     def to_json(self) -> Mapping[str, Any]:
         """Return the images with each label, and how many labels are not known."""
         unknown = int((self.read.truth < 0).sum())
-        return {"images": len(self.read.truth), "images_per_class": self.counts, "unknown": unknown}
+        return {
+            "images": len(self.read.truth),
+            "images_per_class": self.counts,
+            "unknown": unknown,
+        }
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table with a column for each label, without images that findings leave out; return its images."""
+        """Write a table with a column for each label, without images that findings leave out;
+        return its images.
+        """
         return self.read.write_table(path, findings)
 
 
@@ -130,14 +155,19 @@ def check_tags(path: Path, say: Say) -> DataCheck:
 
 def _list_faults(read: LabelSetSurvey) -> Iterator[Finding]:
     for note in read.unused:
-        yield Finding(TagFault.UNUSED, note.rstrip("."), "add images, or take the label out of the table")
+        yield Finding(
+            TagFault.UNUSED, note.rstrip("."), "add images, or take the label out of the table"
+        )
     if rare := [f"{name} ({count})" for name, count in read.counts.items() if count < FEW]:
         message = (
-            f"{phrase_count(len(rare), 'label is', 'labels are')} in fewer than {FEW} images: {listed(rare, NAMED)}"
+            f"{phrase_count(len(rare), 'label is', 'labels are')} in fewer than {FEW} images:"
+            f" {listed(rare, NAMED)}"
         )
         yield Finding(TagFault.RARE, message, "add images: from so few the network learns little")
     bare = np.flatnonzero(~(read.truth == 1).any(axis=1)).tolist()
     none = [read.images.dataset.images[place].path for place in bare]
     if none:
         message = f"{phrase_count(len(none), 'image has', 'images have')} no label"
-        yield Finding(TagFault.NONE, message, "check that none is missing", tuple((path,) for path in none))
+        yield Finding(
+            TagFault.NONE, message, "check that none is missing", tuple((path,) for path in none)
+        )

@@ -10,7 +10,11 @@ SHIPPING = Shipping(
     does="gives images their labels",
     answers="scores",
     card="tagger_card.md.j2",
-    snippets={"android": "android/Tagger.kt", "ios": "ios/Tagger.swift", "python": "python/tag.py"},
+    snippets={
+        "android": "android/Tagger.kt",
+        "ios": "ios/Tagger.swift",
+        "python": "python/tag.py",
+    },
     answering=classify_images,
     found=find_tags,
     page=Page(

@@ -51,7 +51,9 @@ class LearntTags:
     batch: float = 0.0  # images of the hold-out over theirs
 
 
-def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def join_head(
+    card: Card, training: str, purpose: Purpose, workload: Workload
+) -> Stage[FloatModel]:
     """Fit the head to features of the images, and join it with the backbone."""
     source = cut_stage(card, FEATURES)
     role = purpose.learns
@@ -61,9 +63,19 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
-        learnt = {"task": "tags", "pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
+        learnt = {
+            "task": "tags",
+            "pictures": part.fingerprint,
+            "groups": part.groups,
+            "seed": materials.question.seed,
+        }
         asked = describe_wishes(materials, role)
-        return {"features": read.key(materials, results), **learnt, **asked, **list_versions("numpy", "scipy")}
+        return {
+            "features": read.key(materials, results),
+            **learnt,
+            **asked,
+            **list_versions("numpy", "scipy"),
+        }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(role)
@@ -97,7 +109,8 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
 def describe_wishes(materials: Materials, role: Role) -> Inputs:
     """Return what names the wishes for thresholds in the key of a stage.
 
-    Without a wish, the key is that of a head without guarantees, so that earlier results are found.
+    Without a wish, the key is that of a head without guarantees,
+    so that earlier results are found.
     """
     wishes = list_asked(materials)
     if not wishes:
@@ -109,7 +122,11 @@ def describe_wishes(materials: Materials, role: Role) -> Inputs:
 def list_asked(materials: Materials) -> tuple[Guarantees, ...]:
     """Return what is asked of each label; empty if nothing is asked."""
     asked = materials.question.guarantees
-    return label_thresholds.list_wishes(asked, materials.require_images().classes) if asked.options else ()
+    return (
+        label_thresholds.list_wishes(asked, materials.require_images().classes)
+        if asked.options
+        else ()
+    )
 
 
 def share_of_holdout(materials: Materials, role: Role) -> float:
@@ -117,8 +134,12 @@ def share_of_holdout(materials: Materials, role: Role) -> float:
     return len(materials.part(Role.HOLDOUT).paths) / len(materials.part(role).paths)
 
 
-def fit_head(backbone: Path, files: Sequence[Path], learnt: LearntTags, path: Path) -> list[dict[str, Any] | None]:
-    """Fit a head to rows of features, write the backbone with it, and return what each threshold guarantees."""
+def fit_head(
+    backbone: Path, files: Sequence[Path], learnt: LearntTags, path: Path
+) -> list[dict[str, Any] | None]:
+    """Fit a head to rows of features, write the backbone with it,
+    and return what each threshold guarantees.
+    """
     from advisor.tflite import attach_head, last_width
     from advisor.training import fit_label_head, join_parts
 
@@ -150,13 +171,21 @@ class Tagger(Runner[Floats]):
 
 
 def tag(
-    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]
+    captured: bool,
+    model: Path,
+    images: Sequence[Path],
+    view: InputSpec,
+    path: Path,
+    classes: Sequence[str],
 ) -> None:
-    """Run a file over images in a child process, and write the scores of the labels of the images, float32 (N, C).
+    """Run a file over images in a child process, and write the scores of the labels of the images,
+    float32 (N, C).
 
     A file of the user may have more labels, in another order.
     """
-    rows = np.stack([np.asarray(row, np.float32) for row in Tagger(model, view).over(images, captured)])
+    rows = np.stack(
+        [np.asarray(row, np.float32) for row in Tagger(model, view).over(images, captured)]
+    )
     said = read_metadata(model.read_bytes(), model.name)
     if said and said.labels and list(said.labels) != list(classes):
         rows = rows[:, list(class_order(classes, said.labels, rows.shape[1]))]

@@ -18,7 +18,9 @@ class Tagging(FunctionTask):
 
     @property
     def trainings(self) -> tuple[str, ...]:
-        """The training recipes: a head on the features of a frozen backbone, and fine-tuning on cached maps."""
+        """The training recipes: a head on the features of a frozen backbone,
+        and fine-tuning on cached maps.
+        """
         return (HEAD, FINETUNE_CACHED)
 
     def own_files(self) -> OwnFiles:
@@ -50,8 +52,12 @@ class Tagging(FunctionTask):
         several = sum(len(row.there) > 1 for row in listing.entries)
         return f"{plural(several, 'image')} with several labels" if several else ""
 
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that fits a head, fine-tunes the backbone with it, or takes a user's own tagger."""
+    def model(
+        self, card: Card, training: str, purpose: Purpose, workload: Workload
+    ) -> Stage[FloatModel]:
+        """Return the stage that fits a head, fine-tunes the backbone with it,
+        or takes a user's own tagger.
+        """
         from advisor.tasks.tagging._own import own_tagger
         from advisor.tasks.tagging._stages import join_head
         from advisor.tasks.tagging._thresholds import finetune_tagger

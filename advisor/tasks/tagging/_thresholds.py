@@ -37,7 +37,9 @@ from advisor.tasks.tagging._stages import SCORES, describe_wishes, list_asked, s
 from advisor.tflite import read_head, with_head
 
 
-def finetune_tagger(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def finetune_tagger(
+    card: Card, training: str, purpose: Purpose, workload: Workload
+) -> Stage[FloatModel]:
     """Fine-tune a card; the file that ships has thresholds that validation chose."""
     trained = finetune_card(card, training, purpose, workload, SCORES)
     if purpose is Purpose.COMPARE:
@@ -65,7 +67,8 @@ def set_thresholds(
     trained: Stage[FloatModel],
     labels: Sequence[str] = (),
 ) -> Stage[FloatModel]:
-    """Fold thresholds into a float tagger, by the scores that the compared file gives the validation part.
+    """Fold thresholds into a float tagger,
+    by the scores that the compared file gives the validation part.
 
     ``labels`` are the meaning of its outputs; none for the labels of the images.
     """
@@ -74,9 +77,18 @@ def set_thresholds(
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(Role.VALIDATION)
-        of_images = {"scores": read_cached_sha256(results[scored]), "pictures": part.fingerprint, "groups": part.groups}
+        of_images = {
+            "scores": read_cached_sha256(results[scored]),
+            "pictures": part.fingerprint,
+            "groups": part.groups,
+        }
         asked = describe_wishes(materials, Role.VALIDATION)
-        return {"model": results[trained].sha256, **of_images, **asked, **list_versions("numpy", "scipy")}
+        return {
+            "model": results[trained].sha256,
+            **of_images,
+            **asked,
+            **list_versions("numpy", "scipy"),
+        }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(Role.VALIDATION)
@@ -85,7 +97,9 @@ def set_thresholds(
         batch = share_of_holdout(materials, Role.VALIDATION)
         # Without groups, each image is one.
         groups = part.groups or part.indices
-        known = ScoredImages(results[scored], part.objects, groups, order, list_asked(materials), batch)
+        known = ScoredImages(
+            results[scored], part.objects, groups, order, list_asked(materials), batch
+        )
         return partial(fold_thresholds, results[trained].path, known, folders.model)
 
     return Stage(
@@ -102,7 +116,9 @@ def set_thresholds(
 
 
 def fold_thresholds(model: Path, known: ScoredImages, path: Path) -> list[dict[str, Any] | None]:
-    """Write a float tagger whose labels have the threshold one half, and return what each threshold guarantees."""
+    """Write a float tagger whose labels have the threshold one half,
+    and return what each threshold guarantees.
+    """
     scores = np.load(known.scores, allow_pickle=False)
     truth = np.array(known.truth, np.int8)
     thresholds = label_thresholds.choose_thresholds(
@@ -117,6 +133,8 @@ def fold_thresholds(model: Path, known: ScoredImages, path: Path) -> list[dict[s
     shifts[list(known.order)] = thresholds.shift
     rows = np.zeros((1, len(weights)), np.float32)
     # A float head needs no rows of features, and rounds nothing.
-    edited = with_head(data, weights * slopes, bias * slopes + shifts, rows, lambda kernel, *_: kernel, model.name)
+    edited = with_head(
+        data, weights * slopes, bias * slopes + shifts, rows, lambda kernel, *_: kernel, model.name
+    )
     path.write_bytes(edited)
     return [to_json(guarantee) if guarantee else None for guarantee in thresholds.guarantees]

@@ -20,15 +20,18 @@ CENTRE_WIDTH = 64
 CENTRE_DEPTH = 2
 
 FIRST_LOGIT = -math.log(99)
-"""Logit of every place before training, a score of 0.01: nearly all places have no object, which would drive the first
-steps (T.-Y. Lin et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
+"""Logit of every place before training, a score of 0.01: nearly all places have no object, which
+would drive the first steps (T.-Y. Lin et al., "Focal Loss for Dense Object Detection", 2017,
+section 3.3).
+"""
 
 
 def make_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a new head for boxes, from the shapes of the maps to logits (n, N, C) and encodings (n, N, 4).
+    """Return a new head for boxes, from the shapes of the maps
+    to logits (n, N, C) and encodings (n, N, 4).
 
-    On each map, the finest first, separable convolutions lead to the logits of the classes and to the boxes, for the
-    one anchor of each place.
+    On each map, the finest first, separable convolutions lead to the logits of the classes and to
+    the boxes, for the one anchor of each place.
     """
     import keras
 
@@ -51,7 +54,9 @@ def join_levels(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
 
 
 def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a new head for centres, from the shapes of the maps to logits (n, rows, columns, C) of the finest."""
+    """Return a new head for centres,
+    from the shapes of the maps to logits (n, rows, columns, C) of the finest.
+    """
     import keras
 
     inputs = list(map(keras.Input, shapes))

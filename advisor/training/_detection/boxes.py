@@ -31,22 +31,27 @@ THRESHOLDS = np.linspace(0.1, 0.8, 15)
 
 # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0113.
 SIDE = 8.0
-# Places of each level whose anchors a box may be assigned to, the nearest ones: the figure of ATSS.
+# Places of each level whose anchors a box may be assigned to, the nearest ones:
+# the figure of ATSS.
 CANDIDATES = 9
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
-    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first, and the classes.
+    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first,
+    and the classes.
 
-    The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
-    Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the
-    boxes is one minus their generalized overlap (H. Rezatofighi et al., "Generalized Intersection over Union", 2019).
+    The score of a class is trained to be the overlap of the predicted with the true box (X. Li et
+    al., "Generalized Focal Loss", 2020, quality focal loss), so that of two boxes on one object
+    the better one is kept. The loss of the boxes is one minus their generalized overlap (H.
+    Rezatofighi et al., "Generalized Intersection over Union", 2019).
     """
     return learn_boxes(make_head(shapes, classes), anchors_of([shape[:2] for shape in shapes]))
 
 
 def learn_boxes(model: keras.Model, anchors: Anchors) -> TrainableHead:
-    """Return a network from maps to logits (n, N, C) and encodings (n, N, 4), with loss and targets for its anchors."""
+    """Return a network from maps to logits (n, N, C) and encodings (n, N, 4),
+    with loss and targets for its anchors.
+    """
 
     def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
         import tensorflow as tf
@@ -84,23 +89,30 @@ def learn_boxes(model: keras.Model, anchors: Anchors) -> TrainableHead:
     return TrainableHead(model, loss, targets, outputs, complete)
 
 
-def _compute_loss(logits: tf.Tensor, predicted: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def _compute_loss(
+    logits: tf.Tensor, predicted: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor
+) -> tf.Tensor:
     import tensorflow as tf
 
     taken = tf.cast(labels >= 0, tf.float32)
     # A batch may have no box at all.
     count = tf.maximum(tf.reduce_sum(taken), 1.0)
     overlap, generalized = _measure_overlaps(predicted, boxes)
-    # The overlap is the target of the score here. With its gradient, boxes would be moved to please their scores.
+    # The overlap is the target of the score here.
+    # With its gradient, boxes would be moved to please their scores.
     quality = tf.stop_gradient(overlap) * taken
     wanted = tf.one_hot(labels, logits.shape[-1]) * quality[..., None]
     missed = tf.square(tf.abs(wanted - tf.sigmoid(logits)))
-    classes = tf.reduce_sum(missed * tf.nn.sigmoid_cross_entropy_with_logits(wanted, logits)) / count
+    classes = (
+        tf.reduce_sum(missed * tf.nn.sigmoid_cross_entropy_with_logits(wanted, logits)) / count
+    )
     return classes + BOX_WEIGHT * tf.reduce_sum((1.0 - generalized) * taken) / count
 
 
 def _measure_overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return intersection over union, and the generalized one, of boxes in pairs: edges (..., 4)."""
+    """Return intersection over union, and the generalized one, of boxes in pairs: edges (...,
+    4).
+    """
     import tensorflow as tf
 
     def area(low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
@@ -117,11 +129,13 @@ def _measure_overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, t
 
 
 def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
-    """Return head, loss and targets for centres. After training, scores are shifted: the best threshold is one half.
+    """Return head, loss and targets for centres. After training, scores are shifted:
+    the best threshold is one half.
 
-    The score of a place is trained to be that of a bell around each centre, with less weight on places near a centre:
-    X. Zhou et al., "Objects as Points" (2019), equation 1. The network is that of Edge Impulse's FOMO: a backbone cut
-    where a cell has 8 or 16 pixels, and a map of classes.
+    The score of a place is trained to be that of a bell around each centre, with less weight on
+    places near a centre: X. Zhou et al., "Objects as Points" (2019), equation 1. The network is
+    that of Edge Impulse's FOMO: a backbone cut where a cell has 8 or 16 pixels, and a map of
+    classes.
     """
     model = centre_head(shapes, classes)
     rows, columns = shapes[0][:2]
@@ -142,7 +156,9 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
 
 
 def _draw_bells(objects: Objects, rows: int, columns: int, classes: int) -> Floats:
-    """Return the wanted scores (rows, columns, C): one at the cell of each centre, and less around it."""
+    """Return the wanted scores (rows, columns, C):
+    one at the cell of each centre, and less around it.
+    """
     wanted = np.zeros((rows, columns, classes), np.float32)
     cells = np.array([rows, columns])
     places = np.stack(np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij"), axis=-1)
@@ -167,7 +183,9 @@ def _map_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Te
 
 
 def _choose_thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Floats:
-    """Return the logit of each class from which a centre counts, by F1 on the training images themselves."""
+    """Return the logit of each class from which a centre counts,
+    by F1 on the training images themselves.
+    """
     true = []
     for objects_of_image in objects:
         sure = np.ones(len(objects_of_image.labels), np.float32)
@@ -207,7 +225,9 @@ def anchors_of(shapes: Sequence[tuple[int, int]]) -> Anchors:
         down = (np.arange(rows) + 0.5) / rows
         across = (np.arange(columns) + 0.5) / columns
         y, x = np.meshgrid(down, across, indexing="ij")
-        boxes = np.stack([y, x, np.full_like(y, SIDE / rows), np.full_like(x, SIDE / columns)], axis=-1)
+        boxes = np.stack(
+            [y, x, np.full_like(y, SIDE / rows), np.full_like(x, SIDE / columns)], axis=-1
+        )
         parts.append(boxes.reshape(-1, 4).astype(np.float32))
     return Anchors(np.concatenate(parts), tuple(map(len, parts)))
 
@@ -226,10 +246,11 @@ def compute_overlaps(first: Floats, second: Floats) -> Floats:
 def assign_anchors(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
     """Return the index of the true box of each anchor, -1 for none; ``boxes`` are edges (M, 4).
 
-    Of the nearest anchors of each level, a box takes those with its centre inside that overlap it by at least the mean
-    and one standard deviation: S. Zhang et al., "Bridging the Gap Between Anchor-based and Anchor-free Detection via
-    Adaptive Training Sample Selection" (ATSS, 2020). So small and large boxes get anchors without thresholds to choose.
-    A box that has none takes the candidate with the largest overlap.
+    Of the nearest anchors of each level, a box takes those with its centre inside that overlap it
+    by at least the mean and one standard deviation: S. Zhang et al., "Bridging the Gap Between
+    Anchor-based and Anchor-free Detection via Adaptive Training Sample Selection" (ATSS, 2020). So
+    small and large boxes get anchors without thresholds to choose. A box that has none takes the
+    candidate with the largest overlap.
     """
     box_of_anchor = np.full(len(anchors.boxes), -1, np.int64)
     best_overlaps = np.zeros(len(anchors.boxes))
@@ -257,7 +278,9 @@ def assign_anchors(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
         if not len(taken):
             taken = candidates[[overlaps_of_box.argmax()]]
         # Two boxes may want one anchor: it learns the one that it overlaps more.
-        better = taken[(overlaps[taken, number] > best_overlaps[taken]) | (box_of_anchor[taken] < 0)]
+        better = taken[
+            (overlaps[taken, number] > best_overlaps[taken]) | (box_of_anchor[taken] < 0)
+        ]
         box_of_anchor[better] = number
         best_overlaps[better] = overlaps[better, number]
     return box_of_anchor

@@ -1,4 +1,6 @@
-"""A detector that learnt other objects: its neck and its head go on, with new layers for the classes of the images."""
+"""A detector that learnt other objects:
+its neck and its head go on, with new layers for the classes of the images.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,27 @@ SCALES = (CENTRE_SCALE, CENTRE_SCALE, SIDE_SCALE, SIDE_SCALE)
 
 
 def detector_head(whole: bool) -> HeadKind:
-    """Return the kind of head for boxes: a new one on a backbone, or that of a ``whole`` detector, which goes on."""
+    """Return the kind of head for boxes:
+    a new one on a backbone, or that of a ``whole`` detector, which goes on.
+    """
     if whole:
         alone = Hyperparameters(20, learning_rate=8e-3, backbone_rate=0.5)
         tuned = Hyperparameters(20, backbone_rate=0.2)
-        return HeadKind(COARSEST, box_detector_head, alone, finetuning_all=tuned, begin=begin_detector)
+        return HeadKind(
+            COARSEST, box_detector_head, alone, finetuning_all=tuned, begin=begin_detector
+        )
     alone = Hyperparameters(20, learning_rate=8e-3)
     tuned = Hyperparameters(20, backbone_rate=0.2, batch_statistics=True)
     return HeadKind(COARSEST, box_detector_head, alone, finetuning_all=tuned)
 
 
-def begin_detector(card: Card, weights: WeightsFile | None, classes: int) -> tuple[keras.Model, TrainableHead]:
+def begin_detector(
+    card: Card, weights: WeightsFile | None, classes: int
+) -> tuple[keras.Model, TrainableHead]:
     """Return the backbone of a whole detector, and its neck and head, which keep what they learnt.
 
-    The layers that tell classes are new, with logits (n, N, C). Those that move boxes have their weights, in our order
-    and scale, with encodings (n, N, 4).
+    The layers that tell classes are new, with logits (n, N, C). Those that move boxes have their
+    weights, in our order and scale, with encodings (n, N, 4).
     """
     import keras
 
@@ -65,7 +73,9 @@ def begin_detector(card: Card, weights: WeightsFile | None, classes: int) -> tup
 
 
 def _list_learnt(model: keras.Model, logits: list[keras.KerasTensor]) -> list[keras.Variable]:
-    """Return the weights of a model, without those of the new layers behind which the logits are reshaped."""
+    """Return the weights of a model,
+    without those of the new layers behind which the logits are reshaped.
+    """
     new = set[int]()
     for reshaped in logits:
         layer = reshaped._keras_history.operation.input._keras_history.operation

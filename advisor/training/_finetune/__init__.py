@@ -14,7 +14,13 @@ from advisor.core import HeadFacts
 from advisor.datasets import InputSpec
 from advisor.tflite import attach_head, with_levels
 from advisor.training._features import join_parts
-from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS_FILE, Finetuned, finetune, read_progress
+from advisor.training._finetune.finetune import (
+    FINETUNE_VERSION,
+    WEIGHTS_FILE,
+    Finetuned,
+    finetune,
+    read_progress,
+)
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime
 from advisor.training._finetune.network import FinetuneData, convert_to_flatbuffer
@@ -47,11 +53,12 @@ class TuningImages:
 
     features: Sequence[Path]  # ``.npy`` files whose rows are the features of the images
     images: Sequence[Path]  # training and validation part
-    labels: Sequence[Any]  # their classes, or of each image a row of labels, see :class:`FinetuneData`
+    # Their classes, or of each image a row of labels, see :class:`FinetuneData`.
+    labels: Sequence[Any]
     validation: Sequence[int]  # indices in ``images`` of the validation part
     groups: Sequence[int] = ()  # see :class:`advisor.training._finetune.network.FinetuneData`
-    # the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None to
-    # choose one
+    # the head that was chosen for the images outside the validation part,
+    # ``.npz`` with weights and bias; None to choose one
     head: tuple[Path, HeadFacts] | None = None
     scores: str = ""  # output with a score for each label; empty for probabilities of classes
 
@@ -67,13 +74,15 @@ def tune_card(
     maps: Path | None = None,
     limit: TrainingTime | None = None,
 ) -> dict[str, Any]:
-    """Fine-tune a card and write its float classifier to ``path``, and its weights into the same folder.
+    """Fine-tune a card and write its float classifier to ``path``,
+    and its weights into the same folder.
 
-    A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an earlier call, to
-    continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
-    compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
-    ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``limit`` says
-    what a time limit means: the result is ``shortened`` where it chose the hyperparameters, or left no time for all.
+    A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an
+    earlier call, to continue training with the validation part too. ``maps`` is the folder for the
+    maps of frozen layers, from the compared model to the one that ships; None keeps them in
+    ``checkpoints``. The complete training of the one that ships removes it, and the checkpoints of
+    trainings that continued what a time limit had ended. ``limit`` says what a time limit means:
+    the result is ``shortened`` where it chose the hyperparameters, or left no time for all.
     """
     import keras
 
@@ -91,12 +100,15 @@ def tune_card(
         learnt = (features, given.images, given.labels, view, given.validation, given.groups, head)
         data = FinetuneData(*learnt, files=given.features)
         begun = None if after is None else after.with_name(WEIGHTS_FILE)
-        # Several trainings may ship from one compared network. The note of each says which checkpoints lie beside it.
+        # Several trainings may ship from one compared network.
+        # The note of each says which checkpoints lie beside it.
         notes = maps / _SHIPS if maps is not None and after is not None else None
         if notes:
             notes.mkdir(parents=True, exist_ok=True)
             (notes / checkpoints.name).touch()
-        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, limit=limit)
+        tuned = finetune(
+            backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, limit=limit
+        )
         path.write_bytes(to_tflite(backbone, tuned, given.scores))
         shutil.copyfile(checkpoints / WEIGHTS_FILE, path.with_name(WEIGHTS_FILE))
         shortened = (limit is not None and limit.fitted) or tuned.out_of_time or tuned.fewer_copies
@@ -110,37 +122,51 @@ def tune_card(
         # A child trains several networks, and Keras keeps the graphs of all of them.
         keras.backend.clear_session()
     names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
-    more = {"history": list(tuned.history), "shortened": shortened, "trained": hyperparameters.trained}
+    more = {
+        "history": list(tuned.history),
+        "shortened": shortened,
+        "trained": hyperparameters.trained,
+    }
     return {**{name: getattr(tuned, name) for name in names}, **more}
 
 
 def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """Write the compared classifier and its weights as the ones that ship; return the result of its training."""
+    """Write the compared classifier and its weights as the ones that ship;
+    return the result of its training.
+    """
     shutil.copyfile(compared, path)
     shutil.copyfile(compared.with_name(WEIGHTS_FILE), path.with_name(WEIGHTS_FILE))
     return result
 
 
 def to_tflite(backbone: keras.Model, tuned: Finetuned, scores: str = "") -> bytes:
-    """Return backbone, head and softmax as float ``.tflite``: ``image`` (1, S, S, 3) to ``probabilities`` (1, C).
+    """Return backbone, head and softmax as float ``.tflite``:
+    ``image`` (1, S, S, 3) to ``probabilities`` (1, C).
 
-    With a name for ``scores``, sigmoids take the place of the softmax, and that is the name of the output.
+    With a name for ``scores``, sigmoids take the place of the softmax,
+    and that is the name of the output.
     """
     data = convert(backbone)
-    return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias, scores)
+    return attach_head(
+        with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias, scores
+    )
 
 
 def convert(backbone: keras.Model) -> bytes:
     """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
     import keras
 
-    return convert_to_flatbuffer(keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]}))
+    return convert_to_flatbuffer(
+        keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]})
+    )
 
 
 def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int, float] | None:
-    """Return (epochs done, largest number of epochs, share that is spent of the seconds of all ``hyperparameters``).
+    """Return (epochs done, largest number of epochs, share that is spent of the seconds of all
+    ``hyperparameters``).
 
-    None before ten steps. A time limit may have chosen fewer layers and more epochs, which take other seconds.
+    None before ten steps. A time limit may have chosen fewer layers and more epochs,
+    which take other seconds.
     """
     progress = read_progress(checkpoints)
     if progress is None or not progress.spent_s:

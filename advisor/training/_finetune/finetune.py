@@ -1,11 +1,13 @@
-"""Fine-tune backbone and head in Keras and keep the best epoch on a validation part, on cached maps the last good one.
+"""Fine-tune backbone and head in Keras and keep the best epoch on a validation part,
+on cached maps the last good one.
 
-A trained head at the start protects the backbone from a random head's gradients (Kumar et al., "Fine-Tuning can
-Distort Pretrained Features", 2022). BatchNorm keeps its pretrained statistics, as the batches of a small set are too
-noisy for them, and conversion folds them into the convolutions. The running mean of the weights (Polyak averaging) is
-validated and kept.
+A trained head at the start protects the backbone from a random head's gradients (Kumar et al.,
+"Fine-Tuning can Distort Pretrained Features", 2022). BatchNorm keeps its pretrained statistics, as
+the batches of a small set are too noisy for them, and conversion folds them into the convolutions.
+The running mean of the weights (Polyak averaging) is validated and kept.
 
-The network that ships is trained for a few epochs more, with the validation part too, like a head that ships.
+The network that ships is trained for a few epochs more, with the validation part too,
+like a head that ships.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
 
 # Raised when equal images and hyperparameters give another network, or the weights another file.
 FINETUNE_VERSION = 14
-# Share of the steps by which a training may be behind the share of its time before the limit shortens it.
+# Share of the steps by which a training may be behind the share
+# of its time before the limit shortens it.
 BEHIND = 0.05
 # Steps after which a training knows its seconds.
 PRICED = 10
@@ -60,13 +63,17 @@ class FinetuneProgress:
     best_epoch: int  # index of the best epoch, -1 for the start
     best: float  # its validation accuracy (0-1)
     start: float  # validation accuracy before the first epoch (0-1)
-    shortened: bool = False  # a time limit lowered the rate early, so that another limit must not continue from here
+    # A time limit lowered the rate early, so that another limit must not continue from here.
+    shortened: bool = False
     spent_s: float = 0.0  # its seconds so far
-    rest_s: float = 0.0  # those of all epochs that are left, without a time limit; 0 before PRICED steps
+    # Those of all epochs that are left, without a time limit; 0 before PRICED steps.
+    rest_s: float = 0.0
 
 
 def read_progress(folder: Path) -> FinetuneProgress | None:
-    """Return the progress of the training with checkpoints in ``folder``; None if its state is missing or damaged."""
+    """Return the progress of the training with checkpoints in ``folder``;
+    None if its state is missing or damaged.
+    """
     try:
         progress: FinetuneProgress = parse(FinetuneProgress, read_json(folder / STATE))
     except (UsageError, TypeError, ValueError):
@@ -81,16 +88,17 @@ class Finetuned:
     weights: NDArray[np.float32]  # float32 (F, C) of the head
     bias: NDArray[np.float32]  # float32 (C,)
     levels: bool  # whether the head also reads the features of the backbone's levels
-    #: share (0-1) that the epoch that was kept classifies correctly, or its mean average precision; too high, as it
-    #: chose the epoch
+    #: share (0-1) that the epoch that was kept classifies correctly, or its mean average
+    #: precision; too high, as it chose the epoch
     validation_accuracy: float
     start_accuracy: float  # the same for the backbone and head at the start
     history: tuple[Mapping[str, float], ...]  # validation accuracy and training loss of each epoch
     best_epoch: int  # 0-based; -1 if no epoch was better than the start
-    #: the limit ended it, and a later call continues it; or the limit shortened it, or it took the time of the training
-    #: that ships: a later call begins it anew.
+    #: the limit ended it, and a later call continues it; or the limit shortened it, or it took the
+    #: time of the training that ships: a later call begins it anew.
     out_of_time: bool = False
-    fewer_copies: bool = False  # a limit left no time for the maps of all changed copies: a later call begins it anew
+    # A limit left no time for the maps of all changed copies: a later call begins it anew.
+    fewer_copies: bool = False
 
 
 def finetune(
@@ -102,26 +110,36 @@ def finetune(
     maps: Path | None = None,
     limit: TrainingTime | None = None,
 ) -> Finetuned:
-    """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F), and its head.
+    """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F),
+    and its head.
 
-    Every epoch writes a checkpoint into ``folder``, one for each backbone and set of images. A call with the same
-    arguments continues after the last one. ``after`` names :data:`WEIGHTS_FILE` of an earlier call with these
-    arguments, to continue from with the validation part too: nothing is validated then, and the last mean of the
-    weights is kept. ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads
-    again; None for ``folder``. ``limit`` says what a time limit means beside ``hyperparameters.seconds``: a training
-    that these would shorten takes its ``alone_s``, and its network ships as it is. Raises StageError if the loss is not
-    finite, an image cannot be read, or the checkpoint is damaged.
+    Every epoch writes a checkpoint into ``folder``, one for each backbone and set of images. A
+    call with the same arguments continues after the last one. ``after`` names :data:`WEIGHTS_FILE`
+    of an earlier call with these arguments, to continue from with the validation part too: nothing
+    is validated then, and the last mean of the weights is kept. ``maps`` is the folder for the
+    maps of the frozen layers, which the call with ``after`` reads again; None for ``folder``.
+    ``limit`` says what a time limit means beside ``hyperparameters.seconds``: a training that
+    these would shorten takes its ``alone_s``, and its network ships as it is. Raises StageError if
+    the loss is not finite, an image cannot be read, or the checkpoint is damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, limit or TrainingTime())
+    session = _Session(
+        backbone, data, hyperparameters, folder, after, maps or folder, limit or TrainingTime()
+    )
     session.resume()
     run_training(session)
     return session.finish(backbone)
 
 
-def weigh_classes(targets: NDArray[np.int64], train: NDArray[np.intp], balance: float) -> NDArray[np.float32]:
-    """Return the weight of each class, with a mean of 1 over the images ``train``; 1 for all if ``balance`` is 0."""
-    counts = np.maximum(np.bincount(targets[train], minlength=int(targets.max()) + 1), 1).astype(np.float64)
+def weigh_classes(
+    targets: NDArray[np.int64], train: NDArray[np.intp], balance: float
+) -> NDArray[np.float32]:
+    """Return the weight of each class, with a mean of 1 over the images ``train``;
+    1 for all if ``balance`` is 0.
+    """
+    counts = np.maximum(np.bincount(targets[train], minlength=int(targets.max()) + 1), 1).astype(
+        np.float64
+    )
     weights = counts**-balance
     return np.asarray((weights * counts.sum() / (weights * counts).sum()).astype(np.float32))
 
@@ -134,7 +152,9 @@ def _read_maps(
     folder: Path,
     alone_s: float | None,
 ) -> MapBatches:
-    """Return the maps of the images, of which those without a change may lie beside their features."""
+    """Return the maps of the images,
+    of which those without a change may lie beside their features.
+    """
     limit_s = hyperparameters.seconds if alone_s is None else alone_s
     # Without a limit, equal searches give equal networks, whatever the cache has.
     of_cuts = [] if limit_s is None else list(find_cut_maps(data.files, halves.cut, len(images)))
@@ -144,7 +164,9 @@ def _read_maps(
 
 
 class _Session:
-    """The state of one fine-tuning: model, optimizer, history and best weights, all saved on disk."""
+    """The state of one fine-tuning: model, optimizer, history and best weights, all saved on
+    disk.
+    """
 
     def __init__(
         self,
@@ -173,14 +195,21 @@ class _Session:
         self._start = start
         self._train = np.flatnonzero(~data.unseen)
         self._validation = np.flatnonzero(data.unseen)
-        # `C` of scikit-learn multiplies the summed loss, and the loss here is a mean over the images.
+        # `C` of scikit-learn multiplies the summed loss,
+        # and the loss here is a mean over the images.
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
-        self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
+        self._model = network.build_network(
+            backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached
+        )
         if after is not None:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
             read_variables(self._model.weights, after)
-        self._class_weights = None if data.of_labels else weigh_classes(targets, self._train, hyperparameters.balance)
+        self._class_weights = (
+            None
+            if data.of_labels
+            else weigh_classes(targets, self._train, hyperparameters.balance)
+        )
         # For kept maps each image is decoded once, so it needs no file of pixels.
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
         images = Batches(data.images, data.labels, self._size, decoded)
@@ -188,7 +217,9 @@ class _Session:
         taught = self._model
         self._changed = hyperparameters.capture
         if hyperparameters.cached:
-            halves = halve_network(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
+            halves = halve_network(
+                self._model, (1 + hyperparameters.copies) * len(images), self._start.levels
+            )
             cached_maps = _read_maps(halves, images, data, hyperparameters, maps, limit.alone_s)
             taught = halves.upper
             # All copies of an image are equally likely, the unchanged one included.
@@ -241,15 +272,20 @@ class _Session:
         """Return whether to run another epoch: it may still improve, and there is time."""
         done = len(self.history)
         accuracies = [row["validation_accuracy"] for row in self.history]
-        # A cosine rate gains most at its end, so no training is ended as stalled in its first half.
+        # A cosine rate gains most at its end,
+        # so no training is ended as stalled in its first half.
         since = done - 1 - accuracies.index(max(accuracies)) if accuracies else 0
-        stalled = 2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
+        stalled = (
+            2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
+        )
         if done >= self._hyperparameters.epochs or stalled:
             return False
         return not (self.out_of_time or self.is_late())
 
     def is_late(self) -> bool:
-        """Return whether the time limit ends the training: the rest of the time is needed to validate it."""
+        """Return whether the time limit ends the training:
+        the rest of the time is needed to validate it.
+        """
         self.out_of_time = self._time.is_over(self._validation_s)
         return self.out_of_time
 
@@ -259,7 +295,9 @@ class _Session:
         number = len(self.history)
         self._epoch_began = time.monotonic()
         order = np.random.default_rng([hyperparameters.seed, number]).permutation(self._train)
-        return self._batches.epoch(order, hyperparameters.batch, self._changed, (hyperparameters.seed, number))
+        return self._batches.epoch(
+            order, hyperparameters.batch, self._changed, (hyperparameters.seed, number)
+        )
 
     def step(self, batch: tuple[Pixels | Maps, NDArray[np.int64]], place: int) -> tf.Tensor:
         """Train on a batch and return its loss."""
@@ -268,34 +306,53 @@ class _Session:
         number = len(self.history)
         # The last epochs see images of the size that the app gives.
         at_full_size = number >= hyperparameters.epochs - hyperparameters.full_epochs
-        side = network.training_side(self._model, self._size, 1.0 if at_full_size else hyperparameters.shrink)
-        share_done = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
+        side = network.training_side(
+            self._model, self._size, 1.0 if at_full_size else hyperparameters.shrink
+        )
+        share_done = (
+            number + place * hyperparameters.batch / len(self._train)
+        ) / hyperparameters.epochs
         # The rate falls with the time then.
         if self._is_shortened(share_done):
-            self._optimizer.spent.assign(min(1.0, self._time.compute_share_spent(self._validation_s)))
+            self._optimizer.spent.assign(
+                min(1.0, self._time.compute_share_spent(self._validation_s))
+            )
         if not number and place in (1, PRICED):
             self._price_after(place)
         seed = hyperparameters.seed + number, place
-        weights = np.ones(len(labels), np.float32) if self._class_weights is None else self._class_weights[labels]
+        weights = (
+            np.ones(len(labels), np.float32)
+            if self._class_weights is None
+            else self._class_weights[labels]
+        )
         return self._optimizer.run(images, labels, weights, seed, side)
 
     def _is_shortened(self, share_done: float) -> bool:
-        """Return whether the limit shortens this training, given the share of its steps that is done.
+        """Return whether the limit shortens this training,
+        given the share of its steps that is done.
 
-        Before it does, the training takes the time of the one that would follow. Half of a training with the validation
-        images gains less than twice the epochs without them.
+        Before it does, the training takes the time of the one that would follow. Half of a
+        training with the validation images gains less than twice the epochs without them.
         """
-        late = self._shortened or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
+        late = (
+            self._shortened
+            or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
+        )
         if late and self._alone_s is not None:
             self._time.extend_limit(self._alone_s)
             self._alone_s = None
             self._ships_itself = True
-            late = self._shortened or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
+            late = (
+                self._shortened
+                or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
+            )
         self._shortened = late
         return late
 
     def _price_after(self, place: int) -> None:
-        """Write after some steps of the first epoch how long all epochs will take; the first step compiles."""
+        """Write after some steps of the first epoch how long all epochs will take;
+        the first step compiles.
+        """
         now = time.monotonic()
         if place == PRICED:
             self._price((now - self._stepped) / (PRICED - 1), PRICED, now)
@@ -303,18 +360,24 @@ class _Session:
         self._stepped = now
 
     def _price(self, step_s: float, steps: int, now: float) -> None:
-        """Note the seconds so far, and those of the steps and validations that are left after ``steps``."""
+        """Note the seconds so far, and those of the steps and validations
+        that are left after ``steps``.
+        """
         epochs = self._hyperparameters.epochs
         whole = epochs * -(-len(self._train) // self._hyperparameters.batch)
         self._spent_s = self._before_s + now - self._time.began
         self._rest_s = (1 - steps / whole) * (whole * step_s + epochs * self._validation_s)
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
-        """Validate, keep the best weights and write a checkpoint, but of an epoch that the time limit ended."""
+        """Validate, keep the best weights and write a checkpoint,
+        but of an epoch that the time limit ended.
+        """
         number = len(self.history)
         loss = float(np.mean(list(map(float, losses))))
         if not np.isfinite(loss):
-            raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
+            raise StageError(
+                f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate"
+            )
         self._optimizer.swap_means()
         accuracy = self._validate()
         # Without a validation part, as for the network that ships, the last mean is kept.
@@ -329,17 +392,22 @@ class _Session:
         now = time.monotonic()
         seconds = round(now - self._epoch_began, 3)
         self.history.append({"loss": loss, "validation_accuracy": accuracy, "seconds": seconds})
-        self._price((seconds - self._validation_s) / len(losses), len(losses) * len(self.history), now)
+        self._price(
+            (seconds - self._validation_s) / len(losses), len(losses) * len(self.history), now
+        )
         self._save()
 
     def _is_kept(self, accuracy: float) -> bool:
-        """Return whether the epoch that ends, with this validation accuracy, is kept in place of the best so far.
+        """Return whether the epoch that ends, with this validation accuracy,
+        is kept in place of the best so far.
 
-        Of equal epochs it is the later one, and of equals the start. On cached maps a later epoch is kept unless it is
-        worse than the best, or the start, by a standard error: its rate is lower, and few images tell epochs apart by
-        chance alone. Whether the network is better than its head is decided later, by all that is known of both.
+        Of equal epochs it is the later one, and of equals the start. On cached maps a later epoch
+        is kept unless it is worse than the best, or the start, by a standard error: its rate is
+        lower, and few images tell epochs apart by chance alone. Whether the network is better than
+        its head is decided later, by all that is known of both.
         """
-        # Not the epoch that is kept, but the best of all: else the accuracy could fall step by step.
+        # Not the epoch that is kept, but the best of all:
+        # else the accuracy could fall step by step.
         best = max([self._best, *(row["validation_accuracy"] for row in self.history)])
         if self._hyperparameters.cached:
             variance = max(0.0, best * (1.0 - best))
@@ -349,7 +417,9 @@ class _Session:
         return accuracy > self._best or (later and accuracy == self._best)
 
     def finish(self, backbone: keras.Model) -> Finetuned:
-        """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""
+        """Load the best weights, copy those of the backbone into ``backbone``,
+        and return the result.
+        """
         read_variables(self._model.weights, self._folder / WEIGHTS_FILE)
         weights, bias = network.copy_parts(self._model, backbone, self._start)
         levels = bool(self._start.levels)
@@ -367,7 +437,9 @@ class _Session:
         )
 
     def _validate(self) -> float:
-        """Return the share of right answers on the validation part, or the mean average precision of labels."""
+        """Return the share of right answers on the validation part,
+        or the mean average precision of labels.
+        """
         began = time.monotonic()
         logits = []
         truth = []
@@ -406,5 +478,6 @@ class _Session:
         )
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
-        # The state names the checkpoint and is replaced last: a kill leaves the old pair or the new one.
+        # The state names the checkpoint and is replaced last:
+        # a kill leaves the old pair or the new one.
         partial.replace(self._folder / STATE)

@@ -22,8 +22,9 @@ SPACE = {
     "mixup": (0.0, 0.6),
     "turn": (0.0, 20.0),
 }
-"""The ranges of other fields of ``Finetuning`` and ``Augmentation``. A recipe that trains all layers keeps doing so.
-One that learns on cached maps keeps its layers and the size of its images."""
+"""The ranges of other fields of ``Finetuning`` and ``Augmentation``. A recipe that trains all
+layers keeps doing so. One that learns on cached maps keeps its layers and the size of its images.
+"""
 
 _RANDOM_FIRST = 3
 _OF_TRAINING = ("trained", "shrink", "l2_sp")
@@ -42,24 +43,29 @@ FINETUNING: Mapping[str, Finetuning] = {
     FINETUNE_TOP: Finetuning(trained=recipe_of(FINETUNE_TOP).layers),
     FINETUNE_ALL: Finetuning(trained=recipe_of(FINETUNE_ALL).layers, lowest_rate=0.1),
 }
-"""The hyperparameters of each recipe by its name. ``finetune_cached`` trains on maps of the lower layers, about two
-thirds of the MACs of a mobile network; ``finetune_all`` trains the first layers at a low rate."""
+"""The hyperparameters of each recipe by its name. ``finetune_cached`` trains on maps of the lower
+layers, about two thirds of the MACs of a mobile network; ``finetune_all`` trains the first layers
+at a low rate.
+"""
 
 
 @dataclass(frozen=True)
 class TrainingTime:
     """Effect of a time limit on a fine-tuning, beside its own seconds."""
 
-    alone_s: float | None = None  # its limit in seconds if no training follows; None where none follows anyway
+    # Its limit in seconds if no training follows; None where none follows anyway.
+    alone_s: float | None = None
     fitted: bool = False  # the limit has chosen its hyperparameters
     reserve: Reserve | None = None  # what the limit keeps for the work after it; None for no limit
 
 
 class Trials:
-    """Suggests hyperparameters from the results so far. Equal seeds and results give equal suggestions.
+    """Suggests hyperparameters from the results so far.
+    Equal seeds and results give equal suggestions.
 
-    The first suggestion is the recipe's own hyperparameters, so that no study ends below them. A few random ones
-    follow, then those of the tree-structured Parzen estimator (Bergstra et al., 2011), Optuna's default.
+    The first suggestion is the recipe's own hyperparameters, so that no study ends below them. A
+    few random ones follow, then those of the tree-structured Parzen estimator (Bergstra et al.,
+    2011), Optuna's default.
     """
 
     def __init__(self, base: Finetuning, seed: int) -> None:
@@ -73,7 +79,8 @@ class Trials:
         values = {**asdict(base), **asdict(base.augmentation)}
         spans = {"learning_rate": LEARNING_RATE, **SPACE}
         turned = {name: span for name, span in spans.items() if self._is_tuned(name)}
-        # The recipe's own value may lie outside of the range that is searched, and Optuna refuses such a trial.
+        # The recipe's own value may lie outside of the range that is searched,
+        # and Optuna refuses such a trial.
         start_values = {}
         for name, (low, high) in turned.items():
             start_values[name] = min(max(float(values[name]), low), high)
@@ -89,9 +96,13 @@ class Trials:
         for name, span in SPACE.items():
             if self._is_tuned(name):
                 suggested[name] = trial.suggest_float(name, *span)
-        of_training: dict[str, Any] = {name: suggested.pop(name) for name in _OF_TRAINING if name in suggested}
+        of_training: dict[str, Any] = {
+            name: suggested.pop(name) for name in _OF_TRAINING if name in suggested
+        }
         changes = replace(self._base.augmentation, **suggested)
-        return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **of_training)
+        return replace(
+            self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **of_training
+        )
 
     def tell(self, hyperparameters: Finetuning, accuracy: float) -> None:
         """Record the validation accuracy (0-1) of the last suggestion."""

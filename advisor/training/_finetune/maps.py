@@ -1,7 +1,8 @@
-"""Split a network at a layer through which all data passes, and keep the maps of the frozen lower part on disk.
+"""Split a network at a layer through which all data passes,
+and keep the maps of the frozen lower part on disk.
 
-The lower part runs once over the images, and the upper part learns on its maps. An epoch then costs only the upper
-part.
+The lower part runs once over the images, and the upper part learns on its maps.
+An epoch then costs only the upper part.
 """
 
 from __future__ import annotations
@@ -51,27 +52,34 @@ _SHARE = 0.25
 class Halves:
     """A network in two parts that share its weights."""
 
-    # ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are. If the head reads levels
-    # below the cut, a row holds the flattened map, followed by the means of these levels.
+    # ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are. If
+    # the head reads levels below the cut, a row holds the flattened map, followed by the means of
+    # these levels.
     lower: keras.Model
-    upper: keras.Model  # ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``
+    # ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``.
+    upper: keras.Model
     cut: tuple[int, ...] = ()  # shape of the map, (height, width, channels)
-    means: tuple[int, ...] = ()  # columns of the features that have the means of the levels below the cut
+    # Columns of the features that have the means of the levels below the cut.
+    means: tuple[int, ...] = ()
 
 
 def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
-    """Split a network, see :func:`.build_network`, below its lowest trained layer, or higher if the maps of ``rows``
-    images and copies would not fit on disk. ``levels`` are the layers of the backbone whose means the head reads too.
+    """Split a network, see :func:`.build_network`, below its lowest trained layer, or higher if
+    the maps of ``rows`` images and copies would not fit on disk. ``levels`` are the layers of the
+    backbone whose means the head reads too.
     """
     import keras
 
     body = model.get_layer("backbone")
-    features, *means_of_levels = body.outputs[0]._keras_history.operation.input if levels else body.outputs
+    features, *means_of_levels = (
+        body.outputs[0]._keras_history.operation.input if levels else body.outputs
+    )
     plain = keras.Model(body.input, features)
     place = {layer.name: number for number, layer in enumerate(plain.layers)}
     cut = plain.get_layer(_cut(plain, rows)).output
     place_of_cut = place[cut._keras_history[0].name]
-    # The upper part cannot compute the means of levels below the cut, so the lower part gives them.
+    # The upper part cannot compute the means of levels below the cut,
+    # so the lower part gives them.
     means_with_levels = zip(means_of_levels, levels, strict=True)
     below = []
     for mean, level in means_with_levels:
@@ -87,16 +95,24 @@ def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> 
     inputs = [maps]
     # Rows hold the map and the means one after another.
     if below:
-        starts = np.cumsum([int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]).tolist()
+        starts = np.cumsum(
+            [int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]
+        ).tolist()
         means = [maps[:, start:end] for start, end in pairwise(starts)]
         inputs = [keras.layers.Reshape(cut.shape[1:])(maps[:, : starts[0]]), *means]
     upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(inputs))))
     shape = tuple(map(int, cut.shape[1:]))
-    return Halves(lower, upper, shape, _columns_of(int(features.shape[-1]), means_of_levels, below))
+    return Halves(
+        lower, upper, shape, _columns_of(int(features.shape[-1]), means_of_levels, below)
+    )
 
 
-def _columns_of(last: int, means: Sequence[keras.KerasTensor], below: Sequence[keras.KerasTensor]) -> tuple[int, ...]:
-    """Return the columns of some means in features of ``last`` values that are followed by all ``means``."""
+def _columns_of(
+    last: int, means: Sequence[keras.KerasTensor], below: Sequence[keras.KerasTensor]
+) -> tuple[int, ...]:
+    """Return the columns of some means in features of ``last`` values
+    that are followed by all ``means``.
+    """
     columns = list[int]()
     chosen = set(map(id, below))
     for mean in means:
@@ -108,7 +124,9 @@ def _columns_of(last: int, means: Sequence[keras.KerasTensor], below: Sequence[k
 
 
 def find_cuts(body: keras.Model) -> list[str]:
-    """Return the layers through which all data passes, from the lowest to the highest, without input and output."""
+    """Return the layers through which all data passes, from the lowest to the highest,
+    without input and output.
+    """
     import keras
 
     # The layers, and sums or products of maps that are no layers.
@@ -129,27 +147,33 @@ def find_cuts(body: keras.Model) -> list[str]:
 
 
 def _cut(body: keras.Model, rows: int) -> str:
-    """Return the highest cut below all trained layers; the lowest one above it if its maps would not fit on disk."""
+    """Return the highest cut below all trained layers;
+    the lowest one above it if its maps would not fit on disk.
+    """
     place = {layer.name: number for number, layer in enumerate(body.layers)}
     first = next(number for number, layer in enumerate(body.layers) if layer.trainable)
     names = find_cuts(body)
     below = [name for name in names if place[name] < first]
     above = [name for name in names if place[name] >= first]
-    # Higher layers have smaller maps. What lies below such a cut is then frozen, although the recipe would train it.
+    # Higher layers have smaller maps.
+    # What lies below such a cut is then frozen, although the recipe would train it.
     for name in (*below[-1:], *above):
         # Two bytes a value: maps are stored in float16.
         bytes_of_map = 2 * int(np.prod(body.get_layer(name).output.shape[1:]))
         if rows * bytes_of_map <= MAX_BYTES:
             return name
     raise StageError(
-        f"{body.name}: the maps of {rows} images take more than {MAX_BYTES / 1e9:.0f} GB at every layer",
+        f"{body.name}: the maps of {rows} images take more than {MAX_BYTES / 1e9:.0f} GB at every"
+        " layer",
         "train on fewer images, or take --training finetune_top",
     )
 
 
 @dataclass(frozen=True, eq=False)
 class PlainMaps:
-    """Maps of the unchanged images that the pass for their features has written, at the cut of a network."""
+    """Maps of the unchanged images that the pass for their features has written,
+    at the cut of a network.
+    """
 
     halves: Halves
     features: Floats  # of the images, with those of all levels, float32 (N, F)
@@ -158,9 +182,11 @@ class PlainMaps:
     def find_reader(
         self, images: Batches, run: Callable[[Floats], Floats]
     ) -> Callable[[NDArray[np.int64]], Floats] | None:
-        """Return what reads the maps of some images; None if none are those that ``run`` gives for the first images.
+        """Return what reads the maps of some images;
+        None if none are those that ``run`` gives for the first images.
 
-        A cut is known by its operators in a file, and the network was built anew, so a few values decide.
+        A cut is known by its operators in a file, and the network was built anew,
+        so a few values decide.
         """
         first = np.arange(min(_COMPARED, len(images)))
         pixels, _ = next(images.epoch(first, len(first)))
@@ -184,10 +210,11 @@ class PlainMaps:
 class MapBatches:
     """The maps of images and of changed copies, float16, and their labels.
 
-    They are written once into ``folder`` for an equal lower part and equal changes, and memory-mapped. One folder is
-    for one list of images. If all copies would take too much of ``seconds``, there are fewer of them. ``plain`` are
-    the maps of the unchanged images, if they are there; None to compute them. ``changing`` are the images that have
-    changed copies; None for all.
+    They are written once into ``folder`` for an equal lower part and equal changes, and
+    memory-mapped. One folder is for one list of images. If all copies would take too much of
+    ``seconds``, there are fewer of them. ``plain`` are the maps of the unchanged images, if they
+    are there; None to compute them. ``changing`` are the images that have changed copies; None for
+    all.
     """
 
     def __init__(
@@ -207,7 +234,8 @@ class MapBatches:
             self._changes[:] = False
             self._changes[changing] = True
         file_of = partial(_file_of, lower, images, hyperparameters, folder, self._changes)
-        # With a time limit, a file with fewer copies serves too. Without one, equal searches give equal networks.
+        # With a time limit, a file with fewer copies serves too.
+        # Without one, equal searches give equal networks.
         fewest = self.copies if seconds is None else 0
         earlier = map(file_of, range(self.copies, fewest - 1, -1))
         cache = next((file for file in earlier if file.exists()), None)
@@ -228,9 +256,15 @@ class MapBatches:
         self.copies = len(self._maps) // len(images) - 1
 
     def epoch(
-        self, indices: NDArray[np.int64], batch: int, changed: float = 0.0, seed: Sequence[int] = (0, 0)
+        self,
+        indices: NDArray[np.int64],
+        batch: int,
+        changed: float = 0.0,
+        seed: Sequence[int] = (0, 0),
     ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
-        """Yield float16 maps (n, ...) and labels (n,) of images, of which a share ``changed`` is a changed copy."""
+        """Yield float16 maps (n, ...) and labels (n,) of images,
+        of which a share ``changed`` is a changed copy.
+        """
         # Apart from the generator that orders the images, which has the same seed without the 1.
         draws = np.random.default_rng([*seed, 1])
         copies = draws.integers(1, 1 + max(1, self.copies), len(indices))
@@ -255,7 +289,8 @@ def _file_of(
     augmentation = asdict(replace(hyperparameters.augmentation, mixup=0.0))
     changes_drawn = augmentation, hyperparameters.capture, hyperparameters.seed
     parts = [lower.output.shape, len(images), copies, changes_drawn]
-    # The weights of the frozen layers are a part of the key: the same images give other maps in another network.
+    # The weights of the frozen layers are a part of the key:
+    # the same images give other maps in another network.
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     if not changes.all():
         key.update(changes.tobytes())
@@ -265,10 +300,11 @@ def _file_of(
 
 
 class Computed:
-    """Computes maps, some images in each thread. LiteRT takes a third of TensorFlow's time; a GPU takes less.
+    """Computes maps, some images in each thread. LiteRT takes a third of TensorFlow's time;
+    a GPU takes less.
 
-    ``plain`` are maps of the unchanged images that were there before; None to compute them. ``changes`` (N,) says which
-    images have changed copies; None for all.
+    ``plain`` are maps of the unchanged images that were there before; None to compute them.
+    ``changes`` (N,) says which images have changed copies; None for all.
     """
 
     def __init__(
@@ -297,7 +333,9 @@ class Computed:
             self._idle.put(run)
 
     def count_affordable(self, seconds: float | None) -> int:
-        """Return the number of copies whose maps take a small share of a time limit, beside those of the images."""
+        """Return the number of copies whose maps take a small share of a time limit,
+        beside those of the images.
+        """
         copies = self._hyperparameters.copies
         if seconds is None or not copies:
             return copies
@@ -314,7 +352,9 @@ class Computed:
         return int(np.clip(left_s // (image_s * len(changing)), 0, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-        """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""
+        """Yield rows and their maps: those of the images, then of each copy,
+        in the order of the images.
+        """
         places = np.arange(len(self._images))
         parts = []
         for start in range(0, len(places), _BATCH):
@@ -344,14 +384,20 @@ class Computed:
                 if capture:
                     pixels = self._read_images(changing, capture, (seed, copy))
                 rows = changing + copy * len(self._images)
-                changed = change_pixels(pixels, self._hyperparameters.augmentation, (seed, int(rows[0])))
+                changed = change_pixels(
+                    pixels, self._hyperparameters.augmentation, (seed, int(rows[0]))
+                )
                 rows_and_maps.append((rows, run(changed)))
             return rows_and_maps
         finally:
             self._idle.put(run)
 
-    def _read_images(self, places: NDArray[np.int64], capture: float = 0.0, seed: tuple[int, int] = (0, 0)) -> Pixels:
-        """Return some images, of which a share ``capture`` gets a capture condition; none of no images."""
+    def _read_images(
+        self, places: NDArray[np.int64], capture: float = 0.0, seed: tuple[int, int] = (0, 0)
+    ) -> Pixels:
+        """Return some images, of which a share ``capture`` gets a capture condition;
+        none of no images.
+        """
         batches = self._images.epoch(places, max(1, len(places)), capture, seed)
         return next((pixels for pixels, _ in batches), np.zeros((0, 0, 0, 3), np.uint8))
 
@@ -385,5 +431,7 @@ def _run_in_litert(data: bytes) -> Callable[[Floats], Floats]:
 def _run_in_tensorflow(lower: keras.Model) -> Callable[[Floats], Floats]:
     import tensorflow as tf
 
-    compiled = tf.function(lambda images: lower(images, training=False), autograph=False, reduce_retracing=True)
+    compiled = tf.function(
+        lambda images: lower(images, training=False), autograph=False, reduce_retracing=True
+    )
     return lambda images: np.asarray(compiled(tf.constant(images)))

@@ -1,7 +1,9 @@
-"""Build the network for fine-tuning from a card's backbone and a trained head: images 0..255 in, logits out.
+"""Build the network for fine-tuning from a card's backbone and a trained head:
+images 0..255 in, logits out.
 
-The head reads the levels of the backbone where the chosen head does: the maps whose means are part of the features
-of its file. Their rule is that of :mod:`advisor.tflite._levels`, applied to layers instead of operators.
+The head reads the levels of the backbone where the chosen head does: the maps whose means are part
+of the features of its file. Their rule is that of :mod:`advisor.tflite._levels`, applied to layers
+instead of operators.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ MARGIN = 1e-2
 
 # ``C`` of the first head on cached maps.
 STRONG = 0.01
-# Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start.
+# Largest ``C`` that fine-tuning takes from a first head:
+# a weaker penalty would let it forget the start.
 WEAKEST = 0.1
 # Number of images on which the levels of backbone and file are compared.
 CHECKED = 2
@@ -45,7 +48,8 @@ CHECKED = 2
 class Start:
     """The start of a fine-tuning."""
 
-    weights: Floats  # float32 (F, C) of the head, on the features of the backbone, followed by those of its levels
+    # float32 (F, C) of the head, on the features of the backbone, followed by those of its levels.
+    weights: Floats
     bias: Floats  # float32 (C,)
     mean: Floats  # of each feature, float32 (F,)
     spread: Floats  # standard deviation of each feature, float32 (F,), so that one rate suits all
@@ -57,9 +61,10 @@ def build_network(
 ) -> keras.Model:
     """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
 
-    Its layer ``backbone`` is a copy of the backbone, of whose layers the share ``trained`` is trained, from the top;
-    its layer ``head`` is the head. If its upper part learns on kept maps (``cached``), S' is S and BatchNorm is frozen.
-    Otherwise S' may be any side, if the backbone allows it.
+    Its layer ``backbone`` is a copy of the backbone, of whose layers the share ``trained`` is
+    trained, from the top; its layer ``head`` is the head. If its upper part learns on kept maps
+    (``cached``), S' is S and BatchNorm is frozen. Otherwise S' may be any side, if the backbone
+    allows it.
     """
     import keras
 
@@ -68,18 +73,23 @@ def build_network(
     body = with_levels(body, list(start.levels))
     body.name = "backbone"
     images = keras.Input(body.inputs[0].shape[1:], name="pictures")
-    normal = keras.layers.Normalization(mean=list(spec.mean), variance=[value**2 for value in spec.std], name="normal")
+    normal = keras.layers.Normalization(
+        mean=list(spec.mean), variance=[value**2 for value in spec.std], name="normal"
+    )
     spread = _spread(start)
     standard = keras.layers.Rescaling(1.0 / spread, -start.mean / spread, name="standard")
     dense = keras.layers.Dense(len(start.bias), name="head")
     model = keras.Model(images, dense(standard(body(normal(images)))))
-    # The head was fitted to raw features. Here it reads standardised ones, and gives the same logits.
+    # The head was fitted to raw features.
+    # Here it reads standardised ones, and gives the same logits.
     dense.set_weights([start.weights * spread[:, None], start.bias + start.mean @ start.weights])
     return model
 
 
 def copy_parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floats, Floats]:
-    """Copy the trained weights into ``backbone``; return the head's weights (F, C) and bias (C,) on raw features."""
+    """Copy the trained weights into ``backbone``;
+    return the head's weights (F, C) and bias (C,) on raw features.
+    """
     body = model.get_layer("backbone")
     for layer in backbone.layers:
         # The input layer of the copy has another name, and no weights.
@@ -96,9 +106,11 @@ def _spread(start: Start) -> Floats:
 
 
 def convert_to_flatbuffer(model: keras.Model) -> bytes:
-    """Return a model with one input as a float ``.tflite``, converted from one trace, see :func:`.convert.to_tflite`.
+    """Return a model with one input as a float ``.tflite``, converted from one trace,
+    see :func:`.convert.to_tflite`.
 
-    Its signature has the input ``image``, and the outputs by their names; the only output without one is ``output_0``.
+    Its signature has the input ``image``, and the outputs by their names;
+    the only output without one is ``output_0``.
     """
     import tensorflow as tf
 
@@ -113,7 +125,9 @@ def convert_to_flatbuffer(model: keras.Model) -> bytes:
 
 
 def training_side(model: keras.Model, side: int, shrink: float) -> int:
-    """Return the side of training images: ``shrink`` times the model's; the model's if it is fixed."""
+    """Return the side of training images: ``shrink`` times the model's;
+    the model's if it is fixed.
+    """
     if model.inputs[0].shape[1] is not None or shrink >= 1:
         return side
     smaller = round(shrink * side / STEP) * STEP
@@ -140,19 +154,24 @@ def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
 def freeze_layers(body: keras.Model, trained: float, norms: bool = False) -> None:
     """Freeze all layers but the top ones, a share ``trained`` of them.
 
-    BatchNorm's scale and offset are trained with their block, or frozen everywhere (``norms``), which saves a sixth of
-    a step's time of MobileNetV2. Its statistics never change, as every call has ``training=False``.
+    BatchNorm's scale and offset are trained with their block, or frozen everywhere (``norms``),
+    which saves a sixth of a step's time of MobileNetV2. Its statistics never change, as every call
+    has ``training=False``.
     """
     import keras
 
     layers = body.layers
     first = round((1.0 - trained) * len(layers))
     for place, layer in enumerate(layers):
-        layer.trainable = place >= first and not (norms and isinstance(layer, keras.layers.BatchNormalization))
+        layer.trainable = place >= first and not (
+            norms and isinstance(layer, keras.layers.BatchNormalization)
+        )
 
 
 def level_layers(backbone: keras.Model) -> list[str]:
-    """Return the layers whose outputs are the levels of a backbone, in the order of the file's features."""
+    """Return the layers whose outputs are the levels of a backbone,
+    in the order of the file's features.
+    """
     import keras
 
     names = ("Conv2D", "DepthwiseConv2D", "MaxPooling2D", "AveragePooling2D")
@@ -187,14 +206,23 @@ def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
 
     if not names:
         return backbone
-    means = [keras.layers.GlobalAveragePooling2D()(backbone.get_layer(name).output) for name in names]
-    return keras.Model(backbone.inputs[0], keras.layers.Concatenate()([backbone.outputs[0], *means]))
+    means = [
+        keras.layers.GlobalAveragePooling2D()(backbone.get_layer(name).output) for name in names
+    ]
+    return keras.Model(
+        backbone.inputs[0], keras.layers.Concatenate()([backbone.outputs[0], *means])
+    )
 
 
 def gives_features(
-    backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]
+    backbone: keras.Model,
+    names: list[str],
+    images: NDArray[np.float32],
+    features: NDArray[np.float32],
 ) -> bool:
-    """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images."""
+    """Return whether a backbone with these levels gives the features (n, F)
+    that LiteRT has of normalised images.
+    """
     widths = [int(backbone.get_layer(name).output.shape[-1]) for name in names]
     if int(backbone.outputs[0].shape[-1]) + sum(widths) != features.shape[1]:
         return False
@@ -207,16 +235,19 @@ def gives_features(
 class FinetuneData:
     """The images that a network is trained and validated on."""
 
-    # the backbone's features of these images, float32 (N, F), or with those of its levels. The first head is trained on
-    # those outside the validation part.
+    # the backbone's features of these images, float32 (N, F), or with those of its levels. The
+    # first head is trained on those outside the validation part.
     features: NDArray[np.float32]
     images: Sequence[Path]  # the training part, hold-out excluded
-    labels: Sequence[Any]  # their class indices, or of each image a row of labels: 1, 0, or -1 where nothing is known
+    # Their class indices, or of each image a row of labels: 1, 0, or -1 where nothing is known.
+    labels: Sequence[Any]
     spec: InputSpec  # how an image becomes the backbone's input
     validation: Sequence[int]  # indices of the validation part in ``images``
     groups: Sequence[int] = ()  # images of one number belong together; empty if each is a group
-    head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
-    files: Sequence[Path] = ()  # those of the features, beside which the maps of these images may be
+    # The head that was chosen for the images outside the validation part; None to choose one.
+    head: Head | None = None
+    # Those of the features, beside which the maps of these images may be.
+    files: Sequence[Path] = ()
 
     @property
     def of_labels(self) -> bool:
@@ -230,17 +261,23 @@ class FinetuneData:
 
 
 def first_head(
-    backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], hyperparameters: Finetuning
+    backbone: keras.Model,
+    data: FinetuneData,
+    learnt: NDArray[np.bool_],
+    hyperparameters: Finetuning,
 ) -> tuple[Start, float]:
     """Return the head to start from, fitted to the images of the mask ``learnt``, and its ``C``.
 
-    Its kind is that of a head without fine-tuning. It reads all levels only if they gain clearly and Keras computes the
-    same levels as the file. If the maps below are cached, its penalty is strong: a head without errors would teach the
-    layers below nothing.
+    Its kind is that of a head without fine-tuning. It reads all levels only if they gain clearly
+    and Keras computes the same levels as the file. If the maps below are cached, its penalty is
+    strong: a head without errors would teach the layers below nothing.
     """
     features = data.features
     if data.of_labels:
-        return _first_label_head(features[:, : int(backbone.outputs[0].shape[-1])], data, learnt), STRONG
+        return (
+            _first_label_head(features[:, : int(backbone.outputs[0].shape[-1])], data, learnt),
+            STRONG,
+        )
     levels = level_layers(backbone)
     first_images = np.stack(list(map(data.spec.read, data.images[:CHECKED])))
     last = int(backbone.outputs[0].shape[-1])
@@ -257,7 +294,9 @@ def first_head(
         groups = np.asarray(data.groups)[learnt].tolist()
     head = data.head
     if head is None or (head.facts.kind == ALL_LEVELS and not levels):
-        head = train_head(features_read, targets, classes, hyperparameters.seed, groups=groups, last=last)
+        head = train_head(
+            features_read, targets, classes, hyperparameters.seed, groups=groups, last=last
+        )
     if head.facts.kind != ALL_LEVELS:
         levels = []
         features_read = features_read[:, :last]
@@ -268,11 +307,15 @@ def first_head(
         weights = head.weights[: features_read.shape[1]]
         bias = head.bias
         strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
-    return Start(weights, bias, features_read.mean(axis=0), features_read.std(axis=0), tuple(levels)), strength
+    return (
+        Start(weights, bias, features_read.mean(axis=0), features_read.std(axis=0), tuple(levels)),
+        strength,
+    )
 
 
 def _first_label_head(features: Floats, data: FinetuneData, learnt: NDArray[np.bool_]) -> Start:
-    """Return a head with a score for each label on the last layer, fitted to the images of the mask ``learnt``.
+    """Return a head with a score for each label on the last layer,
+    fitted to the images of the mask ``learnt``.
 
     Means of levels gain little on few images, and fine-tuning gains more than they do.
     """

@@ -25,15 +25,18 @@ WARMUP_STEPS = 100
 
 
 class Optimizer:
-    """The optimizer of a network: Adam with decoupled weight decay and lower rates for lower layers.
+    """The optimizer of a network: Adam with decoupled weight decay
+    and lower rates for lower layers.
 
-    ``images`` is the number of training images in an epoch, which gives the cosine's length, and ``penalty`` the L2
-    penalty of the head's weights. ``spent`` is the share of a time limit that is spent. The rate falls along its cosine
-    with the steps, or with this share where it is ahead of them, so that a training that a limit ends early has come to
-    its low rates.
+    ``images`` is the number of training images in an epoch, which gives the cosine's length, and
+    ``penalty`` the L2 penalty of the head's weights. ``spent`` is the share of a time limit that
+    is spent. The rate falls along its cosine with the steps, or with this share where it is ahead
+    of them, so that a training that a limit ends early has come to its low rates.
     """
 
-    def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
+    def __init__(
+        self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0
+    ) -> None:
         self._model = model
         self._hyperparameters = hyperparameters
         self._penalty = penalty
@@ -43,16 +46,27 @@ class Optimizer:
         self.spent = tf.Variable(0.0, trainable=False)
         self._weights = [_Weight(*place) for place in _list_trained(model, hyperparameters)]
         self._adam = Adam(weight.variable.value for weight in self._weights)
-        self._steps = Steps(self._compute_gradients, self._move, find_halvable(model.get_layer("backbone")))
+        self._steps = Steps(
+            self._compute_gradients, self._move, find_halvable(model.get_layer("backbone"))
+        )
         folded = self._folded
         self._predict = tf.function(
-            lambda images: folded(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
+            lambda images: folded(tf.cast(images, tf.float32), training=False),
+            autograph=False,
+            reduce_retracing=True,
         )
 
     def run(
-        self, images: Pixels | Maps, labels: NDArray[np.int64], weights: Floats, seed: tuple[int, int], side: int
+        self,
+        images: Pixels | Maps,
+        labels: NDArray[np.int64],
+        weights: Floats,
+        seed: tuple[int, int],
+        side: int,
     ) -> tf.Tensor:
-        """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
+        """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps;
+        return its loss.
+        """
         batch = tuple(map(tf.constant, (images, labels, weights)))
         return self._steps.run(batch, (tf.constant(seed, tf.int32), tf.constant(side, tf.int32)))
 
@@ -61,14 +75,21 @@ class Optimizer:
         return np.asarray(self._predict(tf.constant(images)).numpy())
 
     def swap_means(self) -> None:
-        """Swap the weights and their running means, to validate and save the means; swap again to continue."""
+        """Swap the weights and their running means, to validate and save the means;
+        swap again to continue.
+        """
         for weight in self._weights:
             value = weight.variable.numpy()
             weight.variable.assign(weight.average)
             weight.average.assign(value)
 
     def _compute_gradients(
-        self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, seed: tf.Tensor, side: tf.Tensor
+        self,
+        images: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        seed: tf.Tensor,
+        side: tf.Tensor,
     ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
         targets = self._make_targets(labels)
         inputs = tf.cast(images, tf.float32)
@@ -87,11 +108,14 @@ class Optimizer:
                 losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
             loss = tf.reduce_mean(losses * weights)
             head = self._model.get_layer("head").kernel
-            whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(tf.convert_to_tensor(head)))
+            whole = loss + 0.5 * self._penalty * tf.reduce_sum(
+                tf.square(tf.convert_to_tensor(head))
+            )
         return loss, tape.gradient(whole, [weight.variable.value for weight in self._weights])
 
     def _make_targets(self, labels: tf.Tensor) -> tf.Tensor:
-        """Return the wanted probabilities of the classes, (n, C), or those of labels, see :func:`compute_label_losses`.
+        """Return the wanted probabilities of the classes, (n, C), or those of labels,
+        see :func:`compute_label_losses`.
 
         Smoothing spreads a share of a target over all classes, or over both answers of a label.
         """
@@ -104,15 +128,21 @@ class Optimizer:
         return tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
 
     def _move(self, gradients: Sequence[tf.Tensor]) -> None:
-        """Update the weights and their running means; a mean is a plain average until it has enough steps."""
+        """Update the weights and their running means;
+        a mean is a plain average until it has enough steps.
+        """
         done = self._done
         steps = float(self._planned)
         warmup = float(min(self._planned // 10 + 1, WARMUP_STEPS))
         rate = self._hyperparameters.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
-        rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(tf.maximum(done / steps, self.spent), 1.0)))
+        rate *= 0.5 * (
+            1.0 + tf.cos(math.pi * tf.minimum(tf.maximum(done / steps, self.spent), 1.0))
+        )
         done.assign_add(1.0)
         share = 1.0 / tf.minimum(done, float(max(1.0, self._hyperparameters.averaging)))
-        for weight, (mean, size) in zip(self._weights, self._adam.take(gradients, done), strict=True):
+        for weight, (mean, size) in zip(
+            self._weights, self._adam.take(gradients, done), strict=True
+        ):
             weight.move(mean / size, rate, share)
 
     def save(self, place: Path) -> None:
@@ -133,8 +163,8 @@ class Optimizer:
 def compute_label_losses(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Return the mean cross entropy over the labels of each image, (n,).
 
-    Of the ``targets``, (n, 2 C), the first half are the wanted probabilities, times the second half: 1 where a label is
-    known, 0 where not. Both stay right when images are mixed.
+    Of the ``targets``, (n, 2 C), the first half are the wanted probabilities, times the second
+    half: 1 where a label is known, 0 where not. Both stay right when images are mixed.
     """
     wanted, known = tf.split(targets, 2, axis=1)
     # log(1 + e^x) - x of a label that is there, log(1 + e^x) of one that is not.
@@ -143,7 +173,9 @@ def compute_label_losses(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 class _Weight:
-    """A weight with its running mean and decoupled decay (Loshchilov, Hutter, "Decoupled Weight Decay", 2019)."""
+    """A weight with its running mean
+    and decoupled decay (Loshchilov, Hutter, "Decoupled Weight Decay", 2019).
+    """
 
     def __init__(self, variable: keras.Variable, rate: float, decay: float, back: float) -> None:
         self.variable = variable
@@ -155,7 +187,9 @@ class _Weight:
         self.average = tf.Variable(start, trainable=False)
 
     def move(self, step: tf.Tensor, rate: tf.Tensor, share: tf.Tensor) -> None:
-        """Take a step of Adam with the decay; ``share`` is that of the new value in the running mean."""
+        """Take a step of Adam with the decay;
+        ``share`` is that of the new value in the running mean.
+        """
         value = self.variable.value
         step += self._decay * value
         if self._start is not None:
@@ -167,13 +201,17 @@ class _Weight:
 def _list_trained(
     model: keras.Model, hyperparameters: Finetuning
 ) -> Iterator[tuple[keras.Variable, float, float, float]]:
-    """Yield each trained weight with its factor on the rate, weight decay (of kernels only) and decay to its start."""
+    """Yield each trained weight with its factor on the rate,
+    weight decay (of kernels only) and decay to its start.
+    """
     layers = [layer for layer in model.get_layer("backbone").layers if layer.trainable_variables]
     for place, layer in enumerate(layers, start=1):
-        rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(layers)
+        rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(
+            layers
+        )
         for variable in layer.trainable_variables:
-            # Kernels have two axes or more. Offsets and scales are few, and pulling them to 0 would only bias the
-            # network.
+            # Kernels have two axes or more.
+            # Offsets and scales are few, and pulling them to 0 would only bias the network.
             decay = 0.0
             if len(variable.shape) > 1:
                 decay = hyperparameters.weight_decay

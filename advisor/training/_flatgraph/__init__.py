@@ -21,8 +21,27 @@ Change = Callable[[int, Any], Any]
 
 SUPPORTED = frozenset(
     {
-        *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "MEAN", "AVERAGE_POOL_2D"),
-        *("MAX_POOL_2D", "CONCATENATION", "PAD", "RESHAPE", "SOFTMAX", "HARD_SWISH", "LOGISTIC", "RELU", "RELU6"),
+        *(
+            "CONV_2D",
+            "DEPTHWISE_CONV_2D",
+            "FULLY_CONNECTED",
+            "ADD",
+            "SUB",
+            "MUL",
+            "MEAN",
+            "AVERAGE_POOL_2D",
+        ),
+        *(
+            "MAX_POOL_2D",
+            "CONCATENATION",
+            "PAD",
+            "RESHAPE",
+            "SOFTMAX",
+            "HARD_SWISH",
+            "LOGISTIC",
+            "RELU",
+            "RELU6",
+        ),
         *("DIV", "PADV2", "SLICE", "GATHER", "RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"),
     }
 )
@@ -56,14 +75,17 @@ class Graph:
     def read(cls, data: bytes) -> Graph:
         """Return the graph of a float ``.tflite``.
 
-        Raises UsageError for a damaged file, and UnsupportedRecipe for an operator that cannot be trained.
+        Raises UsageError for a damaged file,
+        and UnsupportedRecipe for an operator that cannot be trained.
         """
         model = read(data)
         tables = unpack(data)
         nodes = []
         for operator, table in zip(model.operators, tables.subgraphs[0].operators, strict=True):
             if operator.name not in SUPPORTED or len(operator.outputs) != 1:
-                raise UnsupportedRecipe(f"the model has the operator {operator.name}, which cannot be trained here")
+                raise UnsupportedRecipe(
+                    f"the model has the operator {operator.name}, which cannot be trained here"
+                )
             inputs = tuple(index for index in operator.inputs if index >= 0)
             nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
         graph = model.subgraphs[0]
@@ -71,7 +93,9 @@ class Graph:
         constants = {}
         for index, tensor in enumerate(model.tensors):
             if tensor.is_constant and tensor.dtype in kinds:
-                constants[index] = np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
+                constants[index] = np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(
+                    tensor.shape
+                )
         return cls(tuple(nodes), constants, graph.inputs[0], tuple(graph.outputs), tables)
 
     @property
@@ -94,7 +118,9 @@ class Graph:
 
     @property
     def logits(self) -> int | None:
-        """Tensor index of the last softmax's input, or of an output of one row; None without such an answer."""
+        """Tensor index of the last softmax's input, or of an output of one row;
+        None without such an answer.
+        """
         for node in reversed(self.nodes):
             if node.name == "SOFTMAX":
                 return node.inputs[0]
@@ -119,7 +145,9 @@ class Graph:
 
     @property
     def last(self) -> tuple[Node, ...]:
-        """Layers with no other layer between them and an output; a head on several levels has one for each."""
+        """Layers with no other layer between them and an output;
+        a head on several levels has one for each.
+        """
         reaching = set(self.outputs)
         last_layers = []
         for node in reversed(self.nodes):
@@ -141,14 +169,17 @@ class Graph:
     ) -> dict[int, tf.Tensor]:
         """Return every activation for normalised images (n, S, S, 3).
 
-        ``weights`` replace constants, by tensor index. ``change`` is applied to the input and to each operator's
-        output.
+        ``weights`` replace constants, by tensor index.
+        ``change`` is applied to the input and to each operator's output.
         """
         passed = change or (lambda _index, value: value)
         constants: dict[int, Any] = {**self.constants, **weights}
         activations: dict[int, Any] = {self.source: passed(self.source, images)}
         for node in self.nodes:
-            inputs = [activations[index] if index in activations else constants[index] for index in node.inputs]
+            inputs = [
+                activations[index] if index in activations else constants[index]
+                for index in node.inputs
+            ]
             output = run_operator(node.name, node.options, inputs)
             activations[node.output] = passed(node.output, output)
         return activations
@@ -163,7 +194,9 @@ class Graph:
 
 
 def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the output of one of :data:`SUPPORTED`; ``options`` is the table of the generated schema."""
+    """Return the output of one of :data:`SUPPORTED`;
+    ``options`` is the table of the generated schema.
+    """
     import tensorflow as tf
 
     value = _compute_output(name, options, inputs)
@@ -191,14 +224,18 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
                 return product + inputs[2]
             return product
         case "ADD" | "SUB" | "MUL" | "DIV":
-            return {"ADD": tf.add, "SUB": tf.subtract, "MUL": tf.multiply, "DIV": tf.divide}[name](*inputs)
+            return {"ADD": tf.add, "SUB": tf.subtract, "MUL": tf.multiply, "DIV": tf.divide}[name](
+                *inputs
+            )
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
             pool = tf.nn.max_pool2d if name == "MAX_POOL_2D" else tf.nn.avg_pool2d
             window = (options.filterHeight, options.filterWidth)
             strides = (options.strideH, options.strideW)
             return pool(first, window, strides, _PADDINGS[options.padding])
         case "MEAN":
-            return tf.reduce_mean(first, axis=list(map(int, inputs[1].reshape(-1))), keepdims=options.keepDims)
+            return tf.reduce_mean(
+                first, axis=list(map(int, inputs[1].reshape(-1))), keepdims=options.keepDims
+            )
         case "CONCATENATION":
             return tf.concat(inputs, axis=options.axis)
         case "PAD":
@@ -216,13 +253,22 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
         case "SOFTMAX":
             return tf.nn.softmax(first * options.beta)
         case "RESIZE_NEAREST_NEIGHBOR" | "RESIZE_BILINEAR":
-            resize = tf.raw_ops.ResizeBilinear if name == "RESIZE_BILINEAR" else tf.raw_ops.ResizeNearestNeighbor
-            how = {"align_corners": options.alignCorners, "half_pixel_centers": options.halfPixelCenters}
+            resize = (
+                tf.raw_ops.ResizeBilinear
+                if name == "RESIZE_BILINEAR"
+                else tf.raw_ops.ResizeNearestNeighbor
+            )
+            how = {
+                "align_corners": options.alignCorners,
+                "half_pixel_centers": options.halfPixelCenters,
+            }
             return resize(images=first, size=inputs[1], **how)
         case "HARD_SWISH":
             return first * tf.nn.relu6(first + 3.0) / 6.0
         case "LOGISTIC" | "RELU" | "RELU6":
-            return {"LOGISTIC": tf.nn.sigmoid, "RELU": tf.nn.relu, "RELU6": tf.nn.relu6}[name](first)
+            return {"LOGISTIC": tf.nn.sigmoid, "RELU": tf.nn.relu, "RELU6": tf.nn.relu6}[name](
+                first
+            )
     raise ValueError(f"the operator {name} cannot be trained")
 
 

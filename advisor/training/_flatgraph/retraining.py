@@ -1,13 +1,16 @@
-"""Prune kernels and fit their other weights again, and train a compressed model to give its float model's outputs.
+"""Prune kernels and fit their other weights again,
+and train a compressed model to give its float model's outputs.
 
-Pruned kernels are fitted by least squares, layer after layer, without gradients, each to its output in the whole model,
-from the present outputs of the layers before it. The weights with the least magnitude times input size are removed (Sun
-et al., "A Simple and Effective Pruning Approach for Large Language Models", 2024). The others are fitted as in He et
-al., "Channel Pruning for Accelerating Very Deep Neural Networks" (2017), section 3.1, weight by weight.
+Pruned kernels are fitted by least squares, layer after layer, without gradients, each to its
+output in the whole model, from the present outputs of the layers before it. The weights with the
+least magnitude times input size are removed (Sun et al., "A Simple and Effective Pruning Approach
+for Large Language Models", 2024). The others are fitted as in He et al., "Channel Pruning for
+Accelerating Very Deep Neural Networks" (2017), section 3.1, weight by weight.
 
-The targets of the training are the float model's features and answers, not the labels. They say more about each
-image, and a model that fits its training images perfectly learns nothing from their labels (Hinton et al., "Distilling
-the Knowledge in a Neural Network", 2015). Both models get the same images, augmented at random.
+The targets of the training are the float model's features and answers, not the labels. They say
+more about each image, and a model that fits its training images perfectly learns nothing from
+their labels (Hinton et al., "Distilling the Knowledge in a Neural Network", 2015). Both models get
+the same images, augmented at random.
 """
 
 from __future__ import annotations
@@ -35,9 +38,11 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
-# Largest number of rows in a fit: about six for each input of the widest layer of a mobile network.
+# Largest number of rows in a fit:
+# about six for each input of the widest layer of a mobile network.
 POSITIONS = 6000
-# Added to the inputs' variances, as a share of their mean, so that weights of rare directions stay small.
+# Added to the inputs' variances, as a share of their mean,
+# so that weights of rare directions stay small.
 RIDGE = 1e-3
 
 DEPTHWISE = "DEPTHWISE_CONV_2D"
@@ -54,10 +59,14 @@ class Refitted:
     keep: Floats
 
 
-def refit_kernels(graph: Graph, kernels: Collection[int], share: float, images: Floats) -> Mapping[int, Refitted]:
-    """Remove ``share`` (0 to 1) of the weights from each kernel and fit the others to normalised images (n, S, S, 3).
+def refit_kernels(
+    graph: Graph, kernels: Collection[int], share: float, images: Floats
+) -> Mapping[int, Refitted]:
+    """Remove ``share`` (0 to 1) of the weights from each kernel and fit the others
+    to normalised images (n, S, S, 3).
 
-    The kernels are those of convolutions and dense layers with a bias, by tensor index, as in the result.
+    The kernels are those of convolutions and dense layers with a bias, by tensor index,
+    as in the result.
     """
     whole: dict[int, Any] = {graph.source: images}
     thinned: dict[int, Any] = {graph.source: images}
@@ -77,20 +86,27 @@ def refit_kernels(graph: Graph, kernels: Collection[int], share: float, images: 
             whole[node.output] = _run_node(graph, node, whole, {})
             thinned[node.output] = _run_node(graph, node, thinned, changed)
             for index in node.inputs:
-                # Both networks' maps of all images would not fit into memory, so each goes after its last use.
+                # Both networks' maps of all images would not fit into memory,
+                # so each goes after its last use.
                 if last_use[index] == place and index in whole:
                     del whole[index], thinned[index]
     return refitted
 
 
-def _run_node(graph: Graph, node: Node, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]) -> tf.Tensor:
+def _run_node(
+    graph: Graph, node: Node, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]
+) -> tf.Tensor:
     """Run one operator; ``changed`` replaces constants of the graph."""
     known = {**graph.constants, **changed, **values}
     return run_operator(node.name, node.options, [known[index] for index in node.inputs])
 
 
 def _refit_layer(
-    graph: Graph, node: Node, whole: Mapping[int, tf.Tensor], thinned: Mapping[int, tf.Tensor], share: float
+    graph: Graph,
+    node: Node,
+    whole: Mapping[int, tf.Tensor],
+    thinned: Mapping[int, tf.Tensor],
+    share: float,
 ) -> Refitted:
     options = copy.copy(node.options)
     # The fit is linear, so it is made before the activation.
@@ -105,7 +121,9 @@ def _refit_layer(
 
 
 def _read_inputs(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
-    """Return the inputs of each output position of a layer, (positions, weights of an output channel)."""
+    """Return the inputs of each output position of a layer,
+    (positions, weights of an output channel).
+    """
     import tensorflow as tf
 
     if node.name == "FULLY_CONNECTED":
@@ -121,7 +139,9 @@ def _read_inputs(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
     return np.asarray(patches).reshape(-1, patches.shape[-1])
 
 
-def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats, share: float) -> Refitted:
+def _fit(
+    rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats, share: float
+) -> Refitted:
     """Fit each output channel to its targets with the weights that it keeps."""
     weights = kernel.reshape(len(kernel), -1).astype(np.float64)
     scores = np.abs(weights) * np.sqrt(np.square(rows).mean(axis=0))
@@ -132,12 +152,16 @@ def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats
     mean = rows.mean(axis=0)
     centre = targets.mean(axis=0)
     products = (rows - mean).T @ (rows - mean) / len(rows)
-    products[np.diag_indices_from(products)] += RIDGE * max(float(np.trace(products)) / len(products), 1e-12)
+    products[np.diag_indices_from(products)] += RIDGE * max(
+        float(np.trace(products)) / len(products), 1e-12
+    )
     wanted = (rows - mean).T @ (targets - centre) / len(rows)
     fitted = np.zeros_like(weights)
     for channel, mask in enumerate(keep):
         if mask.any():
-            fitted[channel, mask] = np.linalg.solve(products[np.ix_(mask, mask)], wanted[mask, channel])
+            fitted[channel, mask] = np.linalg.solve(
+                products[np.ix_(mask, mask)], wanted[mask, channel]
+            )
     shaped = fitted.reshape(kernel.shape).astype(np.float32)
     bias = (centre - fitted @ mean).astype(np.float32)
     return Refitted(shaped, bias, keep.reshape(kernel.shape).astype(np.float32))
@@ -157,10 +181,11 @@ class Weight:
 
 
 class Rounded(Weight):
-    """A kernel rounded to 8 bits with one symmetric step for each output channel; gradients ignore the rounding.
+    """A kernel rounded to 8 bits with one symmetric step for each output channel;
+    gradients ignore the rounding.
 
-    This is the straight-through estimator of Bengio et al., "Estimating or Propagating Gradients Through Stochastic
-    Neurons" (2013).
+    This is the straight-through estimator of Bengio et al.,
+    "Estimating or Propagating Gradients Through Stochastic Neurons" (2013).
     """
 
     def __init__(self, start: Floats, name: str) -> None:
@@ -175,7 +200,9 @@ class Rounded(Weight):
         import tensorflow as tf
 
         kernel = tf.convert_to_tensor(self.variable)
-        step = tf.maximum(tf.reduce_max(tf.abs(kernel), axis=self._others, keepdims=True) / 127.0, 1e-12)
+        step = tf.maximum(
+            tf.reduce_max(tf.abs(kernel), axis=self._others, keepdims=True) / 127.0, 1e-12
+        )
         return kernel + tf.stop_gradient(tf.round(kernel / step) * step - kernel)
 
 
@@ -192,7 +219,9 @@ class Masked(Weight):
 
 
 class Shared(Weight):
-    """A kernel of a few shared values, which are trained; ``places``, the index of each weight's value, is fixed."""
+    """A kernel of a few shared values, which are trained;
+    ``places``, the index of each weight's value, is fixed.
+    """
 
     def __init__(self, values: Floats, places: NDArray[np.int32]) -> None:
         super().__init__(values)
@@ -206,7 +235,9 @@ class Shared(Weight):
 
 
 def round_activation(value: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """Round an activation to the 255 steps from ``low`` to ``high``; gradients pass within that range."""
+    """Round an activation to the 255 steps from ``low`` to ``high``;
+    gradients pass within that range.
+    """
     import tensorflow as tf
 
     step = max((high - low) / 255.0, 1e-9)
@@ -248,9 +279,11 @@ def train_weights(
     schedule: Schedule,
     change: Change | None = None,
 ) -> TrainingSummary:
-    """Train ``weights`` (in place), which replace constants of the student, until it gives the outputs of the graph.
+    """Train ``weights`` (in place), which replace constants of the student,
+    until it gives the outputs of the graph.
 
-    ``change`` is applied to the student's activations. Raises StageError if the loss is not finite.
+    ``change`` is applied to the student's activations.
+    Raises StageError if the loss is not finite.
     """
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")
@@ -305,7 +338,9 @@ class _Training:
     def batches(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
         """Yield the whole batches of a pass over the images, in a new order each time."""
         size = min(self._schedule.batch, len(self._batches))
-        order = np.random.default_rng([self._schedule.seed, self._passes]).permutation(len(self._batches))
+        order = np.random.default_rng([self._schedule.seed, self._passes]).permutation(
+            len(self._batches)
+        )
         self._passes += 1
         return self._batches.epoch(order[: len(order) // size * size], size)
 
@@ -319,7 +354,9 @@ class _Training:
         rate = self._schedule.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
         seed = tf.constant((self._schedule.seed, number), tf.int32)
         place = tf.constant(number + 1.0)
-        loss = float(self._compiled(tf.constant(batch[0]), tf.constant(rate, tf.float32), place, seed))
+        loss = float(
+            self._compiled(tf.constant(batch[0]), tf.constant(rate, tf.float32), place, seed)
+        )
         if not np.isfinite(loss):
             raise StageError(f"training diverged in step {number + 1}")
         self._losses.append(loss)
@@ -333,17 +370,24 @@ class _Training:
         losses = self._losses
         part = max(1, len(self._losses) // 10)
         seconds = round(time.monotonic() - self._began, 1)
-        return TrainingSummary(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
+        return TrainingSummary(
+            len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:]))
+        )
 
-    def _learn(self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    def _learn(
+        self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor
+    ) -> tf.Tensor:
         import tensorflow as tf
 
-        seen, _ = augment_images(tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed)
+        seen, _ = augment_images(
+            tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed
+        )
         # Images are whole numbers in the app, and augmentation gives others.
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
         with tf.GradientTape() as tape:
-            # Inside the tape: gradients pass through the rounding, the mask or the sharing of a weight.
+            # Inside the tape: gradients pass through the rounding,
+            # the mask or the sharing of a weight.
             values = {index: weight.value() for index, weight in self._weights.items()}
             outputs = self._graph.run(inputs, values, self._change)
             loss = self._compute_loss(taught, outputs)
@@ -352,10 +396,14 @@ class _Training:
             variable.assign_sub(rate * mean / size)
         return loss
 
-    def _compute_loss(self, taught: Mapping[int, tf.Tensor], outputs: Mapping[int, tf.Tensor]) -> tf.Tensor:
-        """Return the features' error over their variance (mean of levels) plus the probabilities' divergence.
+    def _compute_loss(
+        self, taught: Mapping[int, tf.Tensor], outputs: Mapping[int, tf.Tensor]
+    ) -> tf.Tensor:
+        """Return the features' error over their variance (mean of levels) plus the probabilities'
+        divergence.
 
-        A model without probabilities, as one of boxes or centres, adds the error of its outputs in the same way.
+        A model without probabilities, as one of boxes or centres,
+        adds the error of its outputs in the same way.
         """
         import tensorflow as tf
 

@@ -31,9 +31,10 @@ CHOSEN_ON = 8000
 # Below this number of images in a class, the nearest-mean head is tried too.
 FEW_IMAGES = 10
 LEAST_GAIN = 0.025
-"""Share of images by which a head on all levels must beat the one on the last layer. Levels hold light and texture of
-the images: heads on all levels gained 3 to 6 points on images like these, lost 2 to 4 points in a new visit of a shop
-if they had learnt one, and cost latency and bytes."""
+"""Share of images by which a head on all levels must beat the one on the last layer. Levels hold
+light and texture of the images: heads on all levels gained 3 to 6 points on images like these,
+lost 2 to 4 points in a new visit of a shop if they had learnt one, and cost latency and bytes.
+"""
 # The same in standard errors of the difference, whole groups drawn.
 SURE = 2.0
 
@@ -55,11 +56,15 @@ def divide_groups(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[
     return listed
 
 
-def assign_folds(labels: NDArray[np.int64], count: int, seed: int, groups: Sequence[int] = ()) -> NDArray[np.int64]:
-    """Return the fold of each image: whole groups, with each class spread as evenly over ``count`` folds as they allow.
+def assign_folds(
+    labels: NDArray[np.int64], count: int, seed: int, groups: Sequence[int] = ()
+) -> NDArray[np.int64]:
+    """Return the fold of each image:
+    whole groups, with each class spread as evenly over ``count`` folds as they allow.
 
-    Unlike in scikit-learn, a class may have fewer images than there are folds. Images of one number in ``groups``
-    belong together; each is a group if it is empty. The seed draws the order of groups of equal size.
+    Unlike in scikit-learn, a class may have fewer images than there are folds. Images of one
+    number in ``groups`` belong together; each is a group if it is empty. The seed draws the order
+    of groups of equal size.
     """
     generator = np.random.default_rng(seed)
     if len(set(groups)) < len(groups):
@@ -68,16 +73,22 @@ def assign_folds(labels: NDArray[np.int64], count: int, seed: int, groups: Seque
     start = 0
     for label in np.unique(labels):
         members = generator.permutation(np.flatnonzero(labels == label))
-        # Each class goes on where the one before ended, so that small classes do not all fill the first folds.
+        # Each class goes on where the one before ended,
+        # so that small classes do not all fill the first folds.
         fold[members] = (np.arange(len(members)) + start) % count
         start += len(members)
     return fold
 
 
 def _group_folds(
-    labels: NDArray[np.int64], groups: NDArray[np.int64], count: int, generator: np.random.Generator
+    labels: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    count: int,
+    generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Give each group, the largest first, to the fold with the fewest images of its classes, then with the fewest."""
+    """Give each group, the largest first, to the fold with the fewest images of its classes,
+    then with the fewest.
+    """
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.argsort(group, kind="stable")
     members = np.split(labels[order], np.cumsum(sizes)[:-1])
@@ -103,8 +114,8 @@ class Head:
     weights: NDArray[np.float32]  # float32, shape (F, C)
     bias: NDArray[np.float32]  # float32, shape (C,)
     facts: HeadFacts  # how it was chosen. Its accuracy is slightly too high, as it chose the head.
-    # float32 (N, C): probabilities of the images, each by a head of this kind that was fitted to other folds; zeros for
-    # an image in no fold. None of a head that was read from a file.
+    # float32 (N, C): probabilities of the images, each by a head of this kind that was fitted to
+    # other folds; zeros for an image in no fold. None of a head that was read from a file.
     answers: NDArray[np.float32] | None = None
 
 
@@ -117,15 +128,18 @@ def train_head(
     groups: Sequence[int] = (),
     last: int = 0,
 ) -> Head:
-    """Fit the plainest of the good heads: kind and penalty are chosen by cross-validation that holds whole groups out.
+    """Fit the plainest of the good heads:
+    kind and penalty are chosen by cross-validation that holds whole groups out.
 
-    The kinds are logistic regression on the last layer, on its features of length 1 (cosine) and on all levels, and, if
-    a class has fewer than ``FEW_IMAGES`` images, nearest mean on the last layer. The fit runs in a space of
-    :mod:`advisor.training._head.space` and is folded back into weights and bias.
+    The kinds are logistic regression on the last layer, on its features of length 1 (cosine) and
+    on all levels, and, if a class has fewer than ``FEW_IMAGES`` images, nearest mean on the last
+    layer. The fit runs in a space of :mod:`advisor.training._head.space` and is folded back into
+    weights and bias.
 
-    ``features`` are (N, F) of the training part, of which the first ``last`` are those of the last layer; 0 for a head
-    on all. ``views`` are features of changed copies of the same images, which stay in the fold of their image. Images
-    of one number in ``groups`` belong together. Raises StageError if a class has no image, or the shapes do not match.
+    ``features`` are (N, F) of the training part, of which the first ``last`` are those of the last
+    layer; 0 for a head on all. ``views`` are features of changed copies of the same images, which
+    stay in the fold of their image. Images of one number in ``groups`` belong together. Raises
+    StageError if a class has no image, or the shapes do not match.
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
@@ -136,7 +150,14 @@ def train_head(
     drawn_groups = divide_groups(targets[drawn], drawn_groups)
     fold = assign_folds(targets[drawn], FOLDS, seed, drawn_groups)
     with threadpool_limits(limits=1):
-        trial = partial(Trial.of, features[drawn], targets[drawn], classes, [view[drawn] for view in views], last)
+        trial = partial(
+            Trial.of,
+            features[drawn],
+            targets[drawn],
+            classes,
+            [view[drawn] for view in views],
+            last,
+        )
         best = _choose(trial, last, features.shape[1], fold, drawn_groups)
         final = best.trial
         # Chosen on some of the images, and then fitted to all of them.
@@ -156,7 +177,9 @@ def train_head(
 
 
 def _draw_evenly(targets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Return the places of ``most`` images, each class with its share and at least one; of all if there are fewer."""
+    """Return the places of ``most`` images, each class with its share and at least one;
+    of all if there are fewer.
+    """
     order = np.argsort(targets, kind="stable")
     if len(order) <= most:
         return np.arange(len(order))
@@ -175,10 +198,11 @@ def fit_head(
     kind: str = ALL_LEVELS,
     last: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Fit a head of known kind and ``C`` (0 for nearest mean), as :func:`train_head` chose on fewer images.
+    """Fit a head of known kind and ``C`` (0 for nearest mean),
+    as :func:`train_head` chose on fewer images.
 
-    Other arguments and errors as of :func:`train_head`. Returns weights (F, C), 0 for features that the head does not
-    read, and bias (C,).
+    Other arguments and errors as of :func:`train_head`. Returns weights (F, C), 0 for features
+    that the head does not read, and bias (C,).
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
@@ -187,16 +211,22 @@ def fit_head(
 
 
 def _choose(
-    trial: Callable[[str], Trial], last: int, width: int, fold: NDArray[np.int64], groups: Sequence[int]
+    trial: Callable[[str], Trial],
+    last: int,
+    width: int,
+    fold: NDArray[np.int64],
+    groups: Sequence[int],
 ) -> OutOfFoldAnswers:
     """Return the out-of-fold answers of the chosen kind and penalty.
 
-    After the first folds, the less accurate of last layer and cosine is dropped, and all levels if they gain less than
-    half of :data:`LEAST_GAIN`.
+    After the first folds, the less accurate of last layer and cosine is dropped, and all levels if
+    they gain less than half of :data:`LEAST_GAIN`.
     """
     plain = trial(LAST_LAYER if last else ALL_LEVELS)
     if last:
-        first_looks = [kind.cross_validated(fold, GRID, range(FIRST_LOOK)) for kind in (plain, trial(COSINE))]
+        first_looks = [
+            kind.cross_validated(fold, GRID, range(FIRST_LOOK)) for kind in (plain, trial(COSINE))
+        ]
         first = max(first_looks, key=lambda look: choose_strongest(look).merit())
         best = first[0].trial.best(fold, first)
     else:
@@ -216,12 +246,17 @@ def _choose(
     return best_of_levels if _is_clearly_better(best_of_levels.right, best.right, groups) else best
 
 
-def _is_clearly_better(new: NDArray[np.bool_], old: NDArray[np.bool_], groups: Sequence[int]) -> bool:
-    """Return whether right answers are more frequent by :data:`LEAST_GAIN` and :data:`SURE`, drawn by whole groups."""
+def _is_clearly_better(
+    new: NDArray[np.bool_], old: NDArray[np.bool_], groups: Sequence[int]
+) -> bool:
+    """Return whether right answers are more frequent by :data:`LEAST_GAIN` and :data:`SURE`,
+    drawn by whole groups.
+    """
     gains = new.astype(float) - old.astype(float)
     if len(groups):
         _, group = np.unique(np.asarray(groups), return_inverse=True)
-        # Images of one group are alike, so their gains are summed before they count as independent.
+        # Images of one group are alike,
+        # so their gains are summed before they count as independent.
         residuals = np.bincount(group, gains - gains.mean())
     else:
         residuals = gains - gains.mean()
@@ -230,11 +265,21 @@ def _is_clearly_better(new: NDArray[np.bool_], old: NDArray[np.bool_], groups: S
 
 
 def _require_fitting(
-    features: NDArray[np.float32], targets: NDArray[np.int64], classes: int, views: Sequence[NDArray[np.float32]]
+    features: NDArray[np.float32],
+    targets: NDArray[np.int64],
+    classes: int,
+    views: Sequence[NDArray[np.float32]],
 ) -> None:
-    if features.ndim != 2 or len(features) != len(targets) or any(view.shape != features.shape for view in views):
+    if (
+        features.ndim != 2
+        or len(features) != len(targets)
+        or any(view.shape != features.shape for view in views)
+    ):
         shapes = [features.shape, *(view.shape for view in views)]
         raise StageError(f"features {shapes} and {len(targets)} labels do not fit together")
     counts = np.bincount(targets, minlength=classes)
     if len(counts) > classes or classes < 2 or not counts.all():
-        raise StageError(f"a head for {classes} classes needs images of each of at least two, got {counts.tolist()}")
+        raise StageError(
+            f"a head for {classes} classes needs images of each of at least two, got"
+            f" {counts.tolist()}"
+        )

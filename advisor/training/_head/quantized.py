@@ -14,15 +14,21 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 STRENGTHS = (10.0, 1.0, 0.1)
-"""Penalties on a change of the weights, over the number of images and the mean variance of a feature."""
+"""Penalties on a change of the weights,
+over the number of images and the mean variance of a feature.
+"""
 
 
-def match_logits(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) -> tuple[Floats, Floats] | None:
-    """Change a head so that its logits on a quantized backbone's features are those of the float file; None to keep it.
+def match_logits(
+    rows: Floats, wanted: Floats, weights: Floats, bias: Floats
+) -> tuple[Floats, Floats] | None:
+    """Change a head so that its logits on a quantized backbone's features are those
+    of the float file; None to keep it.
 
-    ``rows`` (N, F) are features of the quantized file, ``wanted`` (N, C) logits of the float file on the same images.
-    The change is a ridge regression of what the head misses. The penalty is the one with the least Kullback-Leibler
-    divergence from the float probabilities on images that it was not fitted to; so it also is compared with no change.
+    ``rows`` (N, F) are features of the quantized file, ``wanted`` (N, C) logits of the float file
+    on the same images. The change is a ridge regression of what the head misses. The penalty is
+    the one with the least Kullback-Leibler divergence from the float probabilities on images that
+    it was not fitted to; so it also is compared with no change.
     """
     # Too few images to fit and to judge; the head of the float file stays.
     if len(rows) < 2 * FOLDS:
@@ -41,16 +47,22 @@ def match_logits(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) ->
             seen = fold != number
             unseen = fold == number
             for strength in STRENGTHS:
-                factors, offset = _solve_ridge(likeness[np.ix_(seen, seen)], missed[seen], strength * spread)
+                factors, offset = _solve_ridge(
+                    likeness[np.ix_(seen, seen)], missed[seen], strength * spread
+                )
                 change = likeness[np.ix_(unseen, seen)] @ factors + offset
-                losses[strength] += float(compute_divergence(wanted[unseen], given[unseen] + change).sum())
+                losses[strength] += float(
+                    compute_divergence(wanted[unseen], given[unseen] + change).sum()
+                )
         best = min(losses, key=lambda strength: losses[strength])
         # Judged on images that were not fitted to, no change may be the best one.
         if losses[best] >= float(compute_divergence(wanted, given).sum()):
             return None
         factors, offset = _solve_ridge(likeness, missed, best * spread)
         change = centred.T @ factors
-    return (weights + change).astype(np.float32), (bias + offset - mean @ change).astype(np.float32)
+    return (weights + change).astype(np.float32), (bias + offset - mean @ change).astype(
+        np.float32
+    )
 
 
 def refit_head(
@@ -63,11 +75,13 @@ def refit_head(
     seed: int,
     groups: Sequence[int] = (),
 ) -> tuple[Floats, Floats] | None:
-    """Fit the chosen kind of head to a quantized backbone's features; None to keep the head of the float ones.
+    """Fit the chosen kind of head to a quantized backbone's features;
+    None to keep the head of the float ones.
 
-    ``rows`` (N, F) are features of the quantized file, and ``features`` (N, F) those of the float file on the same
-    images of a training part, of which the first ``last`` are those of the last layer. Both kinds of heads are fitted
-    to some folds, and answer ``rows`` of the others: the one with the lower cross entropy is better.
+    ``rows`` (N, F) are features of the quantized file, and ``features`` (N, F) those of the float
+    file on the same images of a training part, of which the first ``last`` are those of the last
+    layer. Both kinds of heads are fitted to some folds, and answer ``rows`` of the others: the one
+    with the lower cross entropy is better.
     """
     targets = np.asarray(labels, dtype=np.int64)
     fold = assign_folds(targets, FOLDS, seed, divide_groups(targets, groups))
@@ -77,7 +91,9 @@ def refit_head(
         quantized = Trial.of(rows, targets, classes, (), last, facts.kind)
         floats = Trial.of(features, targets, classes, (), last, facts.kind)
         refit = quantized.cross_validated(fold, path, held)[-1]
-        joined = floats.cross_validated(fold, path, held, rows[:, : floats.space.basis.shape[0]])[-1]
+        joined = floats.cross_validated(fold, path, held, rows[:, : floats.space.basis.shape[0]])[
+            -1
+        ]
         if refit.loss <= joined.loss:
             return quantized.fit_strength(facts.regularization)
         return None
@@ -91,7 +107,9 @@ def _solve_ridge(likeness: Doubles, missed: Doubles, penalty: float) -> tuple[Do
 
 
 def compute_divergence(wanted: Floats | Doubles, given: Floats | Doubles) -> Doubles:
-    """Return the Kullback-Leibler divergence of the probabilities of logits ``given`` from those ``wanted``, (N,)."""
+    """Return the Kullback-Leibler divergence of the probabilities
+    of logits ``given`` from those ``wanted``, (N,).
+    """
     from scipy.special import log_softmax
 
     wanted_logs = log_softmax(wanted.astype(np.float64), axis=1)

@@ -1,7 +1,8 @@
-"""Map features to the space that heads are fitted in: centred, scaled, along their principal directions.
+"""Map features to the space that heads are fitted in:
+centred, scaled, along their principal directions.
 
-A rotation does not change the L2 penalty. The directions left out hold noise. So the head stays the same, and several
-thousand features are fitted in a fraction of a second.
+A rotation does not change the L2 penalty. The directions left out hold noise. So the head stays
+the same, and several thousand features are fitted in a fraction of a second.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-# Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is as accurate as one on all.
+# Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is
+# as accurate as one on all.
 DIMENSIONS = 512
 # Standard deviation of a feature of a level, where one of the last layer has 1 in the mean.
 LEVELS_SCALE = 1.5
@@ -23,14 +25,18 @@ _ROWS = 8192
 class Space:
     """An affine map of features, or one that ignores their length.
 
-    The latter is linear in features of length 1. A head without a bias answers features of any length alike, so it
-    needs no operator that divides by the length. The part of the features along their mean stands in for the constant
-    of the bias: it hardly varies, as features behind a ReLU point in similar directions.
+    The latter is linear in features of length 1. A head without a bias answers features of any
+    length alike, so it needs no operator that divides by the length. The part of the features
+    along their mean stands in for the constant of the bias: it hardly varies, as features behind a
+    ReLU point in similar directions.
     """
 
     mean: Floats  # float32 (F,); 0 if the length is ignored
-    basis: Floats  # float32 (F, D), including the scale of each feature; it maps the mean of features of length 1 to 0
-    along: Floats | None = None  # float32 (F,), if the length is ignored: its product with that mean is 1
+    # float32 (F, D), including the scale of each feature;
+    # it maps the mean of features of length 1 to 0.
+    basis: Floats
+    # float32 (F,), if the length is ignored: its product with that mean is 1.
+    along: Floats | None = None
     length: float = 1.0  # mean length of the features, which only sets the scale of the logits
 
     def enter(self, features: Floats) -> Floats:
@@ -44,16 +50,20 @@ class Space:
         return np.concatenate(mapped)
 
     def constant(self, features: Floats) -> Floats:
-        """Return what stands in for the constant that the bias is multiplied by, (N, 1): 1, or about 1."""
+        """Return what stands in for the constant that the bias is multiplied by, (N, 1):
+        1, or about 1.
+        """
         if self.along is None:
             return np.ones((len(features), 1), np.float32)
         product: Floats = normalise_rows(features) @ self.along
         return product[:, None]
 
     def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
-        """Return a head (D, C) and (C,) on mapped features as one with the same answers on the original features.
+        """Return a head (D, C) and (C,) on mapped features as one
+        with the same answers on the original features.
 
-        If the length is ignored, the bias is 0, and the logits are those inside times the length over the mean length.
+        If the length is ignored, the bias is 0,
+        and the logits are those inside times the length over the mean length.
         """
         outside = self.basis @ weights
         if self.along is None:
@@ -64,7 +74,9 @@ class Space:
 
 def normalise_rows(features: Floats) -> Floats:
     """Return features (N, F) of length 1; a row of zeros stays as it is."""
-    return np.asarray(np.divide(features, np.maximum(_measure_lengths(features), 1e-12), dtype=np.float32))
+    return np.asarray(
+        np.divide(features, np.maximum(_measure_lengths(features), 1e-12), dtype=np.float32)
+    )
 
 
 def _measure_lengths(features: Floats) -> Floats:
@@ -72,7 +84,9 @@ def _measure_lengths(features: Floats) -> Floats:
 
 
 def find_unit_space(features: Floats) -> Space:
-    """Find the space of features (N, F) by their directions alone. All share one scale, as those of a last layer."""
+    """Find the space of features (N, F) by their directions alone.
+    All share one scale, as those of a last layer.
+    """
     plain_space = find_space(normalise_rows(features), features.shape[1])
     along = plain_space.mean / max(float(plain_space.mean @ plain_space.mean), 1e-12)
     basis = plain_space.basis - np.outer(along, plain_space.mean @ plain_space.basis)
@@ -83,8 +97,9 @@ def find_unit_space(features: Floats) -> Space:
 def find_space(features: Floats, last: int = 0) -> Space:
     """Find the space of a training part's features (N, F). Equal features give equal spaces.
 
-    The first ``last`` features are those of the last layer. They share one scale: a feature that hardly varies on these
-    images is mostly noise. Each of the others is standardised; all are where ``last`` is 0.
+    The first ``last`` features are those of the last layer. They share one scale: a feature that
+    hardly varies on these images is mostly noise. Each of the others is standardised; all are
+    where ``last`` is 0.
     """
     # In chunks: the features may fill a gigabyte, and in float64 two.
     chunks = []
@@ -112,7 +127,9 @@ def find_space(features: Floats, last: int = 0) -> Space:
 
 
 def _find_directions(standard: Floats) -> Floats:
-    """Return the principal directions (F, D) of centred and scaled rows, at most :data:`DIMENSIONS`."""
+    """Return the principal directions (F, D) of centred and scaled rows,
+    at most :data:`DIMENSIONS`.
+    """
     from scipy.linalg import eigh
 
     rows, width = standard.shape

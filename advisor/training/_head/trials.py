@@ -15,8 +15,10 @@ Doubles = NDArray[np.float64]
 Fitted = tuple[Floats, Floats]
 
 TOLERANCE = 1e-3
-"""Largest gradient, in scaled coordinates, at the end of a fit. A smaller one costs time and generalises worse: a head
-that was fitted to one visit of a shop lost one to two points on another (MobileNetV2, 1e-4)."""
+"""Largest gradient, in scaled coordinates, at the end of a fit. A smaller one costs time and
+generalises worse: a head that was fitted to one visit of a shop lost one to two points on another
+(MobileNetV2, 1e-4).
+"""
 
 _MAX_ITERATIONS = 200
 # p (1 - p) of a class among a few. It scales the steps and does not change the optimum.
@@ -40,19 +42,24 @@ ALL_LEVELS = "all_levels"
 NEAREST_MEAN = "nearest_mean"
 
 TIE = 0.01
-"""Nats by which the mean cross entropy of a stronger penalty may exceed the least. Accuracy is a worse guide: weak
-penalties give nearly equal heads, and chance decides between them."""
+"""Nats by which the mean cross entropy of a stronger penalty may exceed the least. Accuracy is a
+worse guide: weak penalties give nearly equal heads, and chance decides between them.
+"""
 
 
 def fit_strengths(
-    features: Floats, targets: NDArray[np.int64], classes: int, views: Sequence[Floats], strengths: Sequence[float]
+    features: Floats,
+    targets: NDArray[np.int64],
+    classes: int,
+    views: Sequence[Floats],
+    strengths: Sequence[float],
 ) -> dict[float, Fitted]:
-    """Return weights (D, C) and bias (C,) on centred and scaled features for every ``C``, ascending; 0 for nearest
-    mean.
+    """Return weights (D, C) and bias (C,) on centred and scaled features for every ``C``,
+    ascending; 0 for nearest mean.
 
-    Minimises ``C * sum(cross entropy) + |weights|^2 / 2``. Each fit starts from the one before and ends early, so the
-    weak penalties depend on those before them. A class without an image, as in a fold, is never predicted. ``views``
-    are features (N, D) of changed copies of the same images.
+    Minimises ``C * sum(cross entropy) + |weights|^2 / 2``. Each fit starts from the one before and
+    ends early, so the weak penalties depend on those before them. A class without an image, as in
+    a fold, is never predicted. ``views`` are features (N, D) of changed copies of the same images.
     """
     standard = np.concatenate([features, *views]) if views else features
     repeated = np.tile(targets, 1 + len(views))
@@ -67,7 +74,8 @@ def fit_strengths(
         if not strength:
             fitted[strength] = _fit_nearest_mean(standard, repeated, classes)
             continue
-        # The next strength starts from the last weights, so a path takes few steps more than its end.
+        # The next strength starts from the last weights,
+        # so a path takes few steps more than its end.
         if len(present) > 1:
             penalty = 1.0 / (strength * len(standard))
             weights, bias = _minimise(standard, present_targets, penalty, squares, weights, bias)
@@ -78,7 +86,9 @@ def fit_strengths(
 def _spread_to_all_classes(
     present_weights: Floats, present_bias: Floats, present: NDArray[np.int64], classes: int
 ) -> Fitted:
-    """Return a head with one column for each class from one of the classes present, (D, P) and (P,)."""
+    """Return a head with one column for each class from one of the classes present,
+    (D, P) and (P,).
+    """
     weights = np.zeros((len(present_weights), classes), np.float32)
     bias = np.full(classes, ABSENT, np.float32)
     weights[:, present] = present_weights
@@ -87,7 +97,9 @@ def _spread_to_all_classes(
 
 
 def _fit_nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int) -> Fitted:
-    """Return the head whose logit is minus half the squared distance to the class's mean, over the mean distance."""
+    """Return the head whose logit is minus half the squared distance to the class's mean,
+    over the mean distance.
+    """
     present = np.unique(targets)
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
     differences = standard - means[np.searchsorted(present, targets)]
@@ -100,7 +112,12 @@ def _fit_nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int
 
 
 def _minimise(
-    features: Floats, targets: NDArray[np.int64], penalty: float, squares: Floats, weights: Floats, bias: Floats
+    features: Floats,
+    targets: NDArray[np.int64],
+    penalty: float,
+    squares: Floats,
+    weights: Floats,
+    bias: Floats,
 ) -> Fitted:
     """Fit for one penalty on the mean loss, starting from the given weights and bias."""
     from scipy.optimize import minimize
@@ -178,26 +195,42 @@ class Trial:
 
     @classmethod
     def of(
-        cls, features: Floats, targets: NDArray[np.int64], classes: int, views: Sequence[Floats], last: int, kind: str
+        cls,
+        features: Floats,
+        targets: NDArray[np.int64],
+        classes: int,
+        views: Sequence[Floats],
+        last: int,
+        kind: str,
     ) -> Trial:
-        """Find the space of a kind in the features (N, F) of a training part, the first ``last`` of the last layer."""
+        """Find the space of a kind in the features (N, F) of a training part,
+        the first ``last`` of the last layer.
+        """
         read = slice(None) if kind == ALL_LEVELS or not last else slice(last)
         features_read = features[:, read]
-        space = find_unit_space(features_read) if kind == COSINE else find_space(features_read, last)
+        space = (
+            find_unit_space(features_read) if kind == COSINE else find_space(features_read, last)
+        )
         others = [space.enter(view[:, read]) for view in views]
         inside = space.enter(features_read)
         constant = space.constant(features_read)
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
-    def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
-        """Return the best answers of any strength; ``first`` are those of :data:`GRID` in the first folds, if known."""
+    def best(
+        self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()
+    ) -> OutOfFoldAnswers:
+        """Return the best answers of any strength;
+        ``first`` are those of :data:`GRID` in the first folds, if known.
+        """
         trials = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
         for place, first_answers in enumerate(first):
-            # An image has zeros in the folds that it is not in, so the sum has the answers of all folds.
+            # An image has zeros in the folds that it is not in,
+            # so the sum has the answers of all folds.
             probabilities = trials[place].probabilities + first_answers.probabilities
             trials[place] = replace(trials[place], probabilities=probabilities)
         best = choose_strongest(trials)
-        # The best one at an end of the grid: the true best may lie beyond, and only then is the grid longer.
+        # The best one at an end of the grid:
+        # the true best may lie beyond, and only then is the grid longer.
         if best.strength == GRID[0]:
             best = choose_strongest(self.cross_validated(fold, (*STRONGER, *GRID)))
         elif best.strength == GRID[-1]:
@@ -211,9 +244,11 @@ class Trial:
         held: Sequence[int] = range(FOLDS),
         asked: Floats | None = None,
     ) -> list[OutOfFoldAnswers]:
-        """Return the answers of each strength on the folds ``held``; ``fold`` is the fold of each image.
+        """Return the answers of each strength on the folds ``held``;
+        ``fold`` is the fold of each image.
 
-        ``asked`` are other features (N, F) of the images, to be answered instead of those that the heads are fitted to.
+        ``asked`` are other features (N, F) of the images,
+        to be answered instead of those that the heads are fitted to.
         """
         from scipy.special import softmax
 
@@ -229,15 +264,23 @@ class Trial:
             unseen = fold == number
             # Changed copies of an image stay in its fold.
             views = [view[seen] for view in self.views]
-            fitted = fit_strengths(self.inside[seen], self.targets[seen], self.classes, views, strengths)
+            fitted = fit_strengths(
+                self.inside[seen], self.targets[seen], self.classes, views, strengths
+            )
             for strength, (weights, bias) in fitted.items():
                 logits = inside[unseen] @ weights + constant[unseen] * bias
                 probabilities[strength][unseen] = softmax(logits, axis=1)
-        return [OutOfFoldAnswers(self, strength, probabilities[strength]) for strength in strengths]
+        return [
+            OutOfFoldAnswers(self, strength, probabilities[strength]) for strength in strengths
+        ]
 
     def fit_strength(self, strength: float) -> tuple[Floats, Floats]:
-        """Return the head of one strength on all images, on the original features: (F, C) and (C,)."""
-        fitted = fit_strengths(self.inside, self.targets, self.classes, self.views, path_to(strength))[strength]
+        """Return the head of one strength on all images, on the original features:
+        (F, C) and (C,).
+        """
+        fitted = fit_strengths(
+            self.inside, self.targets, self.classes, self.views, path_to(strength)
+        )[strength]
         read, bias = self.space.leave(*fitted)
         weights = np.zeros((self.width, self.classes), np.float32)
         weights[: len(read)] = read
@@ -251,7 +294,9 @@ def path_to(strength: float) -> tuple[float, ...]:
 
 
 def choose_strongest(trials: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
-    """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
+    """Return the answers of the strongest penalty whose loss exceeds the least
+    by no more than :data:`TIE`.
+    """
     losses = [answers.loss for answers in trials]
     most = min(losses) + TIE
     # The grid goes from the strongest penalty to the weakest, so the first one is the strongest.

@@ -1,4 +1,6 @@
-"""Networks on the maps of a frozen or a trained backbone: the maps, the parts of their heads, and how they learn."""
+"""Networks on the maps of a frozen or a trained backbone:
+the maps, the parts of their heads, and how they learn.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ FINEST = 8
 
 
 def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
-    """Return the backbone with its maps as outputs, the finest first; ``coarsest``: input pixels to a cell."""
+    """Return the backbone with its maps as outputs, the finest first; ``coarsest``:
+    input pixels to a cell.
+    """
     import keras
 
     side = int(backbone.inputs[0].shape[1])
@@ -39,7 +43,9 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
 
 
 def build_pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
-    """Add the coarser maps to the finer ones: T.-Y. Lin et al., "Feature Pyramid Networks" (2017)."""
+    """Add the coarser maps to the finer ones: T.-Y. Lin et al., "Feature Pyramid Networks"
+    (2017).
+    """
     import keras
 
     levels = []
@@ -75,8 +81,9 @@ def convolve_separably(maps: keras.KerasTensor, side: int = 3) -> keras.KerasTen
 
 @cache
 def _depthwise() -> type[keras.layers.DepthwiseConv2D]:
-    """Return the layer whose gradient of a wide kernel comes in parts: with 5 x 5 places, a step of a head for boxes
-    takes 147 instead of 172 CPU milliseconds."""
+    """Return the layer whose gradient of a wide kernel comes in parts: with 5 x 5 places, a step
+    of a head for boxes takes 147 instead of 172 CPU milliseconds.
+    """
     import keras
     import tensorflow as tf
 
@@ -85,19 +92,25 @@ def _depthwise() -> type[keras.layers.DepthwiseConv2D]:
     class Depthwise(keras.layers.DepthwiseConv2D):  # type: ignore[misc]
         def call(self, maps: tf.Tensor) -> tf.Tensor:
             kernel = tf.convert_to_tensor(self.kernel)
-            return convolve_depthwise(maps, kernel, self.strides, self.padding.upper(), self.dilation_rate)
+            return convolve_depthwise(
+                maps, kernel, self.strides, self.padding.upper(), self.dilation_rate
+            )
 
     return Depthwise
 
 
 @cache
 def _batch_norm() -> type[keras.layers.BatchNormalization]:
-    """Return the layer with TensorFlow's fused operator in training: Keras' own one takes half as long again a step."""
+    """Return the layer with TensorFlow's fused operator in training:
+    Keras' own one takes half as long again a step.
+    """
     import keras
     import tensorflow as tf
 
     class BatchNorm(keras.layers.BatchNormalization):  # type: ignore[misc]
-        def call(self, maps: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
+        def call(
+            self, maps: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None
+        ) -> tf.Tensor:
             if not training:
                 return super().call(maps, training=False, mask=mask)
             normalised, mean, variance = tf.compat.v1.nn.fused_batch_norm(

@@ -1,4 +1,6 @@
-"""Fit a head, alone or with its backbone: AdamW, a cosine rate, and the running mean of the weights."""
+"""Fit a head, alone or with its backbone:
+AdamW, a cosine rate, and the running mean of the weights.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ WARMUP = 0.05
 """Share of the steps in which the rate rises."""
 
 LIVE = 16
-"""Pixels of the input to a cell of the finest map whose BatchNorm may take the statistics of a batch. On finer maps
-that takes much time."""
+"""Pixels of the input to a cell of the finest map whose BatchNorm may take the statistics of a
+batch. On finer maps that takes much time.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,22 @@ class Hyperparameters:
 
     epochs: int  # passes over the images; each pass takes one changed copy of every image
     batch: int = 16  # images in a step
-    learning_rate: float = 2e-3  # largest rate of AdamW for the head; it rises linearly and falls as a cosine
+    # Largest rate of AdamW for the head; it rises linearly and falls as a cosine.
+    learning_rate: float = 2e-3
     backbone_rate: float = 0.1  # the same for the backbone, as a share of the head's
     weight_decay: float = 1e-2  # of kernels
     least_steps: int = 0  # more passes are taken over a small set until so many steps are done
     averaging: float = 0.998  # decay of the running mean of the weights, which is what is kept
-    #: BatchNorm of the backbone's coarse maps, see :data:`LIVE`, takes the statistics of each batch. At the end, that
-    #: and the head's get those of the kept weights.
+    #: BatchNorm of the backbone's coarse maps, see :data:`LIVE`, takes the statistics of each
+    #: batch. At the end, that and the head's get those of the kept weights.
     batch_statistics: bool = False
     seed: int = 0  # draws weights, copies and order
 
     def going_on(self) -> Hyperparameters:
         """Return those of a network that goes on learning from more images: half of the epochs."""
-        return replace(self, epochs=math.ceil(self.epochs / 2), least_steps=math.ceil(self.least_steps / 2))
+        return replace(
+            self, epochs=math.ceil(self.epochs / 2), least_steps=math.ceil(self.least_steps / 2)
+        )
 
 
 Target = tuple[NDArray[np.generic], ...]
@@ -65,13 +71,19 @@ class TrainableHead:
     """A head with its loss and its targets."""
 
     model: keras.Model  # ``keras.Model`` from maps, the finest first, to the head's outputs
-    loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]  # from outputs and targets, to be minimised
+    # From outputs and targets, to be minimised.
+    loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]
     target: Callable[[Any], Target]  # from the labels of an image to the wanted outputs
-    outputs: Callable[[list[keras.KerasTensor]], dict[str, keras.KerasTensor]]  # from its outputs to those of the file
-    complete: Callable[[bytes], bytes] = bytes  # from the float file of network and head to the one that is scored
-    begin: Callable[[Sequence[Any]], None] | None = None  # takes the labels of all images before the first step
-    finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None  # takes the logits at the end
-    learnt: Sequence[keras.Variable] = ()  # weights that learnt before: their rate is that of the backbone
+    # From its outputs to those of the file.
+    outputs: Callable[[list[keras.KerasTensor]], dict[str, keras.KerasTensor]]
+    # From the float file of network and head to the one that is scored.
+    complete: Callable[[bytes], bytes] = bytes
+    # Takes the labels of all images before the first step.
+    begin: Callable[[Sequence[Any]], None] | None = None
+    # Takes the logits at the end.
+    finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None
+    # Weights that learnt before: their rate is that of the backbone.
+    learnt: Sequence[keras.Variable] = ()
 
 
 Tell = Callable[[int, int], None]
@@ -83,7 +95,9 @@ def tell_nobody(_done: int, _epochs: int) -> None:
 
 
 MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
-"""Makes a head with new weights from the shapes of the maps, the finest first, and the number of classes."""
+"""Makes a head with new weights from the shapes of the maps, the finest first,
+and the number of classes.
+"""
 
 
 def fit(
@@ -94,11 +108,13 @@ def fit(
     tell: Tell = tell_nobody,
     timer: Timer | None = None,
 ) -> bool:
-    """Fit a head, alone or with its backbone, set the weights of its model, and return whether all epochs are done.
+    """Fit a head, alone or with its backbone, set the weights of its model,
+    and return whether all epochs are done.
 
-    Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a backbone learn with the
-    head; its BatchNorm keeps its statistics. ``tell`` is called at the start and after each epoch. An epoch that would
-    end after the time of ``timer`` does not begin. Raises StageError if the loss is not finite.
+    Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a
+    backbone learn with the head; its BatchNorm keeps its statistics. ``tell`` is called at the
+    start and after each epoch. An epoch that would end after the time of ``timer`` does not begin.
+    Raises StageError if the loss is not finite.
     """
     if head.begin:
         head.begin(data.labels)
@@ -150,10 +166,14 @@ class _Training:
         # New weights have far to go; those that learnt before are only adjusted.
         for rate, weights in ((1.0, new), (hyperparameters.backbone_rate, [*head.learnt, *below])):
             if weights:
-                self._optimizers.append((_make_optimizer(hyperparameters, rate, weights, self._all), weights))
+                self._optimizers.append(
+                    (_make_optimizer(hyperparameters, rate, weights, self._all), weights)
+                )
         self._weights = [*head.model.weights, *below]
         self._means = list(map(tf.Variable, self._weights))
-        self._steps = Steps(self._gradients, self._update, find_halvable(backbone) if backbone else ())
+        self._steps = Steps(
+            self._gradients, self._update, find_halvable(backbone) if backbone else ()
+        )
         self._timer = timer
         self._began = time.monotonic()
         self._epoch_s = 0.0
@@ -165,7 +185,9 @@ class _Training:
         return self._done >= self._all
 
     def goes_on(self) -> bool:
-        """Return whether an epoch is left that ends in time; new statistics of BatchNorm take as long as one more."""
+        """Return whether an epoch is left that ends in time;
+        new statistics of BatchNorm take as long as one more.
+        """
         more_s = self._epoch_s * (2.0 if self._hyperparameters.batch_statistics else 1.0)
         return not self.is_whole and not (self._epochs and self._timer.is_over(more_s))
 
@@ -174,10 +196,15 @@ class _Training:
         return self._timer.is_over()
 
     def batches(self) -> Iterator[tuple[Arrays, list[Labels]]]:
-        """Yield the inputs and labels of the images of the next epoch, each image changed at random."""
+        """Yield the inputs and labels of the images of the next epoch,
+        each image changed at random.
+        """
         draw = np.random.default_rng([self._hyperparameters.seed, self._epochs])
         order = draw.permutation(len(self._data.labels))
-        return (self._data.read_changed(part, draw) for part in _split_batches(order, self._hyperparameters.batch))
+        return (
+            self._data.read_changed(part, draw)
+            for part in _split_batches(order, self._hyperparameters.batch)
+        )
 
     def step(self, batch: tuple[Arrays, list[Labels]], _place: int) -> tf.Tensor:
         """Train on one batch and return its loss."""
@@ -185,7 +212,9 @@ class _Training:
 
         inputs, labels = batch
         targets_of_images = list(map(self._head.target, labels))
-        targets = tuple(tf.constant(np.stack(parts)) for parts in zip(*targets_of_images, strict=True))
+        targets = tuple(
+            tf.constant(np.stack(parts)) for parts in zip(*targets_of_images, strict=True)
+        )
         self._done += 1
         # A mean over few steps forgets the random start sooner.
         decay = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
@@ -203,22 +232,28 @@ class _Training:
         self._tell(self._epochs, self._last)
 
     def finish(self) -> None:
-        """Set the weights to their running means, and let the head take the logits of the images as they are."""
+        """Set the weights to their running means,
+        and let the head take the logits of the images as they are.
+        """
         for weight, mean in zip(self._weights, self._means, strict=True):
             weight.assign(mean)
         if self._hyperparameters.batch_statistics:
             self._take_statistics()
         if self._head.finish:
             logits = []
-            for rows in _split_batches(np.arange(len(self._data.labels)), self._hyperparameters.batch):
+            for rows in _split_batches(
+                np.arange(len(self._data.labels)), self._hyperparameters.batch
+            ):
                 outputs = self._outputs(self._data.read_unchanged(rows), training=False)
                 logits.append(np.asarray(outputs[0]))
             self._head.finish(np.concatenate(logits), self._data.labels)
 
     def _take_statistics(self) -> None:
-        """Give BatchNorm the mean of the statistics of all batches, by the weights as they are now.
+        """Give BatchNorm the mean of the statistics of all batches,
+        by the weights as they are now.
 
-        See P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization" (2018), section 3.2.
+        See P. Izmailov et al., "Averaging Weights Leads to Wider Optima
+        and Better Generalization" (2018), section 3.2.
         """
         norms = [*_list_norms(self._head.model), *self._live]
         usual = [layer.momentum for layer in norms]
@@ -249,7 +284,9 @@ class _Training:
         values = list[tf.Tensor]()
         for _, weights in self._optimizers:
             values += [weight.value for weight in weights]
-        return loss, tape.gradient(loss, values, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return loss, tape.gradient(
+            loss, values, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
 
     def _update(self, gradients: Sequence[tf.Tensor], decay: tf.Tensor) -> None:
         import tensorflow as tf
@@ -290,7 +327,9 @@ def _make_optimizer(
     schedule = keras.optimizers.schedules.CosineDecay(
         rate / 100, max(1, steps - warmup), warmup_target=rate, warmup_steps=warmup
     )
-    optimizer = keras.optimizers.AdamW(schedule, weight_decay=hyperparameters.weight_decay, clipnorm=None)
+    optimizer = keras.optimizers.AdamW(
+        schedule, weight_decay=hyperparameters.weight_decay, clipnorm=None
+    )
     # Offsets and scales are few, and pulling them to 0 would only bias the network.
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     optimizer.build(weights)

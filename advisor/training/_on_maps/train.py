@@ -14,8 +14,21 @@ from advisor.datasets import InputSpec
 from advisor.training._finetune.network import convert_to_flatbuffer, freeze_layers
 from advisor.training._loop import Timer
 from advisor.training._on_maps import with_maps
-from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit, tell_nobody
-from advisor.training._on_maps.kept import MOST_COPIES, LabelledImages, keep_maps, keep_photographs, list_outputs
+from advisor.training._on_maps.fit import (
+    Hyperparameters,
+    MakeHead,
+    Tell,
+    TrainableHead,
+    fit,
+    tell_nobody,
+)
+from advisor.training._on_maps.kept import (
+    MOST_COPIES,
+    LabelledImages,
+    keep_maps,
+    keep_photographs,
+    list_outputs,
+)
 from advisor.training._on_maps.training_start import WEIGHTS, TrainingStart
 
 if TYPE_CHECKING:
@@ -27,8 +40,9 @@ if TYPE_CHECKING:
 FINETUNING = Hyperparameters(epochs=14)
 """Hyperparameters that train head and backbone together.
 
-On BCCD's validation part, with the upper 65 % of MobileNetV2: 14 epochs gave an mAP@0.5 of 89.5 % and an mAP of 53.3,
-the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6."""
+On BCCD's validation part, with the upper 65 % of MobileNetV2: 14 epochs gave an mAP@0.5 of 89.5 %
+and an mAP of 53.3, the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6.
+"""
 
 NEW = TrainingStart()
 """A new head on a frozen backbone, without a time limit."""
@@ -42,12 +56,18 @@ class HeadKind:
     make_head: MakeHead  # makes its network, with loss and targets
     hyperparameters: Hyperparameters  # of its training on a frozen backbone
     finetuning: Hyperparameters = FINETUNING  # of head and backbone together
-    finetuning_all: Hyperparameters | None = None  # the same where all layers learn; None: as where some do
-    #: returns the backbone and the head of a card whose network has a head; None: a new head on the maps of a backbone.
-    begin: Callable[[Card, WeightsFile | None, int], tuple[keras.Model, TrainableHead]] | None = None
+    # The same where all layers learn; None: as where some do.
+    finetuning_all: Hyperparameters | None = None
+    #: returns the backbone and the head of a card whose network has a head; None:
+    #: a new head on the maps of a backbone.
+    begin: Callable[[Card, WeightsFile | None, int], tuple[keras.Model, TrainableHead]] | None = (
+        None
+    )
 
     def choose_hyperparameters(self, share: float) -> Hyperparameters:
-        """Return the hyperparameters of a training of the head and a share of the backbone's layers."""
+        """Return the hyperparameters of a training of the head
+        and a share of the backbone's layers.
+        """
         if share == 1.0 and self.finetuning_all:
             return self.finetuning_all
         return self.finetuning
@@ -55,7 +75,9 @@ class HeadKind:
     def divide(
         self, card: Card, weights: WeightsFile | None, classes: int, seed: int
     ) -> tuple[keras.Model, TrainableHead]:
-        """Return a card's backbone, from an image to its maps, and the head that learns on them."""
+        """Return a card's backbone, from an image to its maps, and the head that learns on
+        them.
+        """
         import keras
 
         from advisor.catalog import build_model
@@ -73,7 +95,9 @@ class HeadKind:
 
 
 def join_head(maps: keras.Model, head: TrainableHead) -> keras.Model:
-    """Return backbone and head in one, for conversion: from one normalised image (1, S, S, 3) to the head's outputs."""
+    """Return backbone and head in one, for conversion:
+    from one normalised image (1, S, S, 3) to the head's outputs.
+    """
     import keras
 
     image = keras.Input(maps.inputs[0].shape[1:], batch_size=1, name="image")
@@ -88,7 +112,8 @@ class Trained:
 
     data: bytes  # float ``.tflite`` with the outputs of the head
     head: Sequence[NDArray[np.float32]]  # the weights of the head, in the order of its Keras model
-    backbone: Sequence[NDArray[np.float32]] = ()  # the same of a backbone that has learnt too, if a training may go on
+    # The same of a backbone that has learnt too, if a training may go on.
+    backbone: Sequence[NDArray[np.float32]] = ()
     out_of_time: bool = False  # epochs are missing
 
     def write(self, path: Path) -> None:
@@ -110,10 +135,12 @@ def train(
     start: TrainingStart = NEW,
     tell: Tell = tell_nobody,
 ) -> Trained:
-    """Train a head on a card's frozen backbone, or go on from an earlier training, alone or with the backbone.
+    """Train a head on a card's frozen backbone, or go on from an earlier training,
+    alone or with the backbone.
 
-    ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``tell`` is as of :func:`.fit.fit`.
-    Raises StageError if the maps do not fit on disk, an image cannot be read, or the training diverged.
+    ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``tell`` is as
+    of :func:`.fit.fit`. Raises StageError if the maps do not fit on disk, an image cannot be read,
+    or the training diverged.
     """
     import keras
 

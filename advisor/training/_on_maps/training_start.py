@@ -11,20 +11,27 @@ from numpy.typing import NDArray
 
 from advisor.training._loop import Reserve
 
-WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
+# Beside a float file: the weights of its head, and of a backbone that learnt.
+WEIGHTS = ("head.npz", "backbone.npz")
 
 
 class TrainingStart(NamedTuple):
     """Start of a training, and its end."""
 
-    path: Path | None = None  # the float file of an earlier training, with :data:`WEIGHTS_FILE` beside it
-    share: float = 0.0  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone
-    goes_on: bool = False  # the earlier one was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
-    seconds: float | None = None  # after which it ends with the epochs that it has then; None for no limit
+    # The float file of an earlier training, with :data:`WEIGHTS_FILE` beside it.
+    path: Path | None = None
+    # Of the backbone's layers that learn now, from the top; 0 for a frozen backbone.
+    share: float = 0.0
+    # The earlier one was of the same kind, see :meth:`.fit.Hyperparameters.going_on`.
+    goes_on: bool = False
+    # After which it ends with the epochs that it has then; None for no limit.
+    seconds: float | None = None
     reserve: Reserve | None = None  # what the limit keeps for the work after it; None for no limit
 
     def weights(self) -> Iterator[list[NDArray[np.float32]]]:
-        """Yield the arrays of each of :data:`WEIGHTS_FILE`, in their order; none for a file that is not there."""
+        """Yield the arrays of each of :data:`WEIGHTS_FILE`, in their order;
+        none for a file that is not there.
+        """
         for name in WEIGHTS:
             file = self.path.with_name(name) if self.path else None
             if file is None or not file.exists():

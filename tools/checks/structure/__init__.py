@@ -1,8 +1,10 @@
-"""Limit what makes the package hard to read: doors between rooms that are passed by, dense lines, and names.
+"""Limit what makes the package hard to read:
+doors between rooms that are passed by, dense lines, and names.
 
-``python -m tools.checks.structure`` prints each figure beside its limit, and with the name of a figure the places that
-it counts. ``limits.yaml`` keeps the limits. The lines of the whole package, the number of its modules and the imports
-of a module have none: a limit on them packs the code. CONTRIBUTING.md says what to do at a limit.
+``python -m tools.checks.structure`` prints each figure beside its limit, and with the name of a
+figure the places that it counts. ``limits.yaml`` keeps the limits. The lines of the whole package,
+the number of its modules and the imports of a module have none: a limit on them packs the code.
+CONTRIBUTING.md says what to do at a limit.
 """
 
 import tomllib
@@ -22,16 +24,26 @@ LIMITS = Path(__file__).with_name("limits.yaml")
 PACKAGE = "advisor"
 
 ADVICE: Mapping[str, str] = {
-    "names that cross rooms": "keep a helper private to its room, or call what a face offers already",
-    "modules in the longest chain of imports": "import inside the function that needs it, or from a lower room",
-    "syntax nodes for each line of code": "give the parts of a dense statement names, one statement a line",
+    "names that cross rooms": (
+        "keep a helper private to its room, or call what a face offers already"
+    ),
+    "modules in the longest chain of imports": (
+        "import inside the function that needs it, or from a lower room"
+    ),
+    "syntax nodes for each line of code": (
+        "give the parts of a dense statement names, one statement a line"
+    ),
     "comprehensions in 1,000 lines of code": "write a nested or long comprehension as a loop",
     "comment lines for 100 lines of code": "write above a turn of the code why it is taken",
     "lines of the longest function": "move a step of it into a function",
     "lines of the largest module": "move one of its topics into a module",
     "most arguments of a function": "pass the value that has these fields",
-    "private modules, %": "begin the name of a module that no other room imports with an underscore",
-    "lines of tests": "move rows to cases.yaml, or remove a test whose behaviour another one covers",
+    "private modules, %": (
+        "begin the name of a module that no other room imports with an underscore"
+    ),
+    "lines of tests": (
+        "move rows to cases.yaml, or remove a test whose behaviour another one covers"
+    ),
     "required dependencies": "use a part that is there, or make the new one an extra",
 }
 """Advice for a figure that counts no places."""
@@ -57,19 +69,27 @@ def problems() -> list[str]:
 
 
 def problems_of(figures: Mapping[str, Figure], limits: Mapping[str, Any]) -> list[str]:
-    """Return a line for each figure above what it may be at most or below what it must be at least.
+    """Return a line for each figure above what it may be at most
+    or below what it must be at least.
 
     A figure without a limit is a problem too, and so is a limit without a figure.
     """
     most = limits["at most"]
     least = limits["at least"]
-    lines = [f"limits.yaml: '{name}' is limited once, and measured" for name in {*most, *least} ^ {*figures}]
+    lines = [
+        f"limits.yaml: '{name}' is limited once, and measured"
+        for name in {*most, *least} ^ {*figures}
+    ]
     lines += [f"limits.yaml: '{name}' is limited twice" for name in {*most} & {*least}]
     for name, figure in figures.items():
         if name in most and figure.value > most[name]:
-            lines.append(f"{name}: {figure.value:g}, at most {most[name]:g}: {advise(name, figure)}")
+            lines.append(
+                f"{name}: {figure.value:g}, at most {most[name]:g}: {advise(name, figure)}"
+            )
         if name in least and figure.value < least[name]:
-            lines.append(f"{name}: {figure.value:g}, at least {least[name]:g}: {advise(name, figure)}")
+            lines.append(
+                f"{name}: {figure.value:g}, at least {least[name]:g}: {advise(name, figure)}"
+            )
     return lines
 
 

@@ -12,32 +12,60 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 PARTICIPLES = frozenset(
     {
-        *("bound", "built", "chosen", "drawn", "found", "given", "held", "hidden", "kept", "known", "learnt", "left"),
+        *(
+            "bound",
+            "built",
+            "chosen",
+            "drawn",
+            "found",
+            "given",
+            "held",
+            "hidden",
+            "kept",
+            "known",
+            "learnt",
+            "left",
+        ),
         *("lost", "made", "met", "seen", "shown", "sorted", "taken", "taught", "told", "written"),
     }
 )
 """Participles that do not end in ``ed``."""
 
 SHORTEST_REGULAR = 5
-"""Letters of the shortest word whose ending ``ed`` makes it a participle: ``feed`` and ``read`` are none."""
+"""Letters of the shortest word whose ending ``ed`` makes it a participle:
+``feed`` and ``read`` are none.
+"""
 
 
 def measure_density(modules: Sequence[Module]) -> dict[str, Figure]:
     """Return the figures of the lines and the functions of a package."""
     comments = sum(len(module.comment_lines) for module in modules)
     code = sum(_count_code_lines(module) for module in modules)
-    nodes = [node for module in modules for node in module.nodes if not isinstance(node, ast.Load | ast.Store)]
+    nodes = [
+        node
+        for module in modules
+        for node in module.nodes
+        if not isinstance(node, ast.Load | ast.Store)
+    ]
     comprehensions = sum(isinstance(node, COMPREHENSIONS) for node in nodes)
     lengths = {place: length for module in modules for place, length in _list_lengths(module)}
     arguments = [_count_arguments(function) for module in modules for function in module.functions]
-    large = [f"{module.path}: {len(module.lines)}" for module in modules if len(module.lines) > LARGEST_MODULE]
+    large = [
+        f"{module.path}: {len(module.lines)}"
+        for module in modules
+        if len(module.lines) > LARGEST_MODULE
+    ]
     return {
         "syntax nodes for each line of code": Figure(round(len(nodes) / code, 2)),
         "comprehensions in 1,000 lines of code": Figure(round(1000 * comprehensions / code, 1)),
         "comment lines for 100 lines of code": Figure(round(100 * comments / code, 2)),
         **_measure_names(modules),
-        "constants behind the first function or class": Figure.count(_list_all(modules, _list_late_constants)),
-        "attributes assigned in one tuple": Figure.count(_list_all(modules, _list_joint_attributes)),
+        "constants behind the first function or class": Figure.count(
+            _list_all(modules, _list_late_constants)
+        ),
+        "attributes assigned in one tuple": Figure.count(
+            _list_all(modules, _list_joint_attributes)
+        ),
         "expressions that do several things": Figure.count(_list_all(modules, _list_packed)),
         "fmt: skip": Figure.count(_list_all(modules, _list_skips)),
         "lines of the longest function": Figure(max(lengths.values())),
@@ -50,13 +78,17 @@ def measure_density(modules: Sequence[Module]) -> dict[str, Figure]:
     }
 
 
-def _list_all(modules: Sequence[Module], list_places: Callable[[Module], Iterator[str]]) -> Iterator[str]:
+def _list_all(
+    modules: Sequence[Module], list_places: Callable[[Module], Iterator[str]]
+) -> Iterator[str]:
     for module in modules:
         yield from list_places(module)
 
 
 def _measure_names(modules: Sequence[Module]) -> dict[str, Figure]:
-    """Return how many public functions have a name of one word, and how many functions begin with a participle."""
+    """Return how many public functions have a name of one word,
+    and how many functions begin with a participle.
+    """
     functions = 0
     public = 0
     words = []
@@ -75,7 +107,9 @@ def _measure_names(modules: Sequence[Module]) -> dict[str, Figure]:
                 if len(parts) == 1:
                     words.append(place)
     return {
-        "public functions of one word, %": Figure(round(100 * len(words) / max(1, public), 1), words),
+        "public functions of one word, %": Figure(
+            round(100 * len(words) / max(1, public), 1), words
+        ),
         "functions that begin with a participle, %": Figure(
             round(100 * len(participles) / max(1, functions), 1), participles
         ),
@@ -94,9 +128,15 @@ def _count_code_lines(module: Module) -> int:
     """Return how many lines hold code: not empty, not a comment, not of a docstring."""
     others = set(module.comment_lines)
     for node in module.nodes:
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             others.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return sum(bool(line.strip()) and number not in others for number, line in enumerate(module.lines, 1))
+    return sum(
+        bool(line.strip()) and number not in others for number, line in enumerate(module.lines, 1)
+    )
 
 
 def _list_late_constants(module: Module) -> Iterator[str]:
@@ -118,11 +158,15 @@ def _list_assigned_names(node: ast.stmt) -> list[str]:
 
 
 def _list_packed(module: Module) -> Iterator[str]:
-    """Yield the comprehensions with two loops or two conditions, chained conditionals, and values named in a call."""
+    """Yield the comprehensions with two loops or two conditions, chained conditionals,
+    and values named in a call.
+    """
     named_in_tests = set[ast.AST]()
     for node in module.nodes:
         if isinstance(node, ast.If | ast.While):
-            named_in_tests.update(part for part in ast.walk(node.test) if isinstance(part, ast.NamedExpr))
+            named_in_tests.update(
+                part for part in ast.walk(node.test) if isinstance(part, ast.NamedExpr)
+            )
     for node in module.nodes:
         if isinstance(node, COMPREHENSIONS) and _is_packed(node):
             yield module.place(node.lineno)
@@ -132,9 +176,13 @@ def _list_packed(module: Module) -> Iterator[str]:
             yield module.place(node.lineno)
 
 
-def _is_packed(comprehension: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> bool:
+def _is_packed(
+    comprehension: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
+) -> bool:
     first, *others = comprehension.generators
-    has_two_conditions = len(first.ifs) > 1 or any(isinstance(test, ast.BoolOp) for test in first.ifs)
+    has_two_conditions = len(first.ifs) > 1 or any(
+        isinstance(test, ast.BoolOp) for test in first.ifs
+    )
     return bool(others) or has_two_conditions or _has_inside(comprehension, COMPREHENSIONS)
 
 
@@ -147,7 +195,9 @@ def _list_joint_attributes(module: Module) -> Iterator[str]:
     for node in module.nodes:
         if isinstance(node, ast.Assign):
             tuples = [target.elts for target in node.targets if isinstance(target, ast.Tuple)]
-            if any(isinstance(element, ast.Attribute) for elements in tuples for element in elements):
+            if any(
+                isinstance(element, ast.Attribute) for elements in tuples for element in elements
+            ):
                 yield module.place(node.lineno)
 
 

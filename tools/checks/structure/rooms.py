@@ -1,4 +1,6 @@
-"""Measure how the rooms of a package are tied: what is imported, through which doors, and in chains of which length."""
+"""Measure how the rooms of a package are tied:
+what is imported, through which doors, and in chains of which length.
+"""
 
 import ast
 import re
@@ -7,14 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tools.checks.structure.source import Figure, Import, Module, list_imports
 
-TASK = re.compile(r"\b(IMAGE_CLASSIFICATION|OBJECT_DETECTION|OBJECT_COUNTING)\b|\"(image-classification|object-\w+)\"")
+TASK = re.compile(
+    r"\b(IMAGE_CLASSIFICATION|OBJECT_DETECTION|OBJECT_COUNTING)\b|\"(image-classification|object-\w+)\""
+)
 """A line that names a task."""
 
 
 def measure_rooms(modules: Sequence[Module]) -> dict[str, Figure]:
     """Return the figures of what crosses the rooms of a package."""
     rooms = frozenset(module.room for module in modules if module.room)
-    imports = [(module, crossing) for module in modules for crossing in list_imports(module, rooms)]
+    imports = [
+        (module, crossing) for module in modules for crossing in list_imports(module, rooms)
+    ]
     by_face: dict[str, set[str]] = defaultdict(set)
     for _, crossing in imports:
         if crossing.name and not _is_past_face(crossing):
@@ -24,9 +30,15 @@ def measure_rooms(modules: Sequence[Module]) -> dict[str, Figure]:
     private = sum(module.is_private for module in modules)
     return {
         "imports past a face": Figure.count(_list_past_face(imports)),
-        "names that cross rooms": Figure(len({(crossing.module, crossing.name) for _, crossing in imports})),
-        "names of the widest face": Figure(len(by_face[widest]), [f"{widest}: {name}" for name in by_face[widest]]),
-        "modules entered from another room": Figure.count(iter(sorted({crossing.module for _, crossing in imports}))),
+        "names that cross rooms": Figure(
+            len({(crossing.module, crossing.name) for _, crossing in imports})
+        ),
+        "names of the widest face": Figure(
+            len(by_face[widest]), [f"{widest}: {name}" for name in by_face[widest]]
+        ),
+        "modules entered from another room": Figure.count(
+            iter(sorted({crossing.module for _, crossing in imports}))
+        ),
         "pairs of rooms that are tied": Figure.count(iter(sorted(pairs))),
         "private modules, %": Figure(round(100 * private / len(modules), 1)),
         "modules in the longest chain of imports": Figure(max(_measure_chains(modules).values())),
@@ -42,13 +54,20 @@ def _is_past_face(crossing: Import) -> bool:
 def _list_past_face(imports: Sequence[tuple[Module, Import]]) -> Iterator[str]:
     """Yield one place for each statement that imports a module of another room."""
     places = [
-        f"{module.place(crossing.line)} {crossing.module}" for module, crossing in imports if _is_past_face(crossing)
+        f"{module.place(crossing.line)} {crossing.module}"
+        for module, crossing in imports
+        if _is_past_face(crossing)
     ]
     yield from dict.fromkeys(places)
 
 
 def _list_repeated_classes(modules: Sequence[Module]) -> Iterator[str]:
-    classes = [node.name for module in modules for node in module.tree.body if isinstance(node, ast.ClassDef)]
+    classes = [
+        node.name
+        for module in modules
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef)
+    ]
     for name, count in Counter(classes).items():
         if count > 1 and not name.startswith("_"):
             yield name
@@ -64,14 +83,18 @@ def _list_task_names(modules: Sequence[Module]) -> Iterator[str]:
 
 
 def _measure_chains(modules: Sequence[Module]) -> Mapping[str, int]:
-    """Return how many modules the longest chain of imports from each module has, of those that run at its import."""
+    """Return how many modules the longest chain of imports from each module has,
+    of those that run at its import.
+    """
     below = _imports_at_start(modules)
     lengths: dict[str, int] = {}
 
     def measure_chain(name: str, above: frozenset[str]) -> int:
         if name not in lengths:
             nexts = [module for module in below[name] if module not in above]
-            lengths[name] = 1 + max((measure_chain(module, above | {name}) for module in nexts), default=0)
+            lengths[name] = 1 + max(
+                (measure_chain(module, above | {name}) for module in nexts), default=0
+            )
         return lengths[name]
 
     for module in modules:

@@ -1,4 +1,6 @@
-"""Read the modules of a package: their text, their syntax trees and what they import from its rooms."""
+"""Read the modules of a package:
+their text, their syntax trees and what they import from its rooms.
+"""
 
 import ast
 import io
@@ -71,7 +73,9 @@ class Module:
     @cached_property
     def functions(self) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef]:
         """The functions and methods, also those inside of others."""
-        return [node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        return [
+            node for node in self.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
 
     @property
     def name(self) -> str:

@@ -38,7 +38,9 @@ CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
 
 @dataclass(frozen=True)
 class AccuracyVerdict:
-    """Accuracy of one artefact and its loss against float32; the fields are those of an evaluation."""
+    """Accuracy of one artefact and its loss against float32;
+    the fields are those of an evaluation.
+    """
 
     accuracy: Quantity | None
     drop: Quantity | None
@@ -57,14 +59,21 @@ def read_answers(probabilities: Path) -> tuple[int, ...]:
 
 
 def measure_accuracy(
-    answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
+    answers: Sequence[int],
+    float_answers: Sequence[int],
+    labels: Sequence[int],
+    classes: Sequence[str],
 ) -> AccuracyVerdict:
-    """Return the accuracy of an artefact's answers on the validation part, and its loss against the float answers."""
+    """Return the accuracy of an artefact's answers on the validation part,
+    and its loss against the float answers.
+    """
     right = [answer == label for answer, label in zip(answers, labels, strict=True)]
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
     lost = Interval.paired_difference(float_right, right, LEVEL)
     return AccuracyVerdict(
-        accuracy=share_of(right, VALIDATED), drop=drop_of(lost, len(right)), answers=per_class(answers, labels, classes)
+        accuracy=share_of(right, VALIDATED),
+        drop=drop_of(lost, len(right)),
+        answers=per_class(answers, labels, classes),
     )
 
 
@@ -79,29 +88,39 @@ class Captured:
 
     tests: Sequence[CaptureTest]
     shares: Shares  # of each image in the figure under each test, (T, N)
-    answers: Any  # what a run keeps to compare files: labels (T, N), or the share of each image, (N,)
+    # What a run keeps to compare files: labels (T, N), or the share of each image, (N,).
+    answers: Any
     metric: str = ""  # name of the figure; empty for top-1
 
 
-def robust(captured: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -> AccuracyVerdict:
-    """Return the mean figure under capture conditions, and the loss against the float32 file of the same card.
+def robust(
+    captured: Captured, floats: Captured, source: str = CAPTURED_VALIDATION
+) -> AccuracyVerdict:
+    """Return the mean figure under capture conditions,
+    and the loss against the float32 file of the same card.
 
-    The interval is a bootstrap over images, because the answers to one image are not independent. ``source`` names the
-    image set. Without an image, or an object in one, nothing is known.
+    The interval is a bootstrap over images, because the answers to one image are not independent.
+    ``source`` names the image set. Without an image, or an object in one, nothing is known.
     """
     if not captured.shares.size or not np.isfinite(captured.shares).all():
         return AccuracyVerdict(None, None)
     means = captured.shares.mean(axis=0)
     count = len(means)
     share = resample_mean(means)
-    if share.low == share.high:  # all images give the same value, so resampling them shows no spread
+    # All images give the same value, so resampling them shows no spread.
+    if share.low == share.high:
         ends = Interval.wilson(round(share.value * count), count, LEVEL)
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
     rows = zip(captured.tests, captured.shares.mean(axis=1).tolist(), strict=True)
     return AccuracyVerdict(
         accuracy=make_percent(share, count, f"{captured.metric} {source}".strip()),
-        drop=drop_of(Interval.paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL), count),
-        capture=CaptureAccuracy(tuple(ConditionAccuracy(test.name, at, 100 * value) for (test, at), value in rows)),
+        drop=drop_of(
+            Interval.paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL),
+            count,
+        ),
+        capture=CaptureAccuracy(
+            tuple(ConditionAccuracy(test.name, at, 100 * value) for (test, at), value in rows)
+        ),
     )
 
 
@@ -131,13 +150,17 @@ def quote_top1(card: Card, recipe: str) -> AccuracyVerdict:
         source = "the published figure is that of the float weights"
         no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=source)
         source = f"ImageNet, {_source(card, 'float32')}"
-        return AccuracyVerdict(Quantity(float_top1, "%", Provenance.PUBLISHED, source=source), no_drop)
+        return AccuracyVerdict(
+            Quantity(float_top1, "%", Provenance.PUBLISHED, source=source), no_drop
+        )
     quantised = card.top1("int8") if recipe == "int8" else None
     if quantised is None:
         return AccuracyVerdict(None, None)
     source = _source(card, "int8")
     drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=source)
-    return AccuracyVerdict(Quantity(quantised, "%", Provenance.PUBLISHED, source=f"ImageNet, {source}"), drop)
+    return AccuracyVerdict(
+        Quantity(quantised, "%", Provenance.PUBLISHED, source=f"ImageNet, {source}"), drop
+    )
 
 
 def find_published_top1(
@@ -145,9 +168,10 @@ def find_published_top1(
 ) -> AccuracyVerdict:
     """Return the published top-1, or estimate that of a compressed form.
 
-    If no figure is published for a quantised form, its top-1 is the published float top-1 times the share of kept
-    answers on photographs. Each photograph is weighted by the float form's probability, which approximates its chance
-    to be correct. A changed answer counts as a wrong one.
+    If no figure is published for a quantised form, its top-1 is the published float top-1 times
+    the share of kept answers on photographs. Each photograph is weighted by the float form's
+    probability, which approximates its chance to be correct. A changed answer counts as a wrong
+    one.
     """
     float_top1 = card.top1()
     verdict = quote_top1(card, recipe)
@@ -157,14 +181,26 @@ def find_published_top1(
     for answer, other in zip(answers, float_answers, strict=True):
         same.append(answer[0] == other[0])
     weights = [probability for _, probability in float_answers]
-    share = sum(weight for weight, agrees in zip(weights, same, strict=True) if agrees) / sum(weights)
+    share = sum(weight for weight, agrees in zip(weights, same, strict=True) if agrees) / sum(
+        weights
+    )
     agreement = Agreement(sum(same) / len(same), len(same), share)
     if verdict.accuracy is not None:
         return replace(verdict, agreement=agreement)
     least = Interval.wilson(round(share * len(same)), len(same), LEVEL).low
-    source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
+    source = (
+        f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)}"
+        " photographs"
+    )
     accuracy = Quantity(
-        float_top1 * share, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
+        float_top1 * share,
+        "%",
+        Provenance.ESTIMATED,
+        float_top1 * least,
+        float_top1,
+        LEVEL,
+        len(same),
+        source,
     )
     drop = Quantity(float_top1 * (1 - share), "points", Provenance.ESTIMATED, source=source)
     return AccuracyVerdict(accuracy, drop, agreement=agreement)
@@ -177,11 +213,13 @@ def _source(card: Card, precision: str) -> str:
     return ""
 
 
-def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str], file: str = "") -> ImageAnswers:
+def per_class(
+    answers: Sequence[int], labels: Sequence[int], classes: Sequence[str], file: str = ""
+) -> ImageAnswers:
     """Return the recall of each class and, for a readable number of classes, the confusion matrix.
 
-    The recall of a class without an image is None. An answer that is none of the classes is wrong; the matrix leaves it
-    out. ``file`` is the path of the answers in the run.
+    The recall of a class without an image is None. An answer that is none of the classes is wrong;
+    the matrix leaves it out. ``file`` is the path of the answers in the run.
     """
     images = Counter(labels)
     confusion = [[0] * len(classes) for _ in classes]

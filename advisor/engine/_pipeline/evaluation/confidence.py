@@ -1,4 +1,6 @@
-"""Calibration of a classifier's probabilities and thresholds: chosen on validation, verified on the hold-out."""
+"""Calibration of a classifier's probabilities and thresholds:
+chosen on validation, verified on the hold-out.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ import numpy as np
 from advisor.core import ConfidenceFacts, Costs, Guarantees, Mistake, Quantity
 from advisor.engine._pipeline.evaluation.accuracy import make_percent
 from advisor.engine._pipeline.images import Images, Role
-from advisor.measurement import OutOfFold, Score, choose_class_thresholds, judge_class_thresholds, score_classifier
+from advisor.measurement import (
+    OutOfFold,
+    Score,
+    choose_class_thresholds,
+    judge_class_thresholds,
+    score_classifier,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,10 +31,11 @@ MISTAKES = 24  # Wrong answers of the hold-out that are kept
 def choose_thresholds(
     probabilities: Path, images: Images, guarantees: Guarantees, folds: OutOfFold | None = None
 ) -> ConfidenceFacts:
-    """Return temperature and thresholds by the validation part, as :func:`.choose_class_thresholds`.
+    """Return temperature and thresholds by the validation part,
+    as :func:`.choose_class_thresholds`.
 
-    ``probabilities`` is the ``.npy`` of the compared file, float32 (N, C). The guarantees are about as many images as
-    the hold-out has.
+    ``probabilities`` is the ``.npy`` of the compared file, float32 (N, C). The guarantees are
+    about as many images as the hold-out has.
     """
     rows = np.load(probabilities, allow_pickle=False)
     labels = np.asarray(images.part(Role.VALIDATION).labels)
@@ -34,8 +43,11 @@ def choose_thresholds(
     return choose_class_thresholds(rows, labels, images.classes, guarantees, held_out, folds)
 
 
-def verify_thresholds(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> ConfidenceFacts:
-    """Return the figures of the file that ships on the hold-out, at the temperature and thresholds that were chosen.
+def verify_thresholds(
+    probabilities: Path, images: Images, chosen: ConfidenceFacts
+) -> ConfidenceFacts:
+    """Return the figures of the file that ships on the hold-out,
+    at the temperature and thresholds that were chosen.
 
     ``probabilities`` is the ``.npy`` of that file, whose head has the temperature, float32 (N, C).
     """
@@ -55,17 +67,25 @@ def _wrong_answers(rows: NDArray[np.floating[Any]], images: Images) -> tuple[Mis
     mistakes = []
     for row in wrong[np.argsort(-sure[wrong], kind="stable")]:
         path = images.dataset.show_path(part.paths[row])
-        mistakes.append(Mistake(path, part.hashes[row], part.labels[row], int(answers[row]), float(sure[row])))
+        mistakes.append(
+            Mistake(path, part.hashes[row], part.labels[row], int(answers[row]), float(sure[row]))
+        )
     return tuple(mistakes)
 
 
 def score_metrics(
-    probabilities: Path, images: Images, role: Role, costs: Costs | None = None, names: Collection[str] = ()
+    probabilities: Path,
+    images: Images,
+    role: Role,
+    costs: Costs | None = None,
+    names: Collection[str] = (),
 ) -> dict[str, Score]:
-    """Return those of some metrics that the images with a role allow, by name; those of all without names.
+    """Return those of some metrics that the images with a role allow, by name;
+    those of all without names.
 
-    ``probabilities`` is the ``.npy`` of a file, float32 (N, C). That of the file that ships has the temperature;
-    answers to the validation part get one that was fitted to other images of it. ``costs`` are those of each answer.
+    ``probabilities`` is the ``.npy`` of a file, float32 (N, C). That of the file that ships has
+    the temperature; answers to the validation part get one that was fitted to other images of it.
+    ``costs`` are those of each answer.
     """
     rows = np.load(probabilities, allow_pickle=False)
     labels = np.asarray(images.part(role).labels)
@@ -75,7 +95,9 @@ def score_metrics(
 
 
 def quantities(scores: Mapping[str, Score], source: str) -> dict[str, Quantity]:
-    """Return metrics in %; each names its source, and what it belongs to where the metric does not say it."""
+    """Return metrics in %; each names its source,
+    and what it belongs to where the metric does not say it.
+    """
     metrics = {}
     for name, score in scores.items():
         described = f"{score.note}, {source}" if score.note else source

@@ -42,8 +42,8 @@ from advisor.store import RunFolder
 class Evaluator:
     """Evaluates configurations; shared stages run once.
 
-    Recipes that the workload's question names are tried even if lighter ones lose little. Files are ``timed`` here if
-    this machine is a device of the question.
+    Recipes that the workload's question names are tried even if lighter ones lose little. Files
+    are ``timed`` here if this machine is a device of the question.
     """
 
     def __init__(
@@ -71,10 +71,14 @@ class Evaluator:
     def stages_of(self, configuration: Configuration) -> VariantStages:
         """Return the stages of the variant of a configuration."""
         card = self._cards[configuration.card]
-        return VariantStages(card, configuration.training, configuration.compression, self._workload)
+        return VariantStages(
+            card, configuration.training, configuration.compression, self._workload
+        )
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
-        """Return the evaluation; an error of this candidate becomes its status and is never raised."""
+        """Return the evaluation; an error of this candidate becomes its status
+        and is never raised.
+        """
         try:
             return await self._evaluate(configuration)
         except StageAborted as end:
@@ -82,16 +86,24 @@ class Evaluator:
             return Evaluation(configuration, end.status, family, end.reason, end.stage)
 
     async def drop(self) -> None:
-        """End all evaluations that are not done, with their processes: nobody needs them any more."""
+        """End all evaluations that are not done, with their processes: nobody needs them any
+        more.
+        """
         await self.walker.drop()
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
-        """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
-        timings = await self.walker.run(timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH))
+        """Return a briefly timed finalist with a full timing;
+        StageAborted if it cannot be timed now.
+        """
+        timings = await self.walker.run(
+            timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH)
+        )
         return timings[evaluation.configuration.target.threads].apply_to(evaluation)
 
     async def _evaluate(self, configuration: Configuration) -> Evaluation:
-        """Run the stages of a variant, and put their results together; StageAborted if one fails or is ruled out."""
+        """Run the stages of a variant, and put their results together;
+        StageAborted if one fails or is ruled out.
+        """
         training = configuration.training
         compression = configuration.compression
         stages = self.stages_of(configuration)
@@ -99,38 +111,59 @@ class Evaluator:
         await self._screen(configuration, card)
         tuning = None
         if stages.made_here and self._workload.images:
-            ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
-            # The scores calibrate the file's probabilities, so that stage waits for them: the model is its first input.
+            ships = self._workload.question.of_task.model(
+                card, training, Purpose.SHIP, self._workload
+            )
+            # The scores calibrate the file's probabilities, so that stage waits for them:
+            # the model is its first input.
             if ships.name is StageName.CONFIDENCE:
                 ships = ships.after[0]
-            if ships.resources.pool is Pool.TRAINERS:  # it takes long; beside it, the compared file is scored
+            # It takes long; beside it, the compared file is scored.
+            if ships.resources.pool is Pool.TRAINERS:
                 beside = stages if compression in ALWAYS else stages.reference
-                model, _ = await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
+                model, _ = await asyncio.gather(
+                    self.walker.run(ships), self.walker.run(beside.scored)
+                )
                 if recipe_of(training).tunes_backbone:
                     tuning = TuningFacts(was_shortened(model))
         await self._ask_lighter_rules(configuration)
-        # What new conditions cost follows from the features alone, so it takes the core that the head leaves.
-        artefact, expectation = await asyncio.gather(self.walker.run(stages.made), self._expect_conditions(stages))
+        # What new conditions cost follows from the features alone,
+        # so it takes the core that the head leaves.
+        artefact, expectation = await asyncio.gather(
+            self.walker.run(stages.made), self._expect_conditions(stages)
+        )
         verdict = await self._verdict(stages)
         head = (await self.walker.run(stages.head)).facts if stages.head else None
         threads = configuration.target.threads
         timed = (await self.walker.run(stages.timed))[threads] if self._timed else ThreadTiming()
         if stages.ships != stages.made:
             artefact = await self.walker.run(stages.ships)
-        path = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
+        path = self._run.keep_artefact(
+            artefact.path, f"{card.name}-{training}-{compression}.tflite"
+        )
         normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
         weights = self.walker.materials.weights_source(card)
         evaluation = Evaluation(
             configuration=configuration,
             status=Status.OK,
             family=card.family,
-            size=Quantity(float(artefact.size_bytes), "bytes", Provenance.MEASURED, source="size of the file"),
+            size=Quantity(
+                float(artefact.size_bytes), "bytes", Provenance.MEASURED, source="size of the file"
+            ),
             artefact=str(path.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
             card_facts=CardFacts(
-                card.params, card.macs, card.licence, card.input_size, normalisation, weights, not stages.made_here
+                card.params,
+                card.macs,
+                card.licence,
+                card.input_size,
+                normalisation,
+                weights,
+                not stages.made_here,
             ),
-            file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
+            file_facts=replace(
+                facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes
+            ),
             expectation=expectation,
             head=head,
             tuning=tuning,
@@ -145,7 +178,9 @@ class Evaluator:
         return conditions
 
     async def _screen(self, configuration: Configuration, card: Card) -> None:
-        """Ask the rules about predictions and the float backbone; seconds here save minutes of training."""
+        """Ask the rules about predictions and the float backbone;
+        seconds here save minutes of training.
+        """
         if not self.screening:
             return
         self._rules.require_none(RuleNeeds.PREDICTION, configuration)
@@ -167,7 +202,9 @@ class Evaluator:
         self._rules.require_none(RuleNeeds.LIGHTER, configuration, lighter=waited, drops=drops)
 
     def _read_drop(self, verdict: AccuracyVerdict) -> float | None:
-        """Return the points that a form lost; None if they are unknown, or if it lost too much by another metric."""
+        """Return the points that a form lost;
+        None if they are unknown, or if it lost too much by another metric.
+        """
         for name, most in self._rules.limits.max_metric_drops:
             lost = verdict.answers.metric_drops.get(name)
             if lost is None or lost.value > most:
@@ -185,7 +222,9 @@ class Evaluator:
             return None
 
     async def _verdict(self, stages: VariantStages) -> AccuracyVerdict:
-        """Return a variant's accuracy: measured on the validation part; the published one if there are no images."""
+        """Return a variant's accuracy: measured on the validation part;
+        the published one if there are no images.
+        """
         images = self.walker.materials.images
         if images is None:
             return await self._published(stages)
@@ -204,16 +243,24 @@ class Evaluator:
             notes = (await self.walker.run(shipped)).notes
         scored = Scored(answers, floats, folds, learns, notes, stages.made_here)
         verdict = await call_in_own_thread(self._judge.verdict, scored, images, self._run, name)
-        if not stages.made_here:  # its probabilities are not calibrated, and no threshold is written into it
+        # Its probabilities are not calibrated, and no threshold is written into it.
+        if not stages.made_here:
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
         if not question.robust:
             return verdict
-        files = await asyncio.gather(*(self.walker.run(variant.captured) for variant in (stages, stages.reference)))
-        captured = (asyncio.to_thread(self._judge.captured, file, images, Role.VALIDATION) for file in files)
+        files = await asyncio.gather(
+            *(self.walker.run(variant.captured) for variant in (stages, stages.reference))
+        )
+        captured = (
+            asyncio.to_thread(self._judge.captured, file, images, Role.VALIDATION)
+            for file in files
+        )
         under, floats_under = await asyncio.gather(*captured)
         chosen = accuracy.robust(under, floats_under)
         by_class = replace(verdict.answers, file=self._run.keep_answers(name, under.answers))
-        return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
+        return replace(
+            chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy)
+        )
 
     async def _published(self, stages: VariantStages) -> AccuracyVerdict:
         if not stages.made_here:

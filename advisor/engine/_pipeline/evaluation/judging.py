@@ -1,4 +1,6 @@
-"""Seconds of running a file over the hold-out and of judging its answers, by what they took in this search."""
+"""Seconds of running a file over the hold-out and of judging its answers,
+by what they took in this search.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,31 @@ from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.stage import EventKind, StageEvent, StageName
 
 FEWEST_JUDGED = 8
-"""Images of the hold-out that a file runs on at least, however little time is left: fewer tell nothing."""
+"""Images of the hold-out that a file runs on at least, however little time is left:
+fewer tell nothing.
+"""
 
 
 class JudgingPace:
-    """The seconds of the hold-out on this machine, by the files that ran over images and the answers that were judged.
+    """The seconds of the hold-out on this machine,
+    by the files that ran over images and the answers that were judged.
 
-    ``paced`` is what scoring took in earlier searches over its rough price. ``judging_s`` are the rough seconds of
-    turning the answers to one image into figures. ``slowdown`` returns the wall seconds of a CPU second of jobs now.
+    ``paced`` is what scoring took in earlier searches over its rough price. ``judging_s`` are the
+    rough seconds of turning the answers to one image into figures. ``slowdown`` returns the wall
+    seconds of a CPU second of jobs now.
     """
 
-    def __init__(self, paced: float = 1.0, judging_s: float = 0.0, slowdown: Callable[[], float] = lambda: 1.0) -> None:
+    def __init__(
+        self,
+        paced: float = 1.0,
+        judging_s: float = 0.0,
+        slowdown: Callable[[], float] = lambda: 1.0,
+    ) -> None:
         self._paced = paced
         self._rough_judging_s = judging_s
         self._slowdown = slowdown
-        self._image_s: dict[tuple[str, str], float] = {}  # CPU seconds of an image by card and recipe
+        # CPU seconds of an image by card and recipe.
+        self._image_s: dict[tuple[str, str], float] = {}
         self._price_s = 0.0
         self._cpu_s = 0.0
         self._judged = 0
@@ -31,7 +43,11 @@ class JudgingPace:
 
     def note(self, event: StageEvent, images: int) -> None:
         """Record that a file ran over so many images."""
-        if event.stage.name is not StageName.SCORE or event.kind is not EventKind.DONE or not images:
+        if (
+            event.stage.name is not StageName.SCORE
+            or event.kind is not EventKind.DONE
+            or not images
+        ):
             return
         file = event.stage.scope.card, event.stage.scope.compression
         self._image_s[file] = max(self._image_s.get(file, 0.0), event.cpu_s / images)
@@ -49,10 +65,14 @@ class JudgingPace:
 
     def seconds(self, card: Card, recipe: str, images: int) -> float:
         """Return the seconds in which one core runs a file over images and judges its answers."""
-        return self._slowdown() * (self._speed * cost.READ_START_S + images * self._of_image_s(card, recipe))
+        return self._slowdown() * (
+            self._speed * cost.READ_START_S + images * self._of_image_s(card, recipe)
+        )
 
     def images_in(self, seconds: float, files: Sequence[tuple[Card, str]], cores: int) -> int:
-        """Return over how many images each of some files, of a card and a recipe, runs in so many seconds."""
+        """Return over how many images each of some files, of a card and a recipe,
+        runs in so many seconds.
+        """
         side_by_side = min(len(files), cores)
         start_s = sum(self.seconds(card, recipe, 0) for card, recipe in files) / side_by_side
         image_s = self._slowdown() * sum(self._of_image_s(*file) for file in files) / side_by_side
@@ -65,8 +85,12 @@ class JudgingPace:
 
     def _of_image_s(self, card: Card, recipe: str) -> float:
         rough_s = cost.READ_IMAGE_S + cost.rough_latency_ms(card, recipe) / 1e3
-        judging_s = self._judged_s / self._judged if self._judged else self._speed * self._rough_judging_s
+        judging_s = (
+            self._judged_s / self._judged if self._judged else self._speed * self._rough_judging_s
+        )
         of_card = [image_s for (name, _), image_s in self._image_s.items() if name == card.name]
         # Of a form that has not run yet, the slowest file of the card tells most.
-        image_s = self._image_s.get((card.name, recipe), max(of_card, default=self._speed * rough_s))
+        image_s = self._image_s.get(
+            (card.name, recipe), max(of_card, default=self._speed * rough_s)
+        )
         return image_s + judging_s

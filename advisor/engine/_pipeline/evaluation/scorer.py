@@ -1,4 +1,6 @@
-"""Figures of finalists: their files on the hold-out, under capture conditions, and on images of other things."""
+"""Figures of finalists: their files on the hold-out, under capture conditions,
+and on images of other things.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card
-from advisor.core import Evaluation, HoldoutPart, Interval, OtherThings, Status, UnknownFacts, with_new_conditions
+from advisor.core import (
+    Evaluation,
+    HoldoutPart,
+    Interval,
+    OtherThings,
+    Status,
+    UnknownFacts,
+    with_new_conditions,
+)
 from advisor.datasets import HOLDOUT
 from advisor.engine._execution import call_in_own_thread
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, Captured, robust
+from advisor.engine._pipeline.evaluation.accuracy import (
+    CAPTURED_HOLDOUT,
+    AccuracyVerdict,
+    Captured,
+    robust,
+)
 from advisor.engine._pipeline.evaluation.judging import FEWEST_JUDGED, JudgingPace
 from advisor.engine._pipeline.graph import VariantStages
 from advisor.engine._pipeline.images import Images, Role
@@ -32,10 +47,14 @@ from advisor.store import RunFolder, answers_file, artefact_problem
 Floats = NDArray[np.floating[Any]]
 
 
-def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], others: Path | None) -> UnknownFacts:
-    """Return the facts with those of the file's answers to the hold-out, and to images of other things if any.
+def with_answers(
+    facts: UnknownFacts, holdout: Path, labels: Sequence[int], others: Path | None
+) -> UnknownFacts:
+    """Return the facts with those of the file's answers to the hold-out,
+    and to images of other things if any.
 
-    Both are ``.npy`` files of probabilities, float32 (N, C + 1); the last column is that of unknown.
+    Both are ``.npy`` files of probabilities, float32 (N, C + 1);
+    the last column is that of unknown.
     """
     known = np.load(holdout, allow_pickle=False)
     answers = known.argmax(axis=1)
@@ -43,14 +62,18 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
     answered = answers != last
     right = answers == np.asarray(labels)
     precision = Interval.wilson(int(right.sum()), int(answered.sum())) if answered.any() else None
-    facts = replace(facts, kept=Interval.wilson(int(answered.sum()), len(answered)), precision=precision)
+    facts = replace(
+        facts, kept=Interval.wilson(int(answered.sum()), len(answered)), precision=precision
+    )
     if others is None:
         return facts
     unknown = np.load(others, allow_pickle=False)
     share: Interval = Interval.wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
     return replace(
         facts,
-        others=OtherThings(share, compute_auroc(_compute_margins(known), _compute_margins(unknown)), len(unknown)),
+        others=OtherThings(
+            share, compute_auroc(_compute_margins(known), _compute_margins(unknown)), len(unknown)
+        ),
     )
 
 
@@ -61,7 +84,9 @@ def _compute_margins(probabilities: Floats) -> Floats:
 
 
 class Scorer:
-    """Runs the files of finalists over images that chose nothing; ``pace`` knows what this takes."""
+    """Runs the files of finalists over images that chose nothing; ``pace`` knows what this
+    takes.
+    """
 
     def __init__(
         self,
@@ -89,19 +114,24 @@ class Scorer:
         return self.workload.images.get(Role.HOLDOUT, 0)
 
     def affordable(self, evaluations: Sequence[Evaluation], seconds: float) -> int:
-        """Return on how many images of the hold-out the files of some evaluations can be judged in so many seconds.
+        """Return on how many images of the hold-out the files
+        of some evaluations can be judged in so many seconds.
 
         There are at least :data:`.judging.FEWEST_JUDGED`, and at most all.
         """
         files = {e.artefact_sha256: e.configuration for e in evaluations}
         if seconds == float("inf") or not files:
             return self.holdout_images
-        named = [(self.cards[configuration.card], configuration.compression) for configuration in files.values()]
+        named = [
+            (self.cards[configuration.card], configuration.compression)
+            for configuration in files.values()
+        ]
         count = self._pace.images_in(seconds, named, self.walker.workers.machine.cores)
         return min(max(count, FEWEST_JUDGED), self.holdout_images)
 
     async def hold_out(self, evaluation: Evaluation, most: int | None = None) -> Evaluation:
-        """Return a finalist with the accuracy of its file on the hold-out; StageAborted if the file cannot be run.
+        """Return a finalist with the accuracy of its file on the hold-out;
+        StageAborted if the file cannot be run.
 
         It is that of ``most`` images at most; None for all.
         """
@@ -116,7 +146,9 @@ class Scorer:
         card = self.cards[evaluation.configuration.card]
         scope = scope_of(evaluation)
         seconds = cost.scoring_s(card, scope.compression, count)
-        stage = self.workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
+        stage = self.workload.question.of_task.score(
+            scope, input_spec(card), artefact, Role.HOLDOUT, seconds
+        )
         judging = stage if some is None else on_images(stage, images, some.shown)
         answers = await self.walker.run(judging)
         # Answers are kept for comparisons of files, which need those to all images.
@@ -131,14 +163,20 @@ class Scorer:
     def tells_unknown(self, in_time: bool) -> bool:
         """Return whether a finalist gets a class for unknown things.
 
-        Its probabilities and the user's images allow it. Without images of other things, there must be time, too.
+        Its probabilities and the user's images allow it.
+        Without images of other things, there must be time, too.
         """
         images = self.walker.materials.images
         asked = images is not None and bool(images.others)
-        return self.workload.question.of_task.probabilities and bool(self.holdout_images) and (asked or in_time)
+        return (
+            self.workload.question.of_task.probabilities
+            and bool(self.holdout_images)
+            and (asked or in_time)
+        )
 
     async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with what its file answers to images of things that are none of its classes.
+        """Return a finalist with what its file answers to images
+        of things that are none of its classes.
 
         It raises StageAborted if the file cannot have a class for them, or cannot be run.
         """
@@ -147,7 +185,9 @@ class Scorer:
         card = self.cards[configuration.card]
         scope = scope_of(evaluation)
         made = await self.walker.run(
-            VariantStages(card, configuration.training, configuration.compression, self.workload).with_unknown
+            VariantStages(
+                card, configuration.training, configuration.compression, self.workload
+            ).with_unknown
         )
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path = self._run.keep_artefact(made.artefact.path, name)
@@ -160,13 +200,15 @@ class Scorer:
                 )
         labels = images.part(Role.HOLDOUT).labels
         others = answers.get(Role.OTHERS)
-        facts = await asyncio.to_thread(with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
+        facts = await asyncio.to_thread(
+            with_answers, made.facts, answers[Role.HOLDOUT], labels, others
+        )
         file = str(path.relative_to(self._run.path))
         return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with the accuracy of its file on the hold-out under capture conditions; StageAborted if it
-        fails.
+        """Return a finalist with the accuracy of its file on the hold-out under capture
+        conditions; StageAborted if it fails.
         """
         part = self.walker.materials.part(Role.CAPTURED)
         card = self.cards[evaluation.configuration.card]
@@ -174,15 +216,21 @@ class Scorer:
         seconds = cost.judging_s(card, len(part.paths))
         task = self.workload.question.of_task
         images = self.walker.materials.require_images()
-        stage = task.capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
-        captured = await asyncio.to_thread(self._judge.captured, await self.walker.run(stage), images, Role.CAPTURED)
+        stage = task.capture(
+            scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds
+        )
+        captured = await asyncio.to_thread(
+            self._judge.captured, await self.walker.run(stage), images, Role.CAPTURED
+        )
         judged = robust(captured, captured, CAPTURED_HOLDOUT)
         capture = replace(judged.capture, holdout=judged.accuracy, plain=evaluation.capture.plain)
         return replace(evaluation, capture=capture)
 
 
 def on_images(stage: Stage[Path], images: Images, detail: str) -> Stage[Path]:
-    """Return a stage that runs a file over other images than those of the search; ``detail`` names them."""
+    """Return a stage that runs a file over other images than those of the search;
+    ``detail`` names them.
+    """
 
     def with_images(materials: Materials) -> Materials:
         return replace(materials, images=images)
@@ -193,7 +241,9 @@ def on_images(stage: Stage[Path], images: Images, detail: str) -> Stage[Path]:
         stage,
         scope=replace(stage.scope, detail=f"{stage.scope.detail} {detail}"),
         inputs=lambda materials, results: stage.inputs(with_images(materials), results),
-        job=lambda materials, results, folders: stage.job(with_images(materials), results, folders),
+        job=lambda materials, results, folders: stage.job(
+            with_images(materials), results, folders
+        ),
         reads=reads_images,
     )
 
@@ -207,7 +257,8 @@ def _time_judge(judge: Callable[[], HeldOut]) -> tuple[HeldOut, float]:
 def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:
     """Return the file of an evaluation that a run keeps; StageAborted if it has changed.
 
-    The cache keeps figures by the hash of the file, so a changed one would give its figures to the file that was there.
+    The cache keeps figures by the hash of the file,
+    so a changed one would give its figures to the file that was there.
     """
     if (problem := artefact_problem(run, evaluation)) is not None:
         raise StageAborted(Status.FAILED, StageName.SCORE, str(problem))
@@ -221,15 +272,18 @@ def scope_of(evaluation: Evaluation) -> Scope:
 
 
 HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
-"""An evaluation with its hold-out figures, and what is to be kept for each image, by its path in the run."""
+"""An evaluation with its hold-out figures, and what is to be kept for each image,
+by its path in the run.
+"""
 
 
 class Scored(NamedTuple):
     """Answers on the validation part: of the file, and of the float32 file of the same card.
 
-    ``folds`` are those of the float head on the training part, each image by a head of other folds; None if the file's
-    head was not cross-validated. ``trained`` is False for a user's own file that is not trained here.
-    ``notes`` are what the training of the float file that ships returned. ``made_here`` is False for a finished file.
+    ``folds`` are those of the float head on the training part, each image by a head of other
+    folds; None if the file's head was not cross-validated. ``trained`` is False for a user's own
+    file that is not trained here. ``notes`` are what the training of the float file that ships
+    returned. ``made_here`` is False for a finished file.
     """
 
     own: Path
@@ -243,16 +297,22 @@ class Scored(NamedTuple):
 class Judge(Protocol):
     """Turns answers of files into figures."""
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+    def verdict(
+        self, scored: Scored, images: Images, run: RunFolder, name: str
+    ) -> AccuracyVerdict:
         """Return the accuracy on the validation part and the loss against float32.
 
         ``run`` keeps the answers of the file ``name`` for comparisons.
         """
 
-    def held_out(self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = "") -> HeldOut:
-        """Return an evaluation with the accuracy of its file on the hold-out, and the answers to keep.
+    def held_out(
+        self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = ""
+    ) -> HeldOut:
+        """Return an evaluation with the accuracy of its file on the hold-out,
+        and the answers to keep.
 
-        ``answers_path`` holds what the file answered; ``file`` is the path of the answers in the run, if they are kept.
+        ``answers_path`` holds what the file answered;
+        ``file`` is the path of the answers in the run, if they are kept.
         """
 
     def captured(self, answers: Path, images: Images, role: Role) -> Captured:

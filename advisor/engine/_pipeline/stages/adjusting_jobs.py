@@ -1,4 +1,6 @@
-"""The job that adjusts the head of a quantized classifier, for a child process: from paths and values to files."""
+"""The job that adjusts the head of a quantized classifier, for a child process:
+from paths and values to files.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,16 @@ if TYPE_CHECKING:
     Fitted = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 MATCHED_IMAGES = 400
-"""Images on which logits are matched: on TrashNet and groceries, 800 gave the same accuracy, 200 a little less."""
+"""Images on which logits are matched:
+on TrashNet and groceries, 800 gave the same accuracy, 200 a little less.
+"""
 
 SHIPS_FILE = "ships.npz"
 RANGE_ROWS = 256
-"""The head that ships, beside the compared file whose backbone it shares, and the features that give its ranges. It
-has these features alone where the compared file kept its head: then the one that ships keeps its own, too."""
+"""The head that ships, beside the compared file whose backbone it shares, and the features that
+give its ranges. It has these features alone where the compared file kept its head: then the one
+that ships keeps its own, too.
+"""
 
 KEPT = "kept"
 MATCHED = "matched"
@@ -36,10 +42,12 @@ REFITTED = "refitted"
 
 @dataclass(frozen=True)
 class HeadImages:
-    """Images for the head of a quantized file: their files, classes and groups, and the rows ``train`` to learn from.
+    """Images for the head of a quantized file:
+    their files, classes and groups, and the rows ``train`` to learn from.
 
-    ``head`` says how the head was fitted, ``features`` are files of the float backbone's features of the images, and
-    ``backbone`` is that float file. Without a ``head``, the logits of the float file are matched.
+    ``head`` says how the head was fitted, ``features`` are files of the float backbone's features
+    of the images, and ``backbone`` is that float file. Without a ``head``, the logits of the float
+    file are matched.
     """
 
     paths: tuple[Path, ...]
@@ -63,11 +71,13 @@ def adjust_head(
     notes: Mapping[str, Any],
     path: Path,
 ) -> dict[str, Any]:
-    """Write a quantized classifier whose head fits the features that its own backbone gives; return figures and notes.
+    """Write a quantized classifier whose head fits the features that its own backbone gives;
+    return figures and notes.
 
-    ``floats`` is the float file that it was made from, and ``compared`` the adjusted file of the compared model: a file
-    with the same backbone takes the head that was found there. Where no other head is better on images
-    that it did not learn from, that of the float file is rounded again. A file that takes no head stays as it is.
+    ``floats`` is the float file that it was made from, and ``compared`` the adjusted file of the
+    compared model: a file with the same backbone takes the head that was found there. Where no
+    other head is better on images that it did not learn from, that of the float file is rounded
+    again. A file that takes no head stays as it is.
     """
     from advisor.compression import round_dense
     from advisor.tflite import read_head, with_head
@@ -75,11 +85,21 @@ def adjust_head(
     data = model.read_bytes()
     how = KEPT
     try:
-        known = _read(compared.with_name(SHIPS_FILE)) if compared and _same_backbone(model, compared) else None
+        known = (
+            _read(compared.with_name(SHIPS_FILE))
+            if compared and _same_backbone(model, compared)
+            else None
+        )
         head, rows = known or _find_head(model, floats, given, spec, path)
         if head:
             how = REFITTED if given.head else MATCHED
-        data = with_head(data, *(head or read_head(floats.read_bytes(), floats.name)), rows, round_dense, model.name)
+        data = with_head(
+            data,
+            *(head or read_head(floats.read_bytes(), floats.name)),
+            rows,
+            round_dense,
+            model.name,
+        )
     except StageError as error:
         data = model.read_bytes()
         how = f"{KEPT}: {error.message}"
@@ -102,8 +122,12 @@ def _read(file: Path) -> tuple[Fitted | None, Any] | None:
         return head, arrays["rows"]
 
 
-def _find_head(model: Path, floats: Path, given: HeadImages, spec: InputSpec, path: Path) -> tuple[Fitted | None, Any]:
-    """Return a better head, None if that of the float file is as good, and the features of the images."""
+def _find_head(
+    model: Path, floats: Path, given: HeadImages, spec: InputSpec, path: Path
+) -> tuple[Fitted | None, Any]:
+    """Return a better head, None if that of the float file is as good,
+    and the features of the images.
+    """
     from advisor.tflite import read_head
     from advisor.training import match_logits
 
@@ -116,7 +140,9 @@ def _find_head(model: Path, floats: Path, given: HeadImages, spec: InputSpec, pa
     return head, rows
 
 
-def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logits: bool = False) -> Any:
+def _features(
+    model: Path, given: HeadImages, spec: InputSpec, path: Path, logits: bool = False
+) -> Any:
     from advisor.tflite import with_probe
     from advisor.training import extract_features
 
@@ -128,7 +154,9 @@ def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logit
 
 
 def _refit_head(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fitted | None:
-    """Return the head that was refitted to the rows to learn from, if it is better; keep what ships needs."""
+    """Return the head that was refitted to the rows to learn from, if it is better;
+    keep what ships needs.
+    """
     from advisor.tflite import last_width
     from advisor.training import fit_head, join_parts, refit_head
 
@@ -138,9 +166,13 @@ def _refit_head(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fit
     labels = [given.labels[row] for row in train] if given.labels else []
     groups = [given.groups[row] for row in train] if given.groups else []
     features = join_parts(given.features, np.asarray(train))[:, : rows.shape[1]]
-    head = refit_head(rows[train], features, labels, given.classes, given.head, last, given.seed, groups)
+    head = refit_head(
+        rows[train], features, labels, given.classes, given.head, last, given.seed, groups
+    )
     if len(train) < len(rows):
-        ships = {"rows": rows[np.linspace(0, len(rows) - 1, min(len(rows), RANGE_ROWS)).astype(int)]}
+        ships = {
+            "rows": rows[np.linspace(0, len(rows) - 1, min(len(rows), RANGE_ROWS)).astype(int)]
+        }
         if head is not None:
             strength = given.head.regularization
             kind = given.head.kind

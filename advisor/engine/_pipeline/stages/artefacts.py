@@ -1,4 +1,6 @@
-"""Stages from a float file to an artefact: one compression recipe, labels and normalisation in the file."""
+"""Stages from a float file to an artefact:
+one compression recipe, labels and normalisation in the file.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +24,14 @@ from advisor.core import recipe_of
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
-from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials, Purpose, input_spec, list_versions
+from advisor.engine._pipeline.materials import (
+    Artefact,
+    FloatModel,
+    Materials,
+    Purpose,
+    input_spec,
+    list_versions,
+)
 from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
 from advisor.engine._pipeline.stage import (
     RESULT,
@@ -44,15 +53,20 @@ from advisor.tflite import Metadata
 
 STAND_IN_CROPS = 2  # Crops to calibrate a graph of random values on; any ranges will do
 
-LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=10_000_000_000))
-"""Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms. The
-steps are limited by their work, about ten minutes; a slow machine may take many times as long."""
+LEARNING = Resources(
+    Pool.TRAINERS, 4_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=10_000_000_000)
+)
+"""Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their
+integer forms. The steps are limited by their work, about ten minutes; a slow machine may take many
+times as long.
+"""
 
 SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
 """A recipe that scores many files is limited by its work in the same way."""
 
 TEMPERATURE_VERSION = "2"  # Raised when equal scores give another temperature
-Calibration = tuple[Path, ...]  # The files that :func:`advisor.engine._pipeline.stages.jobs.prepare_calibration` left
+# The files that :func:`advisor.engine._pipeline.stages.jobs.prepare_calibration` left.
+Calibration = tuple[Path, ...]
 
 
 class FormInputs(Protocol):
@@ -60,7 +74,9 @@ class FormInputs(Protocol):
 
     @property
     def spec(self) -> InputSpec | None:
-        """The size and normalisation of the file's input image; None for a file of other inputs."""
+        """The size and normalisation of the file's input image; None for a file of other
+        inputs.
+        """
 
     @property
     def macs(self) -> int:
@@ -111,7 +127,10 @@ class CardForms(FormInputs):
         limit = None
         if materials.images is not None:
             train = materials.images.part(Role.TRAIN)
-            paths = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION_IMAGES, seed))
+            paths = tuple(
+                train.paths[index]
+                for index in choose_images(train.labels, CALIBRATION_IMAGES, seed)
+            )
         elif self.stands_in(materials):
             limit = STAND_IN_CROPS
         return CalibrationImages(paths, self.spec, seed, limit)
@@ -121,7 +140,11 @@ class CardForms(FormInputs):
             return "stands in"
         if materials.images is None:
             return ["photographs", PHOTOGRAPHS_VERSION, materials.question.seed]
-        return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION_IMAGES, materials.question.seed]
+        return [
+            materials.images.part(Role.TRAIN).fingerprint,
+            CALIBRATION_IMAGES,
+            materials.question.seed,
+        ]
 
     def metadata(self, materials: Materials) -> Metadata:
         """Return labels, normalisation and licence, and what the file was trained on."""
@@ -139,10 +162,18 @@ class CardForms(FormInputs):
                 role = Role.SUBSET
             if self.purpose is Purpose.ALL:
                 role = Role.ALL
-            data = f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)} classes"
+            data = (
+                f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)}"
+                " classes"
+            )
         description = f"{kind} {card.name}, {data}; made by advisor"
         return Metadata(
-            card.name, labels, card.preprocessing.mean, card.preprocessing.std, description, licence=card.licence
+            card.name,
+            labels,
+            card.preprocessing.mean,
+            card.preprocessing.std,
+            description,
+            licence=card.licence,
         )
 
     def for_recipe(self, materials: Materials) -> RecipeInputs:
@@ -165,7 +196,11 @@ class CardForms(FormInputs):
         roles = (Role.TRAIN, Role.VALIDATION, *more)
         images = materials.images
         parts = [images.part(role).fingerprint for role in roles] if images else []
-        return {"max_drop": materials.question.limits.max_drop_points, "purpose": self.purpose, "parts": parts}
+        return {
+            "max_drop": materials.question.limits.max_drop_points,
+            "purpose": self.purpose,
+            "parts": parts,
+        }
 
 
 def calibrate_float(
@@ -177,9 +212,14 @@ def calibrate_float(
 ) -> Stage[Calibration]:
     """Observe a float file and round its weights, once for all recipes of the search that need it.
 
-    ``earlier`` is the calibration of the compared file, of which the file that ships has most layers.
+    ``earlier`` is the calibration of the compared file,
+    of which the file that ships has most layers.
     """
-    grids = tuple(dict.fromkeys(recipe.grids for recipe in map(find_recipe, recipes) if recipe.grids is not None))
+    grids = tuple(
+        dict.fromkeys(
+            recipe.grids for recipe in map(find_recipe, recipes) if recipe.grids is not None
+        )
+    )
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
@@ -218,8 +258,9 @@ def compress_float(
 ) -> Stage[Artefact]:
     """Compress a float file and write labels and normalisation into the file.
 
-    The file that ships reuses the decision of the ``compared`` file if the recipe decides on scores. ``calibration`` is
-    what the recipes of the float file share; None for a recipe that observes the file itself.
+    The file that ships reuses the decision of the ``compared`` file if the recipe decides on
+    scores. ``calibration`` is what the recipes of the float file share; None for a recipe that
+    observes the file itself.
     """
     recipe = find_recipe(scope.compression)
     learns = recipe.needs >= Needs.SCORING
@@ -237,7 +278,9 @@ def compress_float(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        further = replace(given.for_recipe(materials), decided=decided(results)) if learns else None
+        further = (
+            replace(given.for_recipe(materials), decided=decided(results)) if learns else None
+        )
         known: Calibration = results[calibration] if calibration else ()
         return partial(
             jobs.compress_model,
@@ -269,11 +312,14 @@ def compress_float(
     )
 
 
-def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], folds: Folds | None) -> Stage[Artefact]:
-    """Fold the temperature of a file's logits into its head; its latency, memory and answers stay as they are.
+def with_confidence(
+    scope: Scope, source: Stage[Artefact], scored: Stage[Path], folds: Folds | None
+) -> Stage[Artefact]:
+    """Fold the temperature of a file's logits into its head;
+    its latency, memory and answers stay as they are.
 
-    The probabilities of the compared file on the validation part, ``scored``, give the temperature, and those of its
-    float head on the training part, ``folds``.
+    The probabilities of the compared file on the validation part, ``scored``, give the
+    temperature, and those of its float head on the training part, ``folds``.
     """
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -313,6 +359,8 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], 
 
 
 def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
-    """Return whether a recipe needs what :func:`calibrate_float` makes for the recipes of a search."""
+    """Return whether a recipe needs what :func:`calibrate_float` makes
+    for the recipes of a search.
+    """
     grids = find_recipe(recipe).grids
     return grids is not None and any(find_recipe(recipe).grids == grids for recipe in recipes)

@@ -34,11 +34,14 @@ MOST_FEATURE_SETS = 1024  # That are kept: the stages of all variants of a card 
 
 CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
 BYTES_A_VALUE = {Pool.HEAVY: 64, Pool.LIGHT: 32}
-"""Extra memory that a conversion may take for each value of the model: TensorFlow's converter holds the values about
-sixteen times, at four bytes each (1.6 GB for the 102 MB of ResNet-50). Filling a graph file holds them eight times."""
+"""Extra memory that a conversion may take for each value of the model: TensorFlow's converter
+holds the values about sixteen times, at four bytes each (1.6 GB for the 102 MB of ResNet-50).
+Filling a graph file holds them eight times.
+"""
 
 NO_FEATURES = (
-    "the file does not end in one linear layer, so it cannot get a head of your classes; use it without --data"
+    "the file does not end in one linear layer, so it cannot get a head of your classes; use it"
+    " without --data"
 )
 
 
@@ -55,14 +58,18 @@ def identity(materials: Materials, card: Card) -> dict[str, object]:
 
 @cache  # every stage of a card comes after this one, so a plan asks for it thousands of times
 def convert(card: Card) -> Stage[FloatModel]:
-    """Make the card's float file with the outputs ``probabilities`` and ``features``: from its graph file, or by Keras.
+    """Make the card's float file with the outputs ``probabilities`` and ``features``:
+    from its graph file, or by Keras.
 
     The first needs no TensorFlow, so its version is no part of the key.
     """
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
         if card.needs_converter:
-            return {**identity(materials, card), **list_versions("tensorflow", "keras", "ai-edge-litert")}
+            return {
+                **identity(materials, card),
+                **list_versions("tensorflow", "keras", "ai-edge-litert"),
+            }
         graph = {"graph file": card.filled_graph.sha256} if card.filled_graph else {}
         return {**identity(materials, card), **graph, **list_versions("ai-edge-litert", "numpy")}
 
@@ -73,7 +80,9 @@ def convert(card: Card) -> Stage[FloatModel]:
         "converting",
         (),
         inputs,
-        lambda materials, _, folders: partial(convert_card, card, materials.weights[card.name], folders.model),
+        lambda materials, _, folders: partial(
+            convert_card, card, materials.weights[card.name], folders.model
+        ),
         FloatModel.within,
         cost.CONVERT_S if card.needs_converter else cost.FILL_S,
         convert_resources(card),
@@ -90,7 +99,8 @@ def convert_resources(card: Card) -> Resources:
 
 @cache
 def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
-    """Write the card's float file with only one of its outputs; for ``features``, the backbone with all its levels.
+    """Write the card's float file with only one of its outputs;
+    for ``features``, the backbone with all its levels.
 
     The backbone is unsupported if a user's file does not end in one linear layer.
     """
@@ -98,7 +108,11 @@ def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
         model = results[converted]
-        if output == FEATURES and card.own_file and not read_result(model.path.parent).get("features", True):
+        if (
+            output == FEATURES
+            and card.own_file
+            and not read_result(model.path.parent).get("features", True)
+        ):
             raise UnsupportedRecipe(NO_FEATURES)
         return {"master": model.sha256, "output": output, "levels": LEVELS_VERSION}
 
@@ -109,7 +123,9 @@ def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
         "cutting",
         (converted,),
         inputs,
-        lambda _, results, folders: partial(jobs.cut_output, results[converted].path, output, folders.model),
+        lambda _, results, folders: partial(
+            jobs.cut_output, results[converted].path, output, folders.model
+        ),
         FloatModel.within,
         cost.REWRITE_S,
     )
@@ -121,7 +137,11 @@ def screen(card: Card) -> Stage[float]:
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         host = materials.host.fingerprint
-        return {"backbone": results[source].sha256, "host": host, **list_versions("ai-edge-litert")}
+        return {
+            "backbone": results[source].sha256,
+            "host": host,
+            **list_versions("ai-edge-litert"),
+        }
 
     return Stage(
         StageName.SCREEN,
@@ -169,18 +189,22 @@ def feature_stages(
 ) -> FeatureSet:
     """Extract the features of ``count`` images, one part for each core.
 
-    Features that this backbone computed before, for any set, are reused. ``training`` is the only training that needs
-    them; empty if all trainings of the card do.
+    Features that this backbone computed before, for any set, are reused. ``training`` is the only
+    training that needs them; empty if all trainings of the card do.
     """
     source = cut_stage(card, FEATURES)
     parts = cost.feature_parts(count)
     bounds = [count * part // parts for part in range(parts + 1)]
     seconds = cost.reading_s(card, count) / parts
     read = FeatureSet(card, role, seen, source, ())
-    return replace(read, parts=tuple(_extract(read, chunk, training, seconds) for chunk in pairwise(bounds)))
+    return replace(
+        read, parts=tuple(_extract(read, chunk, training, seconds) for chunk in pairwise(bounds))
+    )
 
 
-def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: float) -> Stage[Path]:
+def _extract(
+    read: FeatureSet, chunk: tuple[int, int], training: str, seconds: float
+) -> Stage[Path]:
     """Return the stage that computes the features of one chunk of the images."""
     card = read.card
     seen = read.seen
@@ -201,9 +225,14 @@ def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: f
         part = images(materials)
         names = seen.names(part.hashes, part.paths)
         known = blocks(materials, results)
-        # A time limit makes a pass over the images dear; without one, equal searches shall give equal networks.
-        cached = [training for training in materials.question.trainings if recipe_of(training).cached]
-        limited = any(materials.budget_training(card.name, training) is not None for training in cached)
+        # A time limit makes a pass over the images dear;
+        # without one, equal searches shall give equal networks.
+        cached = [
+            training for training in materials.question.trainings if recipe_of(training).cached
+        ]
+        limited = any(
+            materials.budget_training(card.name, training) is not None for training in cached
+        )
         maps = limited and seen == AS_IT_IS and not card.is_finished
         return partial(
             jobs.write_features,
@@ -233,19 +262,28 @@ def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: f
     return stage
 
 
-def _feature_inputs(card: Card, seen: CaptureAugmentation, source: FloatModel) -> dict[str, object]:
+def _feature_inputs(
+    card: Card, seen: CaptureAugmentation, source: FloatModel
+) -> dict[str, object]:
     """Return everything that an image's features depend on, except the image."""
     inputs: dict[str, object] = {
         "trunk": source.sha256,
         "view": input_spec(card).key,
         **list_versions("ai-edge-litert", "pillow", "numpy"),
     }
-    return inputs if seen == AS_IT_IS else {**inputs, "seen": seen.key, "conditions": CAPTURE_VERSION}
+    return (
+        inputs if seen == AS_IT_IS else {**inputs, "seen": seen.key, "conditions": CAPTURE_VERSION}
+    )
 
 
-def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatModel) -> dict[str, object]:
+def _inputs(
+    card: Card, seen: CaptureAugmentation, part: Part, source: FloatModel
+) -> dict[str, object]:
     names = seen.names(part.hashes, part.paths)
-    return {**_feature_inputs(card, seen, source), "pictures": sha256_json([name.hex() for name in names])}
+    return {
+        **_feature_inputs(card, seen, source),
+        "pictures": sha256_json([name.hex() for name in names]),
+    }
 
 
 def take_finished_file(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
@@ -263,15 +301,17 @@ def take_finished_file(card: Card, scope: Scope, workload: Workload) -> Stage[Ar
         "reading",
         (),
         inputs,
-        lambda materials, _, folders: partial(jobs.copy_finished_file, materials.weights[card.name], folders.model),
+        lambda materials, _, folders: partial(
+            jobs.copy_finished_file, materials.weights[card.name], folders.model
+        ),
         Artefact.within,
         cost.REWRITE_S,
     )
 
 
 def require_classes(card: Card, images: Images) -> None:
-    """Check that a user's own file knows every class of the images; UnsupportedRecipe names the nearest. It may know
-    more.
+    """Check that a user's own file knows every class of the images;
+    UnsupportedRecipe names the nearest. It may know more.
     """
     labels = read_published_labels(card)
     try:

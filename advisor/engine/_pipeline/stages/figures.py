@@ -12,7 +12,17 @@ from advisor.datasets import CAPTURE_VERSION, InputSpec
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import Materials, Purpose, list_versions, read_result
-from advisor.engine._pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
+from advisor.engine._pipeline.stage import (
+    ALONE,
+    Inputs,
+    Results,
+    Scope,
+    Source,
+    Stage,
+    StageName,
+    after,
+    result_of,
+)
 from advisor.engine._pipeline.stages import jobs
 
 Answer = tuple[int, float]  # A label and its probability
@@ -25,8 +35,9 @@ THOROUGH = "search"
 SURVEY = "survey"
 
 SURVEYED_FROM = 300
-"""From this number of configurations on, all files are timed briefly first, and only finalists fully. This halves the
-time for the whole catalogue of 760 configurations."""
+"""From this number of configurations on, all files are timed briefly first, and only finalists
+fully. This halves the time for the whole catalogue of 760 configurations.
+"""
 
 
 def effort_for(configurations: int) -> str:
@@ -38,8 +49,9 @@ def effort_for(configurations: int) -> str:
 class ThreadTiming:
     """One file at one thread count; the fields are those of an evaluation.
 
-    Median and 90th percentile are in ms, None if this machine is no device of the question; the peak private memory is
-    in bytes, None if it is not known. ``contended``: other work disturbed the timing.
+    Median and 90th percentile are in ms, None if this machine is no device of the question; the
+    peak private memory is in bytes, None if it is not known. ``contended``: other work disturbed
+    the timing.
     """
 
     latency: Quantity | None = None
@@ -67,9 +79,11 @@ def over_images(
     cost_s: float,
     extra_inputs: Callable[[Materials], Inputs] = lambda _: {},
 ) -> Stage[Path]:
-    """Run a file over images by a job that writes its answers into ``file``; they depend on ``extra_inputs`` too.
+    """Run a file over images by a job that writes its answers into ``file``;
+    they depend on ``extra_inputs`` too.
 
-    Raises ValueError if the file has learnt from the images of the hold-out, on which it would be judged.
+    Raises ValueError if the file has learnt from the images of the hold-out,
+    on which it would be judged.
     """
     made_for = source.scope.purpose if isinstance(source, Stage) else scope.purpose
     if made_for == Purpose.ALL and role in (Role.HOLDOUT, Role.CAPTURED):
@@ -79,7 +93,13 @@ def over_images(
         artefact = result_of(source, results).sha256
         pictures = materials.part(role).fingerprint
         packages = list_versions("ai-edge-litert", "pillow", "numpy")
-        return {"artefact": artefact, "pictures": pictures, "view": spec.key, **extra_inputs(materials), **packages}
+        return {
+            "artefact": artefact,
+            "pictures": pictures,
+            "view": spec.key,
+            **extra_inputs(materials),
+            **packages,
+        }
 
     doing = "scoring" if name is StageName.SCORE else "applying capture conditions to images for"
     return Stage(
@@ -103,22 +123,37 @@ def over_images(
     )
 
 
-def score_stage(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+def score_stage(
+    scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+) -> Stage[Path]:
     """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C)."""
-    return over_images(StageName.SCORE, jobs.score_images, PROBABILITIES_FILE, scope, spec, source, role, cost_s)
+    return over_images(
+        StageName.SCORE, jobs.score_images, PROBABILITIES_FILE, scope, spec, source, role, cost_s
+    )
 
 
-def capture_stage(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-    """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
+def capture_stage(
+    scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+) -> Stage[Path]:
+    """Run a file over images under every capture condition and write the ``.npy`` of its labels,
+    int64 (T, N).
+    """
 
     def capture_inputs(materials: Materials) -> Inputs:
-        return {"names": [path.name for path in materials.part(role).paths], "conditions": CAPTURE_VERSION}
+        return {
+            "names": [path.name for path in materials.part(role).paths],
+            "conditions": CAPTURE_VERSION,
+        }
 
     job = jobs.classify_captures
-    return over_images(StageName.CAPTURE, job, LABELS_FILE, scope, spec, source, role, cost_s, capture_inputs)
+    return over_images(
+        StageName.CAPTURE, job, LABELS_FILE, scope, spec, source, role, cost_s, capture_inputs
+    )
 
 
-def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Stage[tuple[Answer, ...]]:
+def answers(
+    scope: Scope, spec: InputSpec, source: Source, cost_s: float
+) -> Stage[tuple[Answer, ...]]:
     """Run a file over bundled photographs and write its top-1 label and probability for each."""
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
@@ -137,9 +172,14 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
         after(source),
         inputs,
         lambda materials, results, _: partial(
-            jobs.answer_photographs, result_of(source, results).path, spec, materials.question.seed + 1
+            jobs.answer_photographs,
+            result_of(source, results).path,
+            spec,
+            materials.question.seed + 1,
         ),
-        lambda folder: tuple((int(label), float(probability)) for label, probability in read_result(folder)),
+        lambda folder: tuple(
+            (int(label), float(probability)) for label, probability in read_result(folder)
+        ),
         cost_s,
     )
 
@@ -147,8 +187,8 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
 def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
     """Time a file at every thread count of the search, with no other work running.
 
-    A timing that other work disturbed is not cached. An earlier, longer timing is reused. ``effort`` is the name of the
-    timing effort; empty for that of the search.
+    A timing that other work disturbed is not cached. An earlier, longer timing is reused.
+    ``effort`` is the name of the timing effort; empty for that of the search.
     """
 
     def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:
@@ -182,7 +222,9 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
 
 
 def with_detail(scope: Scope, detail: str, source: Source) -> Scope:
-    """Return a scope with the hash of a file that no stage made: a scope may have several, such as that of a run."""
+    """Return a scope with the hash of a file that no stage made:
+    a scope may have several, such as that of a run.
+    """
     file = "" if isinstance(source, Stage) else source.sha256
     return replace(scope, detail=f"{detail} {file}".strip())
 

@@ -21,7 +21,17 @@ from advisor.engine._pipeline.materials import (
     read_result,
 )
 from advisor.engine._pipeline.resources import Pool, Resources
-from advisor.engine._pipeline.stage import Epochs, Folders, Inputs, Job, Results, Scope, Stage, StageName, after
+from advisor.engine._pipeline.stage import (
+    Epochs,
+    Folders,
+    Inputs,
+    Job,
+    Results,
+    Scope,
+    Stage,
+    StageName,
+    after,
+)
 from advisor.engine._pipeline.stages.backbone import FeatureSet, feature_stages, identity
 from advisor.engine._pipeline.stages.head import TrainedHead, fit_head
 from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
@@ -41,10 +51,14 @@ from advisor.training import (
 )
 
 CAPTURED_SHARE = 0.5
-"""Share of the training images that fine-tuning changes like a phone's camera, if robust accuracy counts."""
+"""Share of the training images that fine-tuning changes like a phone's camera,
+if robust accuracy counts.
+"""
 
 SHIPPING_SHARE = 0.25
-"""Further training of the model that ships over its first training, in the time that a limit leaves."""
+"""Further training of the model that ships over its first training,
+in the time that a limit leaves.
+"""
 
 TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
@@ -55,13 +69,15 @@ def finetune_card(
 ) -> Stage[FloatModel]:
     """Fine-tune the card on the training part, with early stopping on the validation part.
 
-    The model that ships continues for a few epochs, and learns from the validation part too, or from all images. The
-    stage is unsupported for a user's file, which has no Keras graph. With a name for ``scores``, that output has a
-    score for each of several labels of an image (:attr:`.Part.objects`).
+    The model that ships continues for a few epochs, and learns from the validation part too, or
+    from all images. The stage is unsupported for a user's file, which has no Keras graph. With a
+    name for ``scores``, that output has a score for each of several labels of an image
+    (:attr:`.Part.objects`).
     """
     make = partial(_make_training, card, training, workload=workload, scores=scores)
     trials: tuple[Stage[FloatModel], ...] = ()
-    for number in range(workload.question.tune_training):  # its values depend on the results of earlier trials
+    # Its values depend on the results of earlier trials.
+    for number in range(workload.question.tune_training):
         scope = Scope(card.name, training, detail=f"trial {number}")
         trials = (*trials, make(scope, trials, None))
     compared = make(Scope(card.name, training, purpose=Purpose.COMPARE), trials, None)
@@ -70,13 +86,18 @@ def finetune_card(
     return make(Scope(card.name, training, purpose=purpose), trials, compared)
 
 
-def training_s(card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False) -> float:
-    """Return the rough seconds of one fine-tuning on ``images`` images with the recipe's own hyperparameters.
+def training_s(
+    card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False
+) -> float:
+    """Return the rough seconds of one fine-tuning on ``images`` images
+    with the recipe's own hyperparameters.
 
-    ``ships``: it continues for the model that ships, with the maps of the compared model, or with ``new_maps``.
+    ``ships``: it continues for the model that ships, with the maps of the compared model,
+    or with ``new_maps``.
     """
     recipe = FINETUNING[training].for_images(images)
-    # The pass for the features writes the maps of the unchanged images within a time limit, and there a price counts.
+    # The pass for the features writes the maps of the unchanged images within a time limit,
+    # and there a price counts.
     maps = 0
     if recipe.cached and (new_maps or not ships):
         maps = recipe.copies
@@ -86,7 +107,9 @@ def training_s(card: Card, training: str, images: int, ships: bool = False, new_
 
 @dataclass(frozen=True)
 class _Training:
-    """One fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
+    """One fine-tuning: a trial, the compared model, or the model that ships,
+    which follows the compared one.
+    """
 
     card: Card
     training: str
@@ -132,7 +155,9 @@ class _Training:
         capture = CAPTURED_SHARE if materials.question.robust else 0.0
         values = replace(self.values, seed=materials.question.seed, capture=capture)
         trial_results = [results[trial] for trial in self.trials]
-        return choose_hyperparameters(values, trial_results, self.is_best).for_images(self.train_images)
+        return choose_hyperparameters(values, trial_results, self.is_best).for_images(
+            self.train_images
+        )
 
     def list_inputs(self, materials: Materials, results: Results) -> Inputs:
         """Return what the result depends on."""
@@ -151,7 +176,11 @@ class _Training:
             "groups": list(materials.part(self.role).groups),
             "view": input_spec(self.card).key,
             "knobs": asdict(self.choose(materials, results)),
-            "after": read_cached_sha256(results[compared].path.with_name(WEIGHTS_FILE)) if compared else "",
+            "after": (
+                read_cached_sha256(results[compared].path.with_name(WEIGHTS_FILE))
+                if compared
+                else ""
+            ),
             "version": FINETUNE_VERSION,
             "levels": LEVELS_VERSION,
             **list_versions("tensorflow", "keras", "numpy", "pillow"),
@@ -166,17 +195,23 @@ class _Training:
         if self.head:
             begun = (results[self.head].file, results[self.head].chosen)
         limit_s = materials.limit_s(self.scope, self._count_to_come())
-        # A compared model that ran out of time has used what a limit leaves: further epochs have none.
+        # A compared model that ran out of time has used what a limit leaves:
+        # further epochs have none.
         if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
-            return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
+            return partial(
+                ship_as_compared, before.path, read_result(before.path.parent), folders.model
+            )
         chosen, time = self.choose(materials, results), TrainingTime()
-        # Trials have chosen the hyperparameters already; a limit shortens only those that nothing has chosen.
+        # Trials have chosen the hyperparameters already;
+        # a limit shortens only those that nothing has chosen.
         if not self.trials:
             chosen, time = _within_limit(chosen, before, materials, self.scope)
         planned = _plan_hyperparameters(chosen, before, len(judged), limit_s)
         labels = learnt.objects if self.scores else learnt.labels
         files = self.read.files(results)
-        tuned = TuningImages(files, learnt.paths, labels, judged, learnt.groups, begun, self.scores)
+        tuned = TuningImages(
+            files, learnt.paths, labels, judged, learnt.groups, begun, self.scores
+        )
         places = folders.checkpoints, folders.model, before.path if before else None
         own_maps = None
         if self.is_best:
@@ -187,10 +222,14 @@ class _Training:
     def make_epochs(self, materials: Materials, results: Results) -> Epochs:
         """Return what reads the progress of the job."""
         planned = self.choose(materials, results)
-        return partial(epochs_done, hyperparameters=planned.going_on() if self.compared else planned)
+        return partial(
+            epochs_done, hyperparameters=planned.going_on() if self.compared else planned
+        )
 
     def _count_to_come(self) -> float | None:
-        """Return how many trainings follow within the time limit; None where another limit holds."""
+        """Return how many trainings follow within the time limit; None where another limit
+        holds.
+        """
         if self.role is Role.ALL:
             return None
         if self.compared:
@@ -201,7 +240,9 @@ class _Training:
         return further + SHIPPING_SHARE
 
     def compute_cost_s(self) -> float:
-        """Return its rough seconds: nothing for a compared model that is the best of the trials."""
+        """Return its rough seconds: nothing for a compared model that is the best of the
+        trials.
+        """
         ships = self.compared is not None
         if self.is_best and self.trials and not ships:
             return 0.0
@@ -250,7 +291,9 @@ def _maps_folder(inputs: Inputs, folders: Folders) -> Path:
 
 
 def was_shortened(model: FloatModel) -> bool:
-    """Return whether a time limit ended, shortened or fitted the training of a model; False for one without."""
+    """Return whether a time limit ended, shortened or fitted the training of a model;
+    False for one without.
+    """
     result = read_result(model.path.parent)
     return isinstance(result, dict) and bool(result.get("shortened") or result.get("out_of_time"))
 
@@ -258,7 +301,8 @@ def was_shortened(model: FloatModel) -> bool:
 def _within_limit(
     values: Finetuning, compared: FloatModel | None, materials: Materials, scope: Scope
 ) -> tuple[Finetuning, TrainingTime]:
-    """Return the hyperparameters of a training within a time limit, and what the limit means for it.
+    """Return the hyperparameters of a training within a time limit,
+    and what the limit means for it.
 
     The model that ships trains the layers of the ``compared`` one, whose maps it reads.
     """
@@ -287,19 +331,26 @@ def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
 def _plan_hyperparameters(
     values: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None
 ) -> Finetuning:
-    """Return the hyperparameters within a time limit; without extra epochs if every epoch of the compared network was
-    worse than its start, by two standard errors of an accuracy on so many images.
+    """Return the hyperparameters within a time limit; without extra epochs if every epoch of the
+    compared network was worse than its start, by two standard errors of an accuracy on so many
+    images.
     """
     outcome: dict[str, Any] = read_result(compared.path.parent) if compared else {"history": ()}
     best = float(max((row["validation_accuracy"] for row in outcome["history"]), default=1.0))
-    harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < outcome.get("start_accuracy", 0.0)
+    harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < outcome.get(
+        "start_accuracy", 0.0
+    )
     return replace(values, seconds=seconds, more_epochs=0.0 if harmed else values.more_epochs)
 
 
-def choose_hyperparameters(values: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
-    """Return the hyperparameters after a number of trials: the best ones so far, or those to try next.
+def choose_hyperparameters(
+    values: Finetuning, trials: Sequence[FloatModel], best: bool
+) -> Finetuning:
+    """Return the hyperparameters after a number of trials:
+    the best ones so far, or those to try next.
 
-    The study is replayed from the trials' results, so that equal results give equal hyperparameters.
+    The study is replayed from the trials' results,
+    so that equal results give equal hyperparameters.
     """
     if best and not trials:
         return values

@@ -1,4 +1,6 @@
-"""Stages of the head: fitted to features of the images, joined with the backbone, given a class for unknown things."""
+"""Stages of the head: fitted to features of the images, joined with the backbone,
+given a class for unknown things.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,17 @@ from advisor.engine._pipeline.materials import (
     list_versions,
     read_result,
 )
-from advisor.engine._pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName, holding
+from advisor.engine._pipeline.stage import (
+    MODEL,
+    Folders,
+    Inputs,
+    Job,
+    Results,
+    Scope,
+    Stage,
+    StageName,
+    holding,
+)
 from advisor.engine._pipeline.stages import jobs, unknown_jobs
 from advisor.engine._pipeline.stages.backbone import FeatureSet, cut_stage, feature_stages
 from advisor.engine._pipeline.stages.figures import PROBABILITIES_FILE
@@ -37,15 +49,16 @@ ROWS = "rows.npy"
 PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03, frozen=False)
 """Head without a class of a network that fine-tuning trained."""
 
-UNKNOWN_VERSION = "3"  # Raised when equal inputs give another file with the class ``unknown``, or other figures
+# Raised when equal inputs give another file with the class ``unknown``, or other figures.
+UNKNOWN_VERSION = "3"
 
 
 @dataclass(frozen=True)
 class TrainedHead:
     """A trained head: the ``.npz`` with weights and bias, and its hash.
 
-    ``facts`` say how it was chosen; None for a refitted head. ``answers`` is the ``.npy`` of the out-of-fold
-    probabilities of the training part; None if they were not kept.
+    ``facts`` say how it was chosen; None for a refitted head. ``answers`` is the ``.npy`` of the
+    out-of-fold probabilities of the training part; None if they were not kept.
     """
 
     file: Path
@@ -64,17 +77,27 @@ class TrainedHead:
 
     @property
     def chosen(self) -> HeadFacts:
-        """The choice of the head: kind, penalty, cross-validation; of a refitted head, it is a StageError."""
+        """The choice of the head: kind, penalty, cross-validation;
+        of a refitted head, it is a StageError.
+        """
         if self.facts is None:
-            raise StageError(f"the head '{self.file}' does not say how it was chosen: it is a refitted one")
+            raise StageError(
+                f"the head '{self.file}' does not say how it was chosen: it is a refitted one"
+            )
         return self.facts
 
 
-def join_trained_head(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def join_trained_head(
+    card: Card, training: str, purpose: Purpose, workload: Workload
+) -> Stage[FloatModel]:
     """Join the backbone with a trained head: softmax over the user's classes."""
     source = cut_stage(card, FEATURES)
     ships = purpose is not Purpose.COMPARE and recipe_of(training).trained_twice
-    head = refit_shipped_head(card, workload, purpose) if ships else fit_head(card, training, workload)
+    head = (
+        refit_shipped_head(card, workload, purpose)
+        if ships
+        else fit_head(card, training, workload)
+    )
     return Stage(
         StageName.JOIN,
         Scope(card.name, training, purpose=purpose),
@@ -82,22 +105,32 @@ def join_trained_head(card: Card, training: str, purpose: Purpose, workload: Wor
         "joining",
         (source, head),
         lambda _, results: {"trunk": results[source].sha256, "head": results[head].sha256},
-        lambda _, results, folders: partial(jobs.join_head, results[source].path, results[head].file, folders.model),
+        lambda _, results, folders: partial(
+            jobs.join_head, results[source].path, results[head].file, folders.model
+        ),
         FloatModel.within,
         cost.REWRITE_S,
     )
 
 
 def fit_head(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
-    """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
+    """Choose kind and penalty of the head by cross-validation and fit it to the training part,
+    or to a subset of it.
+    """
     source = cut_stage(card, FEATURES)
     quick_head = recipe_of(training).quick_head
     train = Role.SUBSET if quick_head else Role.TRAIN
-    read = _feature_sets(card, Role.SUBSET if quick_head else Role.LEARNT, workload, training if quick_head else "")
+    read = _feature_sets(
+        card, Role.SUBSET if quick_head else Role.LEARNT, workload, training if quick_head else ""
+    )
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
-        of_split = {"train": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
+        of_split = {
+            "train": part.fingerprint,
+            "groups": part.groups,
+            "seed": materials.question.seed,
+        }
         return {**_head_inputs(read, materials, results), **of_split}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -133,7 +166,8 @@ def fit_head(card: Card, training: str, workload: Workload) -> Stage[TrainedHead
 
 
 def score_float(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
-    """Score the float file with the compared head on the validation part, from the features that LiteRT computed.
+    """Score the float file with the compared head on the validation part,
+    from the features that LiteRT computed.
 
     The file has the same backbone and head, so it is not run again.
     """
@@ -142,7 +176,11 @@ def score_float(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         of_head = {"features": read.key(materials, results), "head": results[head].sha256}
-        return {**of_head, "pictures": materials.part(Role.VALIDATION).fingerprint, **list_versions("scipy", "numpy")}
+        return {
+            **of_head,
+            "pictures": materials.part(Role.VALIDATION).fingerprint,
+            **list_versions("scipy", "numpy"),
+        }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         rows = materials.part(Role.LEARNT).rows_of(materials.part(Role.VALIDATION))
@@ -163,20 +201,30 @@ def score_float(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
 
 
 def expect_robustness(card: Card, workload: Workload) -> Stage[NewConditions]:
-    """Estimate from the card's features which share of right answers stays right on images of another occasion."""
+    """Estimate from the card's features which share of right answers stays right
+    on images of another occasion.
+    """
     read = feature_stages(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        parts = {role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)}
+        parts = {
+            role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)
+        }
         grouped = bool(materials.require_images().grouping.of)
-        of_images = {"features": read.key(materials, results), "grouped": grouped, "version": EXPECTATION_VERSION}
+        of_images = {
+            "features": read.key(materials, results),
+            "grouped": grouped,
+            "version": EXPECTATION_VERSION,
+        }
         return {**parts, **of_images, **list_versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         part = materials.part(Role.LEARNT)
         grouped = bool(materials.require_images().grouping.of)
         validation = part.rows_of(materials.part(Role.VALIDATION))
-        return partial(jobs.estimate_new_conditions, read.files(results), part.labels, validation, grouped)
+        return partial(
+            jobs.estimate_new_conditions, read.files(results), part.labels, validation, grouped
+        )
 
     return Stage(
         StageName.EXPECTATION,
@@ -192,8 +240,11 @@ def expect_robustness(card: Card, workload: Workload) -> Stage[NewConditions]:
     )
 
 
-def refit_shipped_head(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) -> Stage[TrainedHead]:
-    """Fit the head that ships, of the kind chosen on the training part: to all images outside the hold-out, or to all.
+def refit_shipped_head(
+    card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP
+) -> Stage[TrainedHead]:
+    """Fit the head that ships, of the kind chosen on the training part:
+    to all images outside the hold-out, or to all.
 
     It uses the same recipe as the head that validation scores, on more images.
     """
@@ -205,7 +256,11 @@ def refit_shipped_head(card: Card, workload: Workload, purpose: Purpose = Purpos
     def inputs(materials: Materials, results: Results) -> Inputs:
         facts = results[compared].chosen
         of_head = {"kind": facts.kind, "regularization": facts.regularization}
-        return {**_head_inputs(read, materials, results), **of_head, "pictures": materials.part(role).fingerprint}
+        return {
+            **_head_inputs(read, materials, results),
+            **of_head,
+            "pictures": materials.part(role).fingerprint,
+        }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images = materials.require_images()
@@ -213,7 +268,9 @@ def refit_shipped_head(card: Card, workload: Workload, purpose: Purpose = Purpos
         files = [look.files(results) for look in read]
         labels = images.part(role).labels
         path = folders.out / HEAD_FILE
-        return partial(jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, path)
+        return partial(
+            jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, path
+        )
 
     scope = Scope(card.name, HEAD, purpose=purpose if purpose is Purpose.ALL else "")
     return Stage(
@@ -230,10 +287,16 @@ def refit_shipped_head(card: Card, workload: Workload, purpose: Purpose = Purpos
     )
 
 
-def _feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
-    """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
+def _feature_sets(
+    card: Card, role: Role, workload: Workload, training: str = ""
+) -> tuple[FeatureSet, ...]:
+    """Return the features of images;
+    if robust accuracy counts, also those of images changed like a phone's camera.
+    """
     seen = (AS_IT_IS, *(CAPTURED if workload.question.robust else ()))
-    return tuple(feature_stages(card, role, workload.images[role], seen_as, training) for seen_as in seen)
+    return tuple(
+        feature_stages(card, role, workload.images[role], seen_as, training) for seen_as in seen
+    )
 
 
 def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
@@ -243,14 +306,18 @@ def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
     return tuple(dict.fromkeys(stages))
 
 
-def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
+def _head_inputs(
+    read: Sequence[FeatureSet], materials: Materials, results: Results
+) -> dict[str, object]:
     keys = [feature_set.key(materials, results) for feature_set in read]
     return {"features": keys, "head": HEAD_VERSION, **list_versions("numpy")}
 
 
 @dataclass(frozen=True)
 class WithUnknown:
-    """A classifier with the class ``unknown``, and what is known of it without images of other things."""
+    """A classifier with the class ``unknown``,
+    and what is known of it without images of other things.
+    """
 
     artefact: Artefact
     facts: UnknownFacts
@@ -259,18 +326,34 @@ class WithUnknown:
     def within(cls, folder: Path) -> WithUnknown:
         """Return what the stage left in its folder."""
         file = folder / MODEL
-        return cls(Artefact.at(file, read_cached_sha256(file)), parse(UnknownFacts, read_result(folder)))
+        return cls(
+            Artefact.at(file, read_cached_sha256(file)), parse(UnknownFacts, read_result(folder))
+        )
 
 
-def probe_classifier(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float) -> Stage[Path]:
-    """Run a classifier over images and write their features and logits, float32 (N, F + C), as ``.npy``."""
+def probe_classifier(
+    scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float
+) -> Stage[Path]:
+    """Run a classifier over images and write their features and logits, float32 (N, F + C),
+    as ``.npy``.
+    """
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        of_file = {"artefact": results[source].sha256, "pictures": materials.part(role).fingerprint, "view": spec.key}
+        of_file = {
+            "artefact": results[source].sha256,
+            "pictures": materials.part(role).fingerprint,
+            "view": spec.key,
+        }
         return {**of_file, **list_versions("ai-edge-litert", "pillow", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(unknown_jobs.probe, results[source].path, materials.part(role).paths, spec, folders.out / ROWS)
+        return partial(
+            unknown_jobs.probe,
+            results[source].path,
+            materials.part(role).paths,
+            spec,
+            folders.out / ROWS,
+        )
 
     return Stage(
         StageName.PROBE,
@@ -293,7 +376,11 @@ Folds = tuple[Stage[TrainedHead], Stage[Path]]
 def out_of_fold(folds: Folds | None, materials: Materials, results: Results) -> OutOfFold | None:
     """Return the answers of a float head out of fold; None if there are none."""
     answers = results[folds[0]].answers if folds else None
-    return OutOfFold(answers, materials.part(Role.TRAIN).labels, results[folds[1]]) if folds and answers else None
+    return (
+        OutOfFold(answers, materials.part(Role.TRAIN).labels, results[folds[1]])
+        if folds and answers
+        else None
+    )
 
 
 def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> Inputs:
@@ -329,11 +416,13 @@ def with_unknown(
     folds: Folds | None,
     workload: Workload,
 ) -> Stage[WithUnknown]:
-    """Give the file that ships the class ``unknown``, and judge its score with each class left out in turn.
+    """Give the file that ships the class ``unknown``,
+    and judge its score with each class left out in turn.
 
-    Of the compared file on the validation part, ``scored`` are probabilities, and ``features`` are features and logits.
-    ``compared`` and ``shipped`` are features of these float networks on the images to learn from. The head of ``folds``
-    says how it was chosen; None if fine-tuning trained it further.
+    Of the compared file on the validation part, ``scored`` are probabilities, and ``features`` are
+    features and logits. ``compared`` and ``shipped`` are features of these float networks on the
+    images to learn from. The head of ``folds`` says how it was chosen; None if fine-tuning trained
+    it further.
     """
 
     def chosen(results: Results) -> unknown_jobs.HeadSpec:
@@ -341,20 +430,28 @@ def with_unknown(
         return unknown_jobs.HeadSpec(facts.kind, facts.regularization) if facts else PLAIN_HEAD
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        files = [results[stage] for stage in dict.fromkeys((scored, features, *compared, *shipped))]
+        files = [
+            results[stage] for stage in dict.fromkeys((scored, features, *compared, *shipped))
+        ]
         spec = chosen(results)
         return {
             "artefact": results[source].sha256,
             "files": sha256_json(list(map(read_cached_sha256, files))),
             "head": [spec.kind, spec.regularization],
             "classes": materials.require_images().classes,
-            "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],
+            "parts": [
+                materials.part(role).fingerprint
+                for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)
+            ],
             **fold_inputs(folds, materials, results),
             **list_versions("numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        features_of = (tuple(results[stage] for stage in compared), tuple(results[stage] for stage in shipped))
+        features_of = (
+            tuple(results[stage] for stage in compared),
+            tuple(results[stage] for stage in shipped),
+        )
         return partial(
             unknown_jobs.add_unknown,
             results[source].path,

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from advisor.training import CaptureAugmentation
 
 ANSWERS_FILE = "answers.npy"  # Out-of-fold answers of a head, beside it
-LEAST_NEW = 0.9  # From this share of new rows on, all rows are computed: only then there are maps of all images
-MOST_ANSWERS = 10_000_000  # Probabilities in that file, at most: a set with more of them has enough validation images
+# From this share of new rows on, all rows are computed: only then there are maps of all images.
+LEAST_NEW = 0.9
+# Probabilities in that file, at most: a set with more of them has enough validation images.
+MOST_ANSWERS = 10_000_000
 
 
 def cut_output(master: Path, output: str, path: Path) -> None:
-    """Write the master with only one of its outputs; for features, with those of all levels of the network."""
+    """Write the master with only one of its outputs;
+    for features, with those of all levels of the network.
+    """
     from advisor.tflite import FEATURES, select_output, with_levels
 
     data = select_output(master.read_bytes(), output)
@@ -44,10 +48,12 @@ def write_features(
     out: Path,
     maps: bool = False,
 ) -> None:
-    """Write the features of images into ``out`` as a block of rows; compute only those that no block contains.
+    """Write the features of images into ``out`` as a block of rows;
+    compute only those that no block contains.
 
-    ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view. With
-    ``maps``, the maps at which fine-tuning cuts the backbone are written too, unless many rows are there.
+    ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone
+    and view. With ``maps``, the maps at which fine-tuning cuts the backbone are written too,
+    unless many rows are there.
     """
     from advisor.store import write_cached_rows
     from advisor.training import extract_features
@@ -62,7 +68,11 @@ def write_features(
 
 
 def prepare_calibration(
-    model: Path, grids: Sequence[Grids], calibration: CalibrationSource, folder: Path, earlier: Sequence[Path]
+    model: Path,
+    grids: Sequence[Grids],
+    calibration: CalibrationSource,
+    folder: Path,
+    earlier: Sequence[Path],
 ) -> None:
     """See :func:`.compression.prepare_file`."""
     from advisor.compression import prepare_file
@@ -82,14 +92,17 @@ def compress_model(
 ) -> dict[str, Any]:
     """Apply a compression recipe to a float file and write the artefact with its metadata.
 
-    A model that ``stands_in`` has random values. Its latency depends on its operators alone, so a few crops calibrate
-    it. Its download size is unknown, because the trained file compresses differently. ``calibrated`` are the files of
-    :func:`prepare_calibration` for this model; empty to observe it here. Return ``arena_bytes`` of the activations,
-    ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and the recipe's ``notes``.
+    A model that ``stands_in`` has random values. Its latency depends on its operators alone, so a
+    few crops calibrate it. Its download size is unknown, because the trained file compresses
+    differently. ``calibrated`` are the files of :func:`prepare_calibration` for this model; empty
+    to observe it here. Return ``arena_bytes`` of the activations, ``download_bytes`` and
+    ``download_zstd_bytes`` unless ``stands_in``, and the recipe's ``notes``.
     """
     from advisor.compression import RecipeInputs, arena_bytes, make_file, sizes_of
 
-    notes = make_file(model, recipe, calibration, inputs or RecipeInputs(), metadata, path, calibrated)
+    notes = make_file(
+        model, recipe, calibration, inputs or RecipeInputs(), metadata, path, calibrated
+    )
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)
@@ -97,7 +110,9 @@ def compress_model(
 
 
 def copy_finished_file(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Copy a user's finished file and return its figures, see :func:`compress_model`; StageError if it is missing."""
+    """Copy a user's finished file and return its figures, see :func:`compress_model`;
+    StageError if it is missing.
+    """
     from advisor.compression import sizes_of
     from advisor.core import StageError
 
@@ -108,10 +123,14 @@ def copy_finished_file(weights: WeightsFile | None, path: Path) -> dict[str, Any
     return {"arena_bytes": sizes.arena_bytes, **sizes.downloads}
 
 
-def score_images(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
-    """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``.
+def score_images(
+    model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()
+) -> None:
+    """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C),
+    as ``.npy``.
 
-    The columns are ``classes`` in their order. Further classes of a user's own file come after them.
+    The columns are ``classes`` in their order.
+    Further classes of a user's own file come after them.
     """
     from advisor.core import as_probabilities
     from advisor.measurement import predict_pixels
@@ -121,7 +140,9 @@ def score_images(model: Path, images: Sequence[Path], view: InputSpec, path: Pat
 
 
 def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
-    """Return the outputs of a file in the order of the classes, by the labels in the file; then its further outputs."""
+    """Return the outputs of a file in the order of the classes, by the labels in the file;
+    then its further outputs.
+    """
     from advisor.datasets import class_order
     from advisor.tflite import read_metadata
 
@@ -142,9 +163,11 @@ def fold_temperature(
     path: Path,
     folds: OutOfFold | None = None,
 ) -> dict[str, Any]:
-    """Write a classifier with the temperature of its probabilities folded into its head; return its figures and notes.
+    """Write a classifier with the temperature of its probabilities folded into its head;
+    return its figures and notes.
 
-    ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``, see :func:`score_images`.
+    ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``,
+    see :func:`score_images`.
     """
     from advisor.tflite import with_temperature
 
@@ -156,7 +179,9 @@ def fold_temperature(
 
 
 def choose_temperature(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> float:
-    """Return the temperature of a file: by the ``.npy`` of its probabilities, and the out-of-fold ones of its head."""
+    """Return the temperature of a file:
+    by the ``.npy`` of its probabilities, and the out-of-fold ones of its head.
+    """
     from advisor.measurement import fit_temperature
 
     rows = np.load(scores, allow_pickle=False)
@@ -169,7 +194,8 @@ def choose_temperature(scores: Path, labels: Sequence[int], folds: OutOfFold | N
 def classify_captures(
     model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()
 ) -> None:
-    """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``.
+    """Run an artefact over images under every capture condition and write its labels,
+    int64 (T, N), as ``.npy``.
 
     Labels count as in :func:`score_images`.
     """
@@ -182,7 +208,9 @@ def classify_captures(
 
 
 def answer_photographs(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
-    """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
+    """Return the artefact's top-1 label and its probability on crops
+    of photographs that int8 was not calibrated on.
+    """
     from advisor.compression import from_photographs
     from advisor.core import as_probabilities
     from advisor.measurement import predict_arrays
@@ -192,7 +220,9 @@ def answer_photographs(model: Path, view: InputSpec, seed: int) -> list[tuple[in
 
 
 def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
-    """Return the timings of a file by thread count, as JSON. No other work may run on the machine at the same time."""
+    """Return the timings of a file by thread count, as JSON.
+    No other work may run on the machine at the same time.
+    """
     from advisor.measurement import timing
 
     timings = timing.measure(model, counts, effort)
@@ -235,10 +265,12 @@ def train_head(
     seed: int,
     path: Path,
 ) -> dict[str, Any]:
-    """Train the head, write it as ``.npz`` with its out-of-fold answers beside it, and return its facts.
+    """Train the head, write it as ``.npz`` with its out-of-fold answers beside it,
+    and return its facts.
 
-    ``feature_files`` are parts of the features, first of the unchanged images, then of the augmented ones. ``train``
-    are the rows to learn from, with their labels and groups; no groups if each row is one.
+    ``feature_files`` are parts of the features, first of the unchanged images, then of the
+    augmented ones. ``train`` are the rows to learn from, with their labels and groups; no groups
+    if each row is one.
     """
     from advisor.tflite import last_width
     from advisor.training import join_parts, train_head as fit
@@ -254,7 +286,9 @@ def train_head(
 def estimate_new_conditions(
     features: Sequence[Path], labels: Sequence[int], validation: Sequence[int], grouped: bool
 ) -> dict[str, Any]:
-    """Return what :func:`advisor.training.expect_new_conditions` expects on images of another occasion, as JSON."""
+    """Return what :func:`advisor.training.expect_new_conditions` expects
+    on images of another occasion, as JSON.
+    """
     from advisor.training import expect_new_conditions, join_parts
 
     return asdict(expect_new_conditions(join_parts(features), labels, validation, grouped))
@@ -268,13 +302,17 @@ def refit_head(
     chosen: HeadFacts,
     path: Path,
 ) -> None:
-    """Fit the chosen kind of head to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
+    """Fit the chosen kind of head to all rows and write it as ``.npz``;
+    see :func:`train_head` for arguments.
+    """
     from advisor.tflite import last_width
     from advisor.training import fit_head, join_parts
 
     features, *views = list(map(join_parts, feature_files))
     last = last_width(backbone.read_bytes())
-    weights, bias = fit_head(features, labels, classes, chosen.regularization, views, chosen.kind, last)
+    weights, bias = fit_head(
+        features, labels, classes, chosen.regularization, views, chosen.kind, last
+    )
     np.savez(path, weights=weights, bias=bias)
 
 
@@ -287,7 +325,9 @@ def join_head(backbone: Path, head: Path, path: Path) -> None:
 
 
 def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
-    """Apply a head to rows of features and write the probabilities as ``.npy``, as :func:`score_images` does."""
+    """Apply a head to rows of features and write the probabilities as ``.npy``,
+    as :func:`score_images` does.
+    """
     from scipy.special import softmax
 
     from advisor.training import join_parts

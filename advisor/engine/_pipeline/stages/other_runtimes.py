@@ -1,4 +1,6 @@
-"""Stages that run a file on this machine in another runtime than LiteRT: its export, its latency, its arena."""
+"""Stages that run a file on this machine in another runtime than LiteRT:
+its export, its latency, its arena.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from advisor.core import Provenance, Quantity, RemoteFacts, StageError, facts_from_json, parse, to_json
+from advisor.core import (
+    Provenance,
+    Quantity,
+    RemoteFacts,
+    StageError,
+    facts_from_json,
+    parse,
+    to_json,
+)
 from advisor.devices import (
     MeasurementJob,
     RuntimeFile,
@@ -25,7 +35,17 @@ from advisor.devices import (
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import LocalTarget, Materials, list_versions, read_result
 from advisor.engine._pipeline.resources import Pool, Resources
-from advisor.engine._pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
+from advisor.engine._pipeline.stage import (
+    ALONE,
+    Inputs,
+    Results,
+    Scope,
+    Source,
+    Stage,
+    StageName,
+    after,
+    result_of,
+)
 from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, with_detail
 from advisor.engine._pipeline.stages.jobs import timing_facts
 from advisor.measurement import MicroCheck, interpreter_of
@@ -43,23 +63,28 @@ ARENA_BYTES = 1_200_000_000
 PAUSE_S = 0.25  # Seconds before a disturbed timing is repeated
 
 HANGS_AFTER_S = 240.0
-"""Seconds after which a runtime is ended: a series of a search takes seconds, also of the largest card in a browser."""
+"""Seconds after which a runtime is ended:
+a series of a search takes seconds, also of the largest card in a browser.
+"""
 
 
 @dataclass(frozen=True)
 class RuntimeFigures(ThreadTiming):
-    """Figures of a file that a runtime of this machine measured; ``remote`` says how it ran there."""
+    """Figures of a file that a runtime of this machine measured; ``remote`` says how it ran
+    there.
+    """
 
     remote: RemoteFacts | None = None
 
 
 def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict[str, Any]:
-    """Measure a file in a runtime of this machine; no other work may run on the machine at the same time.
+    """Measure a file in a runtime of this machine;
+    no other work may run on the machine at the same time.
 
-    The statistics are those of ``host``. As there, a timing that other work disturbed is repeated once, and the less
-    disturbed one counts. ``device`` names the runtime's device, such as ``host:onnxruntime``. Return
-    :class:`RuntimeFigures` as JSON. A runtime that is not installed is a UsageError; one that does not run the file, a
-    StageError.
+    The statistics are those of ``host``. As there, a timing that other work disturbed is repeated
+    once, and the less disturbed one counts. ``device`` names the runtime's device, such as
+    ``host:onnxruntime``. Return :class:`RuntimeFigures` as JSON. A runtime that is not installed
+    is a UsageError; one that does not run the file, a StageError.
     """
     from advisor.measurement import rank_disturbance
 
@@ -72,13 +97,17 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
             time.sleep(PAUSE_S)
             (again,) = connection.measure(job)
             timing, result = min(
-                (timing, result), (again, _judge_timing(again)), key=lambda pair: rank_disturbance(pair[1])
+                (timing, result),
+                (again, _judge_timing(again)),
+                key=lambda pair: rank_disturbance(pair[1]),
             )
     return to_json(_figures_of(timing, result, effort, "this machine"))
 
 
 def figures_of(timing: Timing, effort: str, label: str) -> RuntimeFigures:
-    """Return the figures of a timing that was made elsewhere, on ``label``; StageError if its document is damaged."""
+    """Return the figures of a timing that was made elsewhere, on ``label``;
+    StageError if its document is damaged.
+    """
     return _figures_of(timing, _judge_timing(timing), effort, label)
 
 
@@ -121,13 +150,17 @@ def _judge_timing(timing: Timing) -> LatencyResult:
     try:
         return judge(cast("SeriesDocument", timing.details), timing.details["load"])
     except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
-        raise StageError(f"invalid timings of {timing.runtime}: {type(error).__name__} {error}") from error
+        raise StageError(
+            f"invalid timings of {timing.runtime}: {type(error).__name__} {error}"
+        ) from error
 
 
 def export_file(
     scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.EXPORT_BYTES
 ) -> Stage[RuntimeFile]:
-    """Write the file for a runtime that computes the same as a ``.tflite`` file; it may take ``memory_bytes``."""
+    """Write the file for a runtime that computes the same as a ``.tflite`` file;
+    it may take ``memory_bytes``.
+    """
     maker = exporter_for(runtime)
     return Stage(
         StageName.ONNX,
@@ -136,7 +169,9 @@ def export_file(
         f"writing {scope.compression} as {maker.TITLE} for",
         after(source),
         lambda _, results: maker.inputs(result_of(source, results).sha256),
-        lambda _, results, folders: partial(maker.write, result_of(source, results).path, folders.out),
+        lambda _, results, folders: partial(
+            maker.write, result_of(source, results).path, folders.out
+        ),
         read_export,
         cost.EXPORT_S,
         Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
@@ -144,13 +179,17 @@ def export_file(
 
 
 def measure_in_runtime(
-    scope: Scope, source: Source, target: LocalTarget, effort: str = "", export_bytes: int = cost.EXPORT_BYTES
+    scope: Scope,
+    source: Source,
+    target: LocalTarget,
+    effort: str = "",
+    export_bytes: int = cost.EXPORT_BYTES,
 ) -> Stage[RuntimeFigures]:
     """Measure a file in another runtime of this machine, with no other work running.
 
-    As in LiteRT, a measurement that other work disturbed is not cached, and an earlier, longer one is reused.
-    ``effort`` names the timing effort; empty for that of the search. ``export_bytes`` is the expected memory while its
-    export is made.
+    As in LiteRT, a measurement that other work disturbed is not cached, and an earlier, longer one
+    is reused. ``effort`` names the timing effort; empty for that of the search. ``export_bytes``
+    is the expected memory while its export is made.
     """
     runtime = local_runtimes()[target.device]
     target_here = target.target
@@ -177,7 +216,11 @@ def measure_in_runtime(
         needed,
         inputs,
         lambda materials, results, _: partial(
-            measure, target.device, target_here, result_of(source, results).path, effort or materials.effort
+            measure,
+            target.device,
+            target_here,
+            result_of(source, results).path,
+            effort or materials.effort,
         ),
         _read(RuntimeFigures),
         cost.RUNTIME_S,
@@ -188,7 +231,9 @@ def measure_in_runtime(
 
 
 def check_in_interpreter(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
-    """Run a file in the interpreter of a microcontroller's runtime, and find the smallest arena with which it runs."""
+    """Run a file in the interpreter of a microcontroller's runtime,
+    and find the smallest arena with which it runs.
+    """
     interpreter = interpreter_of(runtime)
     package = interpreter.PACKAGE if interpreter else runtime
 

@@ -1,4 +1,6 @@
-"""Jobs that find images of unknown things: functions for child processes, from paths and values to files."""
+"""Jobs that find images of unknown things:
+functions for child processes, from paths and values to files.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from numpy.typing import NDArray
 from advisor.core import LeftOut, UnknownFacts
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline.stages.jobs import choose_temperature
-from advisor.engine._pipeline.stages.unknown_score import Neighbours, compute_auroc, make_rule, mean_of, share_accepted
+from advisor.engine._pipeline.stages.unknown_score import (
+    Neighbours,
+    compute_auroc,
+    make_rule,
+    mean_of,
+    share_accepted,
+)
 
 if TYPE_CHECKING:
     from advisor.measurement import OutOfFold
@@ -25,8 +33,9 @@ NearTo = Callable[[Rows], Neighbours]  # Finds the neighbours among the features
 LEAST_CLASSES = 3
 MOST_LEFT_OUT = 8
 LEAST_IMAGES = 5
-"""Classes for one to be left out; classes that are left out at most, those with most validation images; validation
-images of a class that is."""
+"""Classes for one to be left out; classes that are left out at most, those with most validation
+images; validation images of a class that is.
+"""
 
 NAMES = ("unknown", "other", "none of these")
 """Names of the class for unknown things: the first that is no class of the user's."""
@@ -36,7 +45,8 @@ NAMES = ("unknown", "other", "none of these")
 class HeadSpec:
     """Kind and penalty of the heads without one class, see :func:`advisor.training.fit_head`.
 
-    ``regularization`` is the inverse strength of the penalty. ``frozen``: fine-tuning has not trained the backbone.
+    ``regularization`` is the inverse strength of the penalty. ``frozen``:
+    fine-tuning has not trained the backbone.
     """
 
     kind: str
@@ -57,10 +67,11 @@ def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> N
 
 @dataclass(frozen=True)
 class LearntImages:
-    """Images to learn from, as the float networks see them. Columns after those of the features are left out.
+    """Images to learn from, as the float networks see them.
+    Columns after those of the features are left out.
 
-    Files of the features by the network that is compared, and by the one that ships; the classes; the places of the
-    training and validation part.
+    Files of the features by the network that is compared, and by the one that ships; the classes;
+    the places of the training and validation part.
     """
 
     compared: tuple[Path, ...]
@@ -74,9 +85,9 @@ class LearntImages:
 class JudgedFeatures:
     """Features by which the score is made and judged.
 
-    Of the training part by the float network, (N, F), with the classes ``targets``. Of the validation part, with the
-    classes ``truth``: by the compared file (``compared``, with its logits) and by the float network (``floats``),
-    (M, F).
+    Of the training part by the float network, (N, F), with the classes ``targets``. Of the
+    validation part, with the classes ``truth``: by the compared file (``compared``, with its
+    logits) and by the float network (``floats``), (M, F).
     """
 
     train: Rows
@@ -88,7 +99,9 @@ class JudgedFeatures:
 
     @classmethod
     def of(cls, probe_file: Path, learnt: LearntImages, classes: int) -> JudgedFeatures:
-        """Read the features; ``probe_file`` is :func:`probe` of the compared file on the validation part."""
+        """Read the features; ``probe_file`` is :func:`probe`
+        of the compared file on the validation part.
+        """
         from advisor.training import join_parts
 
         rows = np.load(probe_file, allow_pickle=False)
@@ -98,7 +111,12 @@ class JudgedFeatures:
         train = list(learnt.train)
         validation = list(learnt.validation)
         return cls(
-            features[train], labels[train], rows[:, :width], features[validation], labels[validation], rows[:, width:]
+            features[train],
+            labels[train],
+            rows[:, :width],
+            features[validation],
+            labels[validation],
+            rows[:, width:],
         )
 
 
@@ -112,22 +130,35 @@ def add_unknown(
     path: Path,
     folds: OutOfFold | None = None,
 ) -> dict[str, Any]:
-    """Write a classifier with the class ``unknown``, and judge its score with each class left out in turn.
+    """Write a classifier with the class ``unknown``,
+    and judge its score with each class left out in turn.
 
-    ``model`` ships, with its temperature. Of the compared file on the validation part, ``scores`` are its probabilities
-    and ``features`` is :func:`probe`. Return :class:`~advisor.core.UnknownFacts` as JSON.
+    ``model`` ships, with its temperature. Of the compared file on the validation part, ``scores``
+    are its probabilities and ``features`` is :func:`probe`. Return
+    :class:`~advisor.core.UnknownFacts` as JSON.
     """
-    from advisor.tflite import head_layers, read_metadata, to_float_io, with_unknown, write_metadata
+    from advisor.tflite import (
+        head_layers,
+        read_metadata,
+        to_float_io,
+        with_unknown,
+        write_metadata,
+    )
     from advisor.training import join_parts
 
     seen = JudgedFeatures.of(features, learnt, len(classes))
     content = to_float_io(model.read_bytes())
-    # Fine-tuning draws the last layer's features of all images together, also those of other things.
-    near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
+    # Fine-tuning draws the last layer's features of all images together,
+    # also those of other things.
+    near_to = (
+        Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
+    )
     rule = make_rule(seen.logits, near_to(seen.train).similarity(seen.compared))
     degrees = choose_temperature(scores, seen.truth.tolist(), folds)
     near = near_to(join_parts(learnt.shipped)[:, : seen.compared.shape[1]])
-    made = with_unknown(content, near.axes, near.images, rule.weight / degrees, rule.offset / degrees, model.name)
+    made = with_unknown(
+        content, near.axes, near.images, rule.weight / degrees, rule.offset / degrees, model.name
+    )
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
     if metadata := read_metadata(model.read_bytes(), model.name):
         made = write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
@@ -137,9 +168,16 @@ def add_unknown(
 
 
 def _judge_unknown(
-    facts: UnknownFacts, seen: JudgedFeatures, classes: Sequence[str], head: HeadSpec, near_to: NearTo
+    facts: UnknownFacts,
+    seen: JudgedFeatures,
+    classes: Sequence[str],
+    head: HeadSpec,
+    near_to: NearTo,
 ) -> UnknownFacts:
-    by_class = {classes[label]: _leave_class_out(label, seen, head, near_to) for label in _choose_classes(seen.truth)}
+    by_class = {
+        classes[label]: _leave_class_out(label, seen, head, near_to)
+        for label in _choose_classes(seen.truth)
+    }
     if not by_class:
         return facts
     forms, references = zip(*by_class.values(), strict=True)
@@ -162,14 +200,20 @@ def _choose_classes(truth: Labels) -> list[int]:
     return sorted(large[:MOST_LEFT_OUT])
 
 
-def _leave_class_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:
-    """Fit a head without a class, and judge its score by features of the file and by those of the float32 file."""
+def _leave_class_out(
+    label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo
+) -> tuple[LeftOut, LeftOut]:
+    """Fit a head without a class, and judge its score by features of the file
+    and by those of the float32 file.
+    """
     from advisor.training import fit_head
 
     others_of = seen.targets != label
     apart = seen.truth == label
     names, others = np.unique(seen.targets[others_of], return_inverse=True)
-    weights, bias = fit_head(seen.train[others_of], others.tolist(), len(names), head.regularization, (), head.kind)
+    weights, bias = fit_head(
+        seen.train[others_of], others.tolist(), len(names), head.regularization, (), head.kind
+    )
     near = near_to(seen.train[others_of])
 
     def one(features: Rows) -> LeftOut:

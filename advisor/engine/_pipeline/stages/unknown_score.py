@@ -1,9 +1,10 @@
 """Score by which a classifier tells images of its classes from images of other things.
 
-The score has two parts. A known image has a large logit, and its features are near those of a training image: D.
-Hendrycks et al., "Scaling Out-of-Distribution Detection for Real-World Settings" (2022), and Y. Sun et al.,
-"Out-of-Distribution Detection with Deep Nearest Neighbors" (2022). ``offset - weight * similarity`` is the logit of one
-more class, ``unknown``. So its probability is one more output of the same softmax.
+The score has two parts. A known image has a large logit, and its features are near those of a
+training image: D. Hendrycks et al., "Scaling Out-of-Distribution Detection for Real-World
+Settings" (2022), and Y. Sun et al., "Out-of-Distribution Detection with Deep Nearest Neighbors"
+(2022). ``offset - weight * similarity`` is the logit of one more class, ``unknown``. So its
+probability is one more output of the same softmax.
 """
 
 from __future__ import annotations
@@ -21,18 +22,23 @@ from advisor.core import DEVIATIONS, Interval
 Floats = NDArray[np.floating[Any]]
 
 RANK = 64
-"""Dimensions in which features are compared with those of training images. On TrashNet's seeds 5 to 7, a class that was
-left out has an AUROC of .831 with 64 dimensions and of .838 with 128; by the largest logit alone of .740
-(EfficientNet-Lite0, frozen)."""
+"""Dimensions in which features are compared with those of training images. On TrashNet's seeds 5
+to 7, a class that was left out has an AUROC of .831 with 64 dimensions and of .838 with 128; by
+the largest logit alone of .740 (EfficientNet-Lite0, frozen).
+"""
 
 MOST_COSINES = 50_000_000
-"""Most cosines in memory at a time: 0.2 GB. Those of 20,000 images with 80,000 training images would take 6.4 GB."""
+"""Most cosines in memory at a time: 0.2 GB.
+Those of 20,000 images with 80,000 training images would take 6.4 GB.
+"""
 
 LEAST_SQUARE = 1e-6
 """Square of a singular value that counts as zero: images that show the same have such values."""
 
 LEAST_SPREAD = 1e-3
-"""Standard deviation of similarities below which they tell nothing apart: that is the precision of float16."""
+"""Standard deviation of similarities below which they tell nothing apart:
+that is the precision of float16.
+"""
 
 KEPT_SHARE = 0.95
 """Share of known images that are not to be answered ``unknown``."""
@@ -40,14 +46,18 @@ KEPT_SHARE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Features of training images, of length 1, as a product of two matrices, float32 (F, R) and (R, N)."""
+    """Features of training images, of length 1, as a product of two matrices,
+    float32 (F, R) and (R, N).
+    """
 
     axes: Floats
     images: Floats
 
     @classmethod
     def of(cls, features: Floats, rank: int = RANK) -> Neighbours:
-        """Return the best approximation of features (N, F) by at most a rank (C. Eckart and G. Young, 1936)."""
+        """Return the best approximation of features (N, F) by
+        at most a rank (C. Eckart and G. Young, 1936).
+        """
         from scipy.linalg import eigh
 
         rows = _normalise_features(features)
@@ -65,14 +75,18 @@ class Neighbours:
 
     @classmethod
     def none(cls, features: Floats) -> Neighbours:
-        """Return neighbours to which every image is equally near, for features (N, F) that tell nothing."""
+        """Return neighbours to which every image is equally near,
+        for features (N, F) that tell nothing.
+        """
         return cls(np.zeros((features.shape[1], 1), np.float32), np.zeros((1, 1), np.float32))
 
     def similarity(self, features: Floats) -> Floats:
         """Return the cosine of each row (N, F) with the nearest training image, (N,)."""
         rows = _normalise_features(features) @ self.axes
         step = max(1, MOST_COSINES // self.images.shape[1])
-        parts = (rows[start : start + step] @ self.images for start in range(0, max(1, len(rows)), step))
+        parts = (
+            rows[start : start + step] @ self.images for start in range(0, max(1, len(rows)), step)
+        )
         return np.concatenate([cosines.max(axis=1) for cosines in parts])
 
 
@@ -84,14 +98,18 @@ class UnknownRule:
     offset: float
 
     def scores(self, logits: Floats, similarity: Floats) -> Floats:
-        """Return by how much the logit of ``unknown`` exceeds the largest other one, (N,); above 0 it is the answer."""
+        """Return by how much the logit of ``unknown`` exceeds the largest other one, (N,);
+        above 0 it is the answer.
+        """
         return np.asarray(self.offset - self.weight * similarity - logits.max(axis=1))
 
 
 def make_rule(logits: Floats, similarity: Floats, share_kept: float = KEPT_SHARE) -> UnknownRule:
-    """Return the rule that keeps a share of known images, in which both parts of the score vary equally.
+    """Return the rule that keeps a share of known images,
+    in which both parts of the score vary equally.
 
-    Nothing was fitted to these images, with logits (N, C) and similarities (N,) with the nearest training image.
+    Nothing was fitted to these images,
+    with logits (N, C) and similarities (N,) with the nearest training image.
     """
     spread = float(similarity.std())
     weight = 0.0
@@ -102,10 +120,12 @@ def make_rule(logits: Floats, similarity: Floats, share_kept: float = KEPT_SHARE
 
 
 def compute_auroc(known: Floats, unknown: Floats) -> Interval:
-    """Return the probability that an unknown image has a higher score than a known one, with a 95 % interval.
+    """Return the probability that an unknown image has a higher score than a known one,
+    with a 95 % interval.
 
-    It is the area under the receiver operating characteristic. The interval is that of E. R. DeLong et al., "Comparing
-    the Areas under Two or More Correlated Receiver Operating Characteristic Curves" (1988). ValueError if one is empty.
+    It is the area under the receiver operating characteristic. The interval is that of E. R.
+    DeLong et al., "Comparing the Areas under Two or More Correlated Receiver Operating
+    Characteristic Curves" (1988). ValueError if one is empty.
     """
     from scipy.stats import rankdata
 
@@ -126,7 +146,9 @@ def compute_auroc(known: Floats, unknown: Floats) -> Interval:
 
 
 def share_accepted(known: Floats, unknown: Floats) -> float:
-    """Return the share (0-1) of unknown images that pass as known at the score that keeps ``KEPT`` of the known."""
+    """Return the share (0-1) of unknown images that pass as known at the score
+    that keeps ``KEPT`` of the known.
+    """
     return float((unknown <= np.quantile(known, KEPT_SHARE)).mean())
 
 

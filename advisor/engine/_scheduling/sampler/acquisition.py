@@ -27,26 +27,34 @@ ALSO = "advisor:also"
 """User attribute of a trial: what its evaluation has shown of other candidates."""
 
 TEACHES_ONLY = "advisor:teaches-only"
-"""User attribute of a trial that is no answer itself, such as a quick head: it does not count for the front."""
+"""User attribute of a trial that is no answer itself, such as a quick head:
+it does not count for the front.
+"""
 
 _FIRST_BY_PRIOR = 4
 _PRIOR_EVERY = 16
-"""Suggestions follow the prior alone until four results are in, and every sixteenth after that. This bounds the loss
-from a wrong regression. Every fourth cost more than it saved: 95 % of TrashNet's hypervolume took 47 % of the cost of
-everything instead of 20 % (``benchmarks/search_cost.py``, five networks)."""
+"""Suggestions follow the prior alone until four results are in, and every sixteenth after that.
+This bounds the loss from a wrong regression. Every fourth cost more than it saved: 95 % of
+TrashNet's hypervolume took 47 % of the cost of everything instead of 20 %
+(``benchmarks/search_cost.py``, five networks).
+"""
 _CONSTRAINT_SEEN = 3
 """Number of values from which on a constraint is predicted."""
 _HINTED_SD = 0.05
-"""Share of the deviation that is left to a candidate whose revealed loss another evaluation has shown."""
+"""Share of the deviation that is left
+to a candidate whose revealed loss another evaluation has shown.
+"""
 _EXACT_ROWS = 256
 """Candidates that are scored exactly."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """One value of the study's trials, in the study's order; ``name`` is its key in ``Candidate.known``.
+    """One value of the study's trials, in the study's order;
+    ``name`` is its key in ``Candidate.known``.
 
-    ``log`` takes the logarithm for the hypervolume, as for latency and size; the values must be positive.
+    ``log`` takes the logarithm for the hypervolume, as for latency and size;
+    the values must be positive.
     """
 
     name: str
@@ -60,7 +68,9 @@ class Objective:
         return -value if self.direction == "maximize" else value
 
     def finite_loss(self, value: float) -> float:
-        """Return the loss of a value that must have one: a number, and a positive one if a logarithm is taken."""
+        """Return the loss of a value that must have one:
+        a number, and a positive one if a logarithm is taken.
+        """
         loss = self.to_loss(value)
         if not np.isfinite(loss):
             positive = "a positive number" if self.log else "a number"
@@ -74,10 +84,11 @@ class Candidate:
 
     Attributes:
         params: the value of each of the study's parameters, unique within the table.
-        prior: expected value of the one unknown objective, in its unit or in one that rises with it.
+        prior: expected value of the one unknown objective, in its unit or in one that rises with
+            it.
         known: the known or predicted value of every other objective, by name.
-        features: what the unknown objective may depend on beyond the prior: numbers as they are (take logarithms
-            of counts), strings (such as the family) as groups.
+        features: what the unknown objective may depend on beyond the prior: numbers as they are
+            (take logarithms of counts), strings (such as the family) as groups.
         cost_s: seconds that evaluating it is expected to take.
     """
 
@@ -89,15 +100,19 @@ class Candidate:
 
 
 class Table:
-    """The candidates by row, and their objectives as losses with the revealed one last; ``known`` are the others.
+    """The candidates by row, and their objectives as losses with the revealed one last;
+    ``known`` are the others.
 
-    There is at least one candidate. Of two or three objectives, exactly one is missing in ``Candidate.known``.
+    There is at least one candidate.
+    Of two or three objectives, exactly one is missing in ``Candidate.known``.
     """
 
     def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> None:
         self.objectives = tuple(objectives)
         self._revealed = _find_revealed(candidates, self.objectives)
-        self.known = [o for position, o in enumerate(self.objectives) if position != self._revealed]
+        self.known = [
+            o for position, o in enumerate(self.objectives) if position != self._revealed
+        ]
         self.params = [dict(candidate.params) for candidate in candidates]
         self.names = tuple(self.params[0])
         _check_params(self.params)
@@ -114,7 +129,9 @@ class Table:
         """Each parameter with its values in order of appearance."""
         choices = dict[str, BaseDistribution]()
         for name in self.names:
-            choices[name] = CategoricalDistribution(tuple({params[name]: None for params in self.params}))
+            choices[name] = CategoricalDistribution(
+                tuple({params[name]: None for params in self.params})
+            )
         return choices
 
     def row_of(self, params: Params) -> int | None:
@@ -136,7 +153,10 @@ class Table:
 
     def losses(self, values: Sequence[float]) -> list[float]:
         """Return a trial's values as losses (d,), the revealed one last."""
-        losses = [objective.to_loss(value) for objective, value in zip(self.objectives, values, strict=True)]
+        losses = [
+            objective.to_loss(value)
+            for objective, value in zip(self.objectives, values, strict=True)
+        ]
         losses.append(losses.pop(self._revealed))
         return losses
 
@@ -153,7 +173,10 @@ def _find_revealed(candidates: Sequence[Candidate], objectives: Sequence[Objecti
         if any(name not in c.known for c in candidates):
             unknown.append(place)
     if len(unknown) != 1 or any(names[unknown[0]] in c.known for c in candidates):
-        raise ValueError(f"each candidate must have a known value for all but one of the objectives {', '.join(names)}")
+        raise ValueError(
+            "each candidate must have a known value for all but one of the objectives"
+            f" {', '.join(names)}"
+        )
     return unknown[0]
 
 
@@ -161,7 +184,8 @@ def _check_params(params: Sequence[Params]) -> None:
     for other in params:
         if set(other) != set(params[0]):
             raise ValueError(
-                f"candidates differ in the names of their parameters: {sorted(other)}, {sorted(params[0])}"
+                f"candidates differ in the names of their parameters: {sorted(other)},"
+                f" {sorted(params[0])}"
             )
     rows = Counter[tuple[object, ...]]()
     for values_of_trial in params:
@@ -179,13 +203,19 @@ Rows = NDArray[np.intp]
 
 
 class Acquisition:
-    """Scores a table of candidates: known losses (n, d - 1), prior (n,) of the revealed one, expected seconds (n,).
+    """Scores a table of candidates: known losses (n, d - 1), prior (n,) of the revealed one,
+    expected seconds (n,).
 
     ``features`` are what the revealed loss may depend on. ``seed`` decides between equals.
     """
 
     def __init__(
-        self, known: Floats, prior: Floats, features: Sequence[Mapping[str, float | str]], cost_s: Floats, seed: int
+        self,
+        known: Floats,
+        prior: Floats,
+        features: Sequence[Mapping[str, float | str]],
+        cost_s: Floats,
+        seed: int,
     ) -> None:
         self.known = known
         self.prior = prior
@@ -206,7 +236,8 @@ class Acquisition:
             self._changed = True
 
     def choose(self, observations: Observations, pending: Sequence[int], allowed: Mask) -> int:
-        """Return the row to evaluate next among those allowed (n,), of which there is at least one.
+        """Return the row to evaluate next among those allowed (n,),
+        of which there is at least one.
 
         ``pending`` rows are being evaluated; they count as if their results were as expected.
         """
@@ -222,10 +253,14 @@ class Acquisition:
             return int(rows[best[np.argmax(rate)]])
         return self._first_in_order(allowed)
 
-    def _gains(self, observations: Observations, pending: Sequence[int], rows: Rows) -> tuple[Floats, Rows]:
-        """Return the expected gains (m,) of the candidates ``rows``, and the positions of those with an exact gain.
+    def _gains(
+        self, observations: Observations, pending: Sequence[int], rows: Rows
+    ) -> tuple[Floats, Rows]:
+        """Return the expected gains (m,) of the candidates ``rows``,
+        and the positions of those with an exact gain.
 
-        The gains are in units of the normalised losses. They are computed roughly first, then exactly for the best.
+        The gains are in units of the normalised losses.
+        They are computed roughly first, then exactly for the best.
         """
         self._apply_changes(observations)
         means = self._means(observations)
@@ -238,11 +273,19 @@ class Acquisition:
         gain = np.zeros(len(rows))
         sd = np.zeros(len(rows))
         if len(rows) > _EXACT_ROWS:
-            sd = _less_where_hinted(observations, rows, observations.revealed.rough_deviations()[rows])
-            gain = compute_expected_gain(points, sd / unit, front, 1.0 / self.cost_s[rows], exact=False)
+            sd = _less_where_hinted(
+                observations, rows, observations.revealed.rough_deviations()[rows]
+            )
+            gain = compute_expected_gain(
+                points, sd / unit, front, 1.0 / self.cost_s[rows], exact=False
+            )
             exact = np.argpartition(-gain / self.cost_s[rows], _EXACT_ROWS)[:_EXACT_ROWS]
-        sd[exact] = _less_where_hinted(observations, rows[exact], observations.revealed.deviations(rows[exact]))
-        gain[exact] = compute_expected_gain(points[exact], sd[exact] / unit, front, 1.0 / self.cost_s[rows[exact]])
+        sd[exact] = _less_where_hinted(
+            observations, rows[exact], observations.revealed.deviations(rows[exact])
+        )
+        gain[exact] = compute_expected_gain(
+            points[exact], sd[exact] / unit, front, 1.0 / self.cost_s[rows[exact]]
+        )
         gain[exact] *= self._compute_feasibility(observations, rows[exact])
         return gain, exact
 
@@ -271,15 +314,21 @@ class Acquisition:
         return means
 
     def _compute_feasibility(self, observations: Observations, rows: Rows) -> Floats:
-        """Return the probability (0-1) that each row meets all constraints; 1 while too few were seen."""
+        """Return the probability (0-1) that each row meets all constraints;
+        1 while too few were seen.
+        """
         probability = np.ones(len(rows))
         for surrogate in observations.constraints.values():
             if len(surrogate) >= _CONSTRAINT_SEEN:
-                probability *= t4_below(-surrogate.means()[rows] / surrogate.deviations(rows) * np.sqrt(2.0))
+                probability *= t4_below(
+                    -surrogate.means()[rows] / surrogate.deviations(rows) * np.sqrt(2.0)
+                )
         return probability
 
     def _range(self, observations: Observations, means: Floats) -> tuple[Floats, Floats]:
-        """Return the best and the worst losses (d,) of the table by what is known now; the worst is the reference."""
+        """Return the best and the worst losses (d,) of the table by what is known now;
+        the worst is the reference.
+        """
         seen = np.append(observations.front[:, -1], means)
         low = np.append(self.known.min(axis=0), seen.min())
         high = np.append(self.known.max(axis=0), max(float(means.max()), observations.worst))
@@ -320,7 +369,9 @@ class Acquisition:
 
 
 def _less_where_hinted(observations: Observations, rows: Rows, deviations: Floats) -> Floats:
-    """Return the deviations (m,) of ``rows``, almost zero if another evaluation has shown the loss."""
+    """Return the deviations (m,) of ``rows``,
+    almost zero if another evaluation has shown the loss.
+    """
     hinted = np.isin(rows, list(observations.hints))
     reduced: Floats = np.where(hinted, _HINTED_SD * deviations, deviations)
     return reduced

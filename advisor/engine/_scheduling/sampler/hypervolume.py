@@ -1,13 +1,15 @@
-"""Exact hypervolume in two and three dimensions, and the gain that more points, certain or not, would add to it.
+"""Exact hypervolume in two and three dimensions, and the gain that more points, certain or not,
+would add to it.
 
-Every objective is minimised here: negate the objectives to maximise. The hypervolume of a set of points is the volume
-of the region that they dominate below a reference point (Zitzler and Thiele, "Multiobjective optimization using
-evolutionary algorithms", PPSN V, 1998). A point that is not better than the reference in every objective adds nothing.
+Every objective is minimised here: negate the objectives to maximise. The hypervolume of a set of
+points is the volume of the region that they dominate below a reference point (Zitzler and Thiele,
+"Multiobjective optimization using evolutionary algorithms", PPSN V, 1998). A point that is not
+better than the reference in every objective adds nothing.
 
-What one more point adds is computed over *columns*: the projection onto all objectives but the last falls into
-boxes, and over each box the front has one *level*, the smallest last objective reached there. A point ``(x, y)`` adds
-``overlap(x, box) * max(0, level - y)`` in each box, which is still a sum if ``y`` is uncertain, so the expected
-improvement is exact.
+What one more point adds is computed over *columns*: the projection onto all objectives but the
+last falls into boxes, and over each box the front has one *level*, the smallest last objective
+reached there. A point ``(x, y)`` adds ``overlap(x, box) * max(0, level - y)`` in each box, which
+is still a sum if ``y`` is uncertain, so the expected improvement is exact.
 """
 
 from collections.abc import Iterator
@@ -31,9 +33,11 @@ _SPREAD = 48
 
 @dataclass(frozen=True)
 class Columns:
-    """The front as boxes, from ``lower`` to ``upper`` (b, d - 1), with a level (b,) in the last objective.
+    """The front as boxes, from ``lower`` to ``upper`` (b, d - 1),
+    with a level (b,) in the last objective.
 
-    A box may be open below (``-inf``), and ends at the reference, which is the level of a box without a point.
+    A box may be open below (``-inf``), and ends at the reference,
+    which is the level of a box without a point.
     """
 
     lower: Floats
@@ -50,7 +54,9 @@ class Columns:
 
 
 def pareto_mask(points: ArrayLike) -> NDArray[np.bool_]:
-    """Return (n,) True for the non-dominated of (n, d) minimised points; of equal points the first is kept."""
+    """Return (n,) True for the non-dominated of (n, d) minimised points;
+    of equal points the first is kept.
+    """
     values = _matrix(points)
     keep = np.zeros(len(values), dtype=bool)
     alive = np.lexsort(values.T[::-1])
@@ -61,11 +67,16 @@ def pareto_mask(points: ArrayLike) -> NDArray[np.bool_]:
 
 
 def cut_columns(front: ArrayLike, reference: ArrayLike) -> Columns:
-    """Cut the space below the reference into boxes over which ``front`` (m, d) has one level in the last objective."""
+    """Cut the space below the reference into boxes over which ``front`` (m, d) has one level
+    in the last objective.
+    """
     ref = np.asarray(reference, dtype=float)
     values = _matrix(front, len(ref))
     if len(ref) not in (2, 3) or values.shape[1] != len(ref):
-        message = f"points of {values.shape[1]} objectives and a reference of {len(ref)}: both must have 2 or 3"
+        message = (
+            f"points of {values.shape[1]} objectives and a reference of {len(ref)}: both must have"
+            " 2 or 3"
+        )
         raise ValueError(message)
     inside = values[(values < ref).all(axis=1)]
     inside = inside[pareto_mask(inside)]
@@ -85,7 +96,9 @@ def cut_columns(front: ArrayLike, reference: ArrayLike) -> Columns:
 
 
 def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
-    """Return the hypervolume of (n, d) minimised points, d being 2 or 3, below the reference (d,)."""
+    """Return the hypervolume of (n, d) minimised points, d being 2 or 3, below the reference
+    (d,).
+    """
     worst = np.asarray(reference, dtype=float)[-1]
     boxes = cut_columns(points, reference)
     covered = boxes.level < worst
@@ -94,20 +107,27 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
 
 
 def hypervolume_improvement(points: ArrayLike, front: ArrayLike, reference: ArrayLike) -> Floats:
-    """Return (n,): what each of the (n, d) points alone would add to the hypervolume of ``front`` (m, d)."""
+    """Return (n,): what each of the (n, d) points alone would add
+    to the hypervolume of ``front`` (m, d).
+    """
     boxes = cut_columns(front, reference)
     gains = []
     for part in _chunks(_matrix(points), len(boxes.level)):
-        gains.append((boxes.overlap(part[:, :-1]) * np.maximum(boxes.level - part[:, -1:], 0.0)).sum(axis=1))
+        gains.append(
+            (boxes.overlap(part[:, :-1]) * np.maximum(boxes.level - part[:, -1:], 0.0)).sum(axis=1)
+        )
     return np.concatenate(gains) if gains else np.zeros(0)
 
 
-def compute_expected_gain(points: Floats, sd: Floats, front: Floats, weight: Floats, *, exact: bool = True) -> Floats:
+def compute_expected_gain(
+    points: Floats, sd: Floats, front: Floats, weight: Floats, *, exact: bool = True
+) -> Floats:
     """Return (n,) the expected gain of each point over ``front`` below the reference of all ones.
 
-    The last objective of a point (n, d) has the deviation ``sd`` (n,), the others are certain. If the sum has too many
-    boxes, all points are scored over a coarse front first. The best by gain times ``weight`` (n,) are then scored over
-    finer fronts, and in the end over the whole front if ``exact``.
+    The last objective of a point (n, d) has the deviation ``sd`` (n,), the others are certain. If
+    the sum has too many boxes, all points are scored over a coarse front first. The best by gain
+    times ``weight`` (n,) are then scored over finer fronts, and in the end over the whole front if
+    ``exact``.
     """
     reference = np.ones(points.shape[1])
     front = front[pareto_mask(front)]
@@ -127,7 +147,8 @@ def compute_expected_gain(points: Floats, sd: Floats, front: Floats, weight: Flo
         if step and len(scored) > affordable:
             scored = scored[np.argpartition(-(gain * weight)[scored], affordable)[:affordable]]
         gain[scored] = _gain_over(points[scored], sd[scored], boxes)
-        # A coarser front dominates less, so the gains of the other points are too high. They may not come first.
+        # A coarser front dominates less, so the gains of the other points are too high.
+        # They may not come first.
         gain = np.minimum(gain, gain[scored].max())
     return gain
 
@@ -144,10 +165,12 @@ def _gain_over(points: Floats, sd: Floats, boxes: Columns) -> Floats:
 
 
 def t4_below(u: Floats) -> Floats:
-    """Return P(T < u) for Student's t with four degrees of freedom, whose deviation is the square root of 2.
+    """Return P(T < u) for Student's t with four degrees of freedom,
+    whose deviation is the square root of 2.
 
-    Models that were trained on other data differ from a regression by far more than a normal distribution allows. Four
-    degrees of freedom keep such surprises possible, and have closed forms.
+    Models that were trained on other data differ from a regression by far more than a normal
+    distribution allows. Four degrees of freedom keep such surprises possible, and have closed
+    forms.
     """
     root = 1.0 / np.sqrt(1.0 + u * u / 4.0)
     probability: Floats = 0.5 + 0.375 * u * root * (1.0 - u * u * root * root / 12.0)
@@ -177,21 +200,24 @@ def _matrix(points: ArrayLike, width: int = 2) -> Floats:
 
 
 def prior_order(points: ArrayLike) -> Iterator[int]:
-    """Yield the row numbers of (n, d) minimised points, the most promising first: the order before there are results.
+    """Yield the row numbers of (n, d) minimised points, the most promising first:
+    the order before there are results.
 
-    The Pareto front comes first, then the front of the rest, and so on. Within a front the next point is the one that
-    adds most hypervolume to those before it, so that the whole front is known coarsely first. The order is computed
-    while it is drawn.
+    The Pareto front comes first, then the front of the rest, and so on. Within a front the next
+    point is the one that adds most hypervolume to those before it, so that the whole front is
+    known coarsely first. The order is computed while it is drawn.
 
-    On 337 published ImageNet classifiers this order alone needs 5 to 10 evaluations for 95 % of the hypervolume of the
-    whole pool. Random order needs 79 to 218 (``benchmarks/results/sampler_timm_pool.md``).
+    On 337 published ImageNet classifiers this order alone needs 5 to 10 evaluations for 95 % of
+    the hypervolume of the whole pool. Random order needs 79 to 218
+    (``benchmarks/results/sampler_timm_pool.md``).
     """
     values = np.asarray(points, dtype=float)
     if len(values) == 0:
         return
     low = values.min(axis=0)
     span = values.max(axis=0) - low
-    values = (values - low) / np.where(span > 0, span, 1.0)  # so that hypervolume weighs all objectives equally
+    # So that hypervolume weighs all objectives equally.
+    values = (values - low) / np.where(span > 0, span, 1.0)
     left = np.arange(len(values))
     while len(left):
         on_front = pareto_mask(values[left])

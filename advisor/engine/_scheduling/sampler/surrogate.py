@@ -1,10 +1,12 @@
-"""Corrects the prior by the results seen: a Bayesian ridge over the prior and the candidates' features.
+"""Corrects the prior by the results seen:
+a Bayesian ridge over the prior and the candidates' features.
 
-The revealed loss is linear in the prior, in the candidate's numbers, in their squares and products, and in an effect
-for each level of each group (family, training data, recipe), with normal priors whose widths are chosen by marginal
-likelihood. A prior that does not predict this task loses its weight; a family that differs gets its own level.
-Mean, noise and coefficients have the closed normal-inverse-gamma form (Bishop, "Pattern Recognition and Machine
-Learning", 2006, section 3.5; O'Hagan and Forster, "Kendall's Advanced Theory of Statistics 2B", 2004, chapter 11).
+The revealed loss is linear in the prior, in the candidate's numbers, in their squares and
+products, and in an effect for each level of each group (family, training data, recipe), with
+normal priors whose widths are chosen by marginal likelihood. A prior that does not predict this
+task loses its weight; a family that differs gets its own level. Mean, noise and coefficients have
+the closed normal-inverse-gamma form (Bishop, "Pattern Recognition and Machine Learning", 2006,
+section 3.5; O'Hagan and Forster, "Kendall's Advanced Theory of Statistics 2B", 2004, chapter 11).
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _WIDTHS = {
     "curve": (0.1, 0.01, 1.0),
     "group": (0.5, 0.05, 5.0, 50.0),
 }
-"""Prior variances of a block's coefficients in units of the noise's, the one to start from first."""
+"""Prior variances of a block's coefficients in units of the noise's, the one to start from
+first.
+"""
 _NOISE_SHAPE = 1.0
 _NOISE_RATE = 0.1
 _TUNE_ALWAYS_BELOW = 64
@@ -40,7 +44,8 @@ _TUNE_GROWTH = 1.1
 class Design:
     """The candidates as a matrix (n, p) of columns of about unit size, with their squares.
 
-    ``blocks`` are the columns that share one prior width, by name; the name up to ``:`` is the block's kind.
+    ``blocks`` are the columns that share one prior width, by name;
+    the name up to ``:`` is the block's kind.
     """
 
     matrix: Floats
@@ -48,18 +53,27 @@ class Design:
     blocks: Mapping[str, NDArray[np.intp]]
 
 
-def make_design(prior: Floats, known: Floats, features: Sequence[Mapping[str, float | str]]) -> Design:
-    """Build the matrix from the prior (n,), the known losses (n, k) and the features of each candidate.
+def make_design(
+    prior: Floats, known: Floats, features: Sequence[Mapping[str, float | str]]
+) -> Design:
+    """Build the matrix from the prior (n,),
+    the known losses (n, k) and the features of each candidate.
 
-    A missing number counts as the mean. Constant numbers and levels with one member are left out. Squares and products
-    are taken of all numbers if there are at most six with the prior, else of the prior and the known losses.
+    A missing number counts as the mean. Constant numbers and levels with one member are left out.
+    Squares and products are taken of all numbers if there are at most six with the prior, else of
+    the prior and the known losses.
     """
     standard = _standardise(prior[:, None])
     numbers = np.column_stack([_standardise(known), _standardise(_numbers(features))])
     basis = np.column_stack([standard, numbers])
     if basis.shape[1] > _CURVED_AT_MOST:
         basis = np.column_stack([standard, _standardise(known)])
-    parts = {"one": np.ones((len(prior), 1)), "prior": standard, "number": numbers, "curve": _curves(basis)}
+    parts = {
+        "one": np.ones((len(prior), 1)),
+        "prior": standard,
+        "number": numbers,
+        "curve": _curves(basis),
+    }
     parts |= {f"group:{name}": levels for name, levels in _groups(features).items()}
     ends = np.cumsum([part.shape[1] for part in parts.values()])
     spans = zip(parts.items(), ends, strict=True)
@@ -92,16 +106,25 @@ def _groups(features: Sequence[Mapping[str, float | str]]) -> dict[str, Floats]:
                 textual.add(name)
     for name in sorted(textual):
         members = [row.get(name) for row in features]
-        levels = sorted(str(level) for level, count in Counter(members).items() if 1 < count < len(members))
+        levels = sorted(
+            str(level) for level, count in Counter(members).items() if 1 < count < len(members)
+        )
         if levels:
             positions = {level: position for position, level in enumerate(levels)}
-            codes = np.array([positions.get(member, -1) if isinstance(member, str) else -1 for member in members])
+            codes = np.array(
+                [
+                    positions.get(member, -1) if isinstance(member, str) else -1
+                    for member in members
+                ]
+            )
             groups[name] = (codes[:, None] == np.arange(len(levels))).astype(float)
     return groups
 
 
 def _standardise(values: Floats) -> Floats:
-    """Scale the columns to mean 0 and deviation 1, clipped; missing values become the mean, constants are dropped."""
+    """Scale the columns to mean 0 and deviation 1, clipped;
+    missing values become the mean, constants are dropped.
+    """
     finite = np.where(np.isfinite(values), values, np.nan)
     known = finite[:, (np.isfinite(finite).sum(axis=0) > 0)]
     means = np.nanmean(known, axis=0) if known.size else 0.0
@@ -124,9 +147,11 @@ def _curves(basis: Floats) -> Floats:
 
 
 class Surrogate:
-    """Predicts a value of every candidate from the values added so far, of which there must be one.
+    """Predicts a value of every candidate from the values added so far,
+    of which there must be one.
 
-    Adding a value costs O(p^2), the fit after it O(p^3), a prediction O(p), with its exact deviation O(p^2).
+    Adding a value costs O(p^2), the fit after it O(p^3), a prediction O(p),
+    with its exact deviation O(p^2).
     """
 
     def __init__(self, design: Design) -> None:
@@ -162,12 +187,16 @@ class Surrogate:
         return result
 
     def rough_deviations(self) -> Floats:
-        """Return :meth:`deviations` (n,) of every candidate as if the coefficients were independent."""
+        """Return :meth:`deviations` (n,) of every candidate as
+        if the coefficients were independent.
+        """
         fit = self._fit()
         return self._deviation(fit, self.design.squares @ (fit.root**2 / np.diag(fit.precision)))
 
     def deviations(self, rows: NDArray[np.intp]) -> Floats:
-        """Return the standard deviation (m,) of what evaluating the candidates ``rows`` would show."""
+        """Return the standard deviation (m,)
+        of what evaluating the candidates ``rows`` would show.
+        """
         fit = self._fit()
         weighted = self.design.matrix[rows] * fit.root
         return self._deviation(fit, ((weighted @ fit.covariance) * weighted).sum(axis=1))
@@ -207,8 +236,8 @@ class Surrogate:
     def _tune(self) -> None:
         """Climb the marginal likelihood one width at a time.
 
-        It starts from the same widths each time, at fixed numbers of values that become rarer. So a resumed run gets
-        the same widths as one that was not interrupted.
+        It starts from the same widths each time, at fixed numbers of values that become rarer. So
+        a resumed run gets the same widths as one that was not interrupted.
         """
         count = len(self._rows)
         if count >= _TUNE_ALWAYS_BELOW:
@@ -227,7 +256,10 @@ class Surrogate:
         for name in [*self._widths, *self._widths]:
             for option in options[name]:
                 trial = {**self._widths, name: option}
-                if option != self._widths[name] and (evidence := _log_evidence(moments, self._root(trial))) > best:
+                if (
+                    option != self._widths[name]
+                    and (evidence := _log_evidence(moments, self._root(trial))) > best
+                ):
                     best = evidence
                     self._widths = trial
 
@@ -242,7 +274,8 @@ class Surrogate:
 class _Moments:
     """Moments of the data; the values are standardised by ``location`` and ``scale``.
 
-    ``gram`` (p, p) sums the rows' outer products, ``moment`` (p,) the rows times their values, ``total`` their squares.
+    ``gram`` (p, p) sums the rows' outer products, ``moment`` (p,) the rows times their values,
+    ``total`` their squares.
     """
 
     gram: Floats
@@ -270,7 +303,9 @@ class _Moments:
 
 @dataclass(frozen=True)
 class _Fit:
-    """The posterior: normal coefficients, whose covariance in units of ``root`` is given, and noise (shape, rate)."""
+    """The posterior: normal coefficients, whose covariance in units of ``root`` is given,
+    and noise (shape, rate).
+    """
 
     root: Floats
     precision: Floats
@@ -288,26 +323,41 @@ def _fit(moments: _Moments, root: Floats) -> _Fit:
     weighted = root * moments.moment
     mean = covariance @ weighted
     rate = moments.rate(float(weighted @ mean))
-    return _Fit(root, precision, covariance, root * mean, moments.shape, rate, moments.location, moments.scale)
+    return _Fit(
+        root,
+        precision,
+        covariance,
+        root * mean,
+        moments.shape,
+        rate,
+        moments.location,
+        moments.scale,
+    )
 
 
 def _log_evidence(moments: _Moments, root: Floats) -> float:
     """Return the log marginal likelihood up to a constant.
 
-    The weighted moment goes through the Cholesky decomposition as one more row, which solves for it on the way.
+    The weighted moment goes through the Cholesky decomposition as one more row,
+    which solves for it on the way.
     """
     weighted = root * moments.moment
     corner = np.array([[moments.total + 1.0]])
-    factor = np.linalg.cholesky(np.block([[moments.precision(root), weighted[:, None]], [weighted[None, :], corner]]))
+    factor = np.linalg.cholesky(
+        np.block([[moments.precision(root), weighted[:, None]], [weighted[None, :], corner]])
+    )
     explained = float((factor[-1, :-1] ** 2).sum())
-    return -float(np.log(np.diag(factor)[:-1]).sum()) - moments.shape * float(np.log(moments.rate(explained)))
+    return -float(np.log(np.diag(factor)[:-1]).sum()) - moments.shape * float(
+        np.log(moments.rate(explained))
+    )
 
 
 class Observations:
     """Results of the trials of one study, kept incrementally.
 
-    ``front`` (m, d) has the non-dominated feasible losses, the revealed one last, and ``worst`` is the largest revealed
-    one. ``hints`` are revealed losses by row of candidates that were not evaluated themselves.
+    ``front`` (m, d) has the non-dominated feasible losses, the revealed one last, and ``worst`` is
+    the largest revealed one. ``hints`` are revealed losses by row of candidates that were not
+    evaluated themselves.
     """
 
     def __init__(self, design: Design, objectives: int) -> None:
@@ -320,7 +370,11 @@ class Observations:
         self.constraints: dict[str, Surrogate] = {}
 
     def add(
-        self, row: int, losses: Sequence[float], constraints: Mapping[str, float], teaches_only: bool = False
+        self,
+        row: int,
+        losses: Sequence[float],
+        constraints: Mapping[str, float],
+        teaches_only: bool = False,
     ) -> None:
         """Add one finished evaluation; losses (d,) with the revealed one last.
 
@@ -338,7 +392,9 @@ class Observations:
             self.front = points[pareto_mask(points)]
 
     def hint(self, row: int, loss: float) -> None:
-        """Add a candidate's revealed loss that another evaluation has shown. Repeats count once."""
+        """Add a candidate's revealed loss that another evaluation has shown. Repeats count
+        once.
+        """
         if row not in self._seen:
             self._seen.add(row)
             self.hints[row] = loss

@@ -16,7 +16,11 @@ from starlette.routing import Mount, Route
 
 from advisor.core import AdvisorError, message_of
 from advisor.exporting import Answerer
-from advisor.integrations.browser.tryout._photographs import Keeper, describe_weakness, list_weak_classes
+from advisor.integrations.browser.tryout._photographs import (
+    Keeper,
+    describe_weakness,
+    list_weak_classes,
+)
 from advisor.integrations.browser.tryout._timings import MOST_BYTES, Recorder
 from advisor.integrations.browser.tryout._trial import SMALL_SIDE, RunPage, Sample
 
@@ -28,8 +32,13 @@ if TYPE_CHECKING:
 ISOLATED = {"cross-origin-embedder-policy": "require-corp"}
 """With the policy of the opener that every answer has, a page may have threads."""
 
-WORKER_POLICY = "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'"
-"""Only scripts of the page can make an address that begins with ``blob:``; WebGPU's runtime is loaded by two."""
+WORKER_POLICY = (
+    "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval'; connect-src 'self';"
+    " worker-src 'self'"
+)
+"""Only scripts of the page can make an address that begins with ``blob:``;
+WebGPU's runtime is loaded by two.
+"""
 
 
 @dataclass
@@ -55,7 +64,9 @@ class PageRoutes:
             # Not at the end: the route of the assets there would take this address.
             routes.insert(1, Route("/photographs", self.keep_photograph, methods=["POST"]))
         handlers = {404: _refuse_unknown, AdvisorError: _refuse}
-        return self.server.guard(Starlette(routes=[Mount("/{token}", routes=routes)], exception_handlers=handlers))
+        return self.server.guard(
+            Starlette(routes=[Mount("/{token}", routes=routes)], exception_handlers=handlers)
+        )
 
     @cached_property
     def _samples(self) -> list[tuple[Sample, bytes]]:
@@ -78,7 +89,11 @@ class PageRoutes:
         if asset is None:
             return PlainTextResponse("There is no such file.\n", 404)
         # Timings load the runtime once more, from the cache of the browser.
-        headers = {**ISOLATED, "content-security-policy": WORKER_POLICY, "cache-control": "private, max-age=3600"}
+        headers = {
+            **ISOLATED,
+            "content-security-policy": WORKER_POLICY,
+            "cache-control": "private, max-age=3600",
+        }
         if asset.packed:
             headers["content-encoding"] = "gzip"
         return Response(asset.content, media_type=asset.kind, headers=headers)

@@ -21,31 +21,45 @@ MOST_REQUESTS = 5000
 """Requests that one start answers; a page with all timings takes about 30."""
 
 WARNING = (
-    "the browser of the phone warns of the certificate, which is made for this start: choose Advanced, then Proceed"
+    "the browser of the phone warns of the certificate, which is made for this start: choose"
+    " Advanced, then Proceed"
 )
 
 
 def try_run(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")],
-    phone: Annotated[bool, typer.Option("--phone", help="Let a phone of the local network open the page.")] = False,
+    phone: Annotated[
+        bool, typer.Option("--phone", help="Let a phone of the local network open the page.")
+    ] = False,
     address: Annotated[
-        str, typer.Option(metavar="IP", help="Address of this machine for --phone. Default: that of its network.")
+        str,
+        typer.Option(
+            metavar="IP", help="Address of this machine for --phone. Default: that of its network."
+        ),
     ] = "",
     keep: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder for photographs that you keep with their class.")
+        str,
+        typer.Option(metavar="DIR", help="Folder for photographs that you keep with their class."),
     ] = "",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of this machine. 0: a free one.")] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no browser.")] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of this machine. 0: a free one.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address and open no browser.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try the files of a run in a browser: the pick beside its float32 and int8 form, on your photographs.
+    """Try the files of a run in a browser:
+    the pick beside its float32 and int8 form, on your photographs.
 
-    The page has the camera, your photographs, and images of the hold-out that the pick gets wrong. It answers in the
-    browser, as the app would: images stay on the device. It also times the files there, which makes a new run.
+    The page has the camera, your photographs, and images of the hold-out that the pick gets wrong.
+    It answers in the browser, as the app would: images stay on the device. It also times the files
+    there, which makes a new run.
 
-    With --phone, it prints a QR code that opens the page on a phone of the same network, over an encrypted connection.
-    With --keep, a photograph can be kept with the class that you choose; the command that learns
-    from these images is printed at the end. It ends with Ctrl-C, or after 30 minutes.
+    With --phone, it prints a QR code that opens the page on a phone of the same network, over an
+    encrypted connection. With --keep, a photograph can be kept with the class that you choose; the
+    command that learns from these images is printed at the end. It ends with Ctrl-C, or after 30
+    minutes.
 
     Example: advisor try runs/latest --phone
     """
@@ -68,7 +82,11 @@ def try_run(
         listening = stack.enter_context(LocalServer.open_socket(host, port))
         scheme = "https" if phone else "http"
         server = LocalServer(
-            listening.getsockname()[1], command="try", host=host, scheme=scheme, most_requests=MOST_REQUESTS
+            listening.getsockname()[1],
+            command="try",
+            host=host,
+            scheme=scheme,
+            most_requests=MOST_REQUESTS,
         )
         _tell_address(server, phone, as_json)
         if not (phone or no_browser or as_json):
@@ -81,14 +99,20 @@ def try_run(
 
 
 def _require_options(phone: bool, address: str) -> None:
-    """Refuse what cannot be served before the modules of the page are read: a busy machine reads them for seconds."""
+    """Refuse what cannot be served before the modules of the page are read:
+    a busy machine reads them for seconds.
+    """
     if address and not phone:
         raise UsageError("--address is for --phone", "add --phone, or leave --address out")
     for package in ("starlette", "uvicorn"):
-        require_extra(package, "serve", f"the page needs the package {package}, which is not installed")
+        require_extra(
+            package, "serve", f"the page needs the package {package}, which is not installed"
+        )
     if phone:
         for package in ("cryptography", "segno"):
-            require_extra(package, "phone", f"--phone needs the package {package}, which is not installed")
+            require_extra(
+                package, "phone", f"--phone needs the package {package}, which is not installed"
+            )
 
 
 def _tell_address(server: LocalServer, phone: bool, as_json: bool) -> None:

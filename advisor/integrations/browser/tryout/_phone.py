@@ -1,4 +1,6 @@
-"""Ways for a phone in the local network to reach the page: this machine's address, a certificate, a QR code."""
+"""Ways for a phone in the local network to reach the page:
+this machine's address, a certificate, a QR code.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ DOCUMENTATION = ("192.0.2.1", 9)
 """An address of nobody (RFC 5737): the system chooses the way to it, and no packet is sent."""
 
 VALID_FOR = timedelta(hours=2)
-"""A certificate lasts longer than the server, whatever the clock of the phone says by some minutes."""
+"""A certificate lasts longer than the server,
+whatever the clock of the phone says by some minutes.
+"""
 
 CLOCKS_DIFFER = timedelta(minutes=30)
 
@@ -30,7 +34,8 @@ PIXELS = 5
 
 
 def find_address(wanted: str) -> str:
-    """Return the address of this machine in the local network: the wanted one, or that of the way to others.
+    """Return the address of this machine in the local network:
+    the wanted one, or that of the way to others.
 
     Raises UsageError: there is no network, or the address is none of this machine.
     """
@@ -46,13 +51,17 @@ def find_address(wanted: str) -> str:
     if not address or ip_address(address).is_loopback or ip_address(address).is_unspecified:
         raise UsageError(
             "--phone: this machine is in no network that a phone could reach",
-            "join the network of the phone; or name the address of this machine there: --address 192.168.1.20",
+            "join the network of the phone; or name the address of this machine there: --address"
+            " 192.168.1.20",
         )
     return address
 
 
 def _require_address(wanted: str) -> None:
-    hint = "write an address of this machine in the network of the phone, such as --address 192.168.1.20"
+    hint = (
+        "write an address of this machine in the network of the phone, such as --address"
+        " 192.168.1.20"
+    )
     try:
         parsed = ip_address(wanted)
     except ValueError:
@@ -61,7 +70,8 @@ def _require_address(wanted: str) -> None:
         raise UsageError(f"--address: '{wanted}' is no single IPv4 address", hint)
     with socket.socket() as probe:
         try:
-            # The system binds addresses of this machine only, so this tests the address before a certificate names it.
+            # The system binds addresses of this machine only,
+            # so this tests the address before a certificate names it.
             probe.bind((wanted, 0))
         except OSError:
             raise UsageError(f"--address: this machine has no address {wanted}", hint) from None
@@ -69,10 +79,11 @@ def _require_address(wanted: str) -> None:
 
 @contextlib.contextmanager
 def make_certificate(address: str) -> Iterator[Path]:
-    """Write a certificate for an address with its key, for this start alone; the file is gone afterwards.
+    """Write a certificate for an address with its key, for this start alone;
+    the file is gone afterwards.
 
-    Browsers allow the camera only over TLS, and no authority certifies an address of a local network. The key never
-    leaves the scratch folder, which only this user reads.
+    Browsers allow the camera only over TLS, and no authority certifies an address of a local
+    network. The key never leaves the scratch folder, which only this user reads.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
@@ -93,7 +104,9 @@ def make_certificate(address: str) -> Iterator[Path]:
         .not_valid_before(now - CLOCKS_DIFFER)
         .not_valid_after(now + VALID_FOR)
         # Browsers compare the address with this name alone; they ignore the common name.
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     )
     certificate = builder.sign(key, hashes.SHA256())
@@ -114,12 +127,15 @@ def draw_code(address: str) -> str:
 
 
 def picture_code(address: str) -> str:
-    """Return a QR code of an address as a ``data:`` address of an SVG image, black on white in dark pages, too."""
+    """Return a QR code of an address as a ``data:`` address of an SVG image,
+    black on white in dark pages, too.
+    """
     return str(_make_code(address).svg_data_uri(scale=PIXELS, light="white"))
 
 
 def _make_code(address: str) -> segno.QRCode:
     import segno
 
-    # Cameras of phones do not read Micro QR codes. The lowest error correction gives the smallest code.
+    # Cameras of phones do not read Micro QR codes.
+    # The lowest error correction gives the smallest code.
     return segno.make(address, error="l", micro=False)

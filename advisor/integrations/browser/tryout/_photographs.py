@@ -42,21 +42,29 @@ class Keeper:
     folder: Path  #: the folder of ``--keep``
     page: RunPage  #: the run
     tell: Callable[[str], None]  #: is called with a line about each photograph
-    rows: dict[str, tuple[str, str]] = field(default_factory=dict)  #: label and group of each kept photograph by path
+    #: label and group of each kept photograph by path
+    rows: dict[str, tuple[str, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of(cls, folder: Path, page: RunPage, tell: Callable[[str], None]) -> Keeper:
-        """Return what keeps photographs in a folder; UsageError if it is no folder, or holds other files."""
+        """Return what keeps photographs in a folder;
+        UsageError if it is no folder, or holds other files.
+        """
         manifest = folder / MANIFEST
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise UsageError(f"--keep: '{folder}' is no folder", "name a new one")
         if folder.exists() and any(folder.iterdir()) and not manifest.is_file():
-            raise UsageError(f"--keep: '{folder}' holds other files", "name a new folder, or one of an earlier --keep")
+            raise UsageError(
+                f"--keep: '{folder}' holds other files",
+                "name a new folder, or one of an earlier --keep",
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"--keep: '{folder}' cannot be made ({error.strerror})", "name another folder") from None
+            raise UsageError(
+                f"--keep: '{folder}' cannot be made ({error.strerror})", "name another folder"
+            ) from None
         keeper = cls(folder, page, tell)
         if manifest.is_file():
             keeper.rows.update(_read_rows(folder))
@@ -74,19 +82,25 @@ class Keeper:
             raise UsageError(f"the run has no class '{shorten_name(label)}'", f"it has: {known}")
         with self._lock:
             if len(self.rows) >= MOST:
-                raise UsageError(f"the folder holds {MOST} photographs", "search with them, and keep others elsewhere")
+                raise UsageError(
+                    f"the folder holds {MOST} photographs",
+                    "search with them, and keep others elsewhere",
+                )
             with Scratch() as scratch:
                 file = scratch / "photograph"
                 file.write_bytes(content)
-                # A child process decodes it and encodes it again: whatever else the file holds, such as the place
-                # where it was taken, or a page behind the image, is gone.
+                # A child process decodes it and encodes it again: whatever else the file holds,
+                # such as the place where it was taken, or a page behind the image, is gone.
                 pixels = read_thumbnail(file, SIDE)
             if not pixels:
                 raise UsageError("the photograph cannot be read", "give a JPEG, PNG or WebP file")
             digest = hashlib.sha256(pixels).hexdigest()[:12]
             known_path = next((path for path in self.rows if path.endswith(f"-{digest}.jpg")), "")
             if known_path:
-                raise UsageError(f"this photograph is kept as '{self.rows[known_path][0]}' already", "take another one")
+                raise UsageError(
+                    f"this photograph is kept as '{self.rows[known_path][0]}' already",
+                    "take another one",
+                )
             now = datetime.now(UTC)
             path = f"{self._folders[label]}/{now:%Y%m%d-%H%M%S}-{digest}.jpg"
             target = self.folder / path
@@ -104,10 +118,14 @@ class Keeper:
         """Folder of each class; the manifest has its name, whatever signs that has."""
         folders: dict[str, str] = {}
         for number, label in enumerate(self.page.classes):
-            # A class may be called "..", and a folder of this name would be outside of the user's folder.
+            # A class may be called "..", and a folder of this name would be outside
+            # of the user's folder.
             name = _UNSAFE.sub("_", label).strip(". ") or "class"
-            # Two classes can become one name, so each name that was changed gets the number of its class.
-            folders[label] = f"{name} {number}" if name in folders.values() or name != label else name
+            # Two classes can become one name,
+            # so each name that was changed gets the number of its class.
+            folders[label] = (
+                f"{name} {number}" if name in folders.values() or name != label else name
+            )
         return folders
 
     def _write_manifest(self) -> None:
@@ -119,10 +137,18 @@ class Keeper:
 
     @property
     def command(self) -> str:
-        """The command that learns from these photographs, too, and says whether that helps; empty without any."""
+        """The command that learns from these photographs, too, and says whether that helps;
+        empty without any.
+        """
         if not self.rows:
             return ""
-        words = ("advisor", "update", str(self.page.run.folder.path), "--data", str(self.folder / MANIFEST))
+        words = (
+            "advisor",
+            "update",
+            str(self.page.run.folder.path),
+            "--data",
+            str(self.folder / MANIFEST),
+        )
         return shlex.join(words)
 
 
@@ -167,8 +193,12 @@ def describe_weakness(page: RunPage, keeper: Keeper) -> str:
     first = weak[0]
     share = Interval.wilson(first.right, first.images)
     count = sum(label == first.label for label, _ in keeper.rows.values())
-    counted = f"{first.right} of {first.images} right ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
-    # Each part of the split gets its share of new photographs, and four times as many images halve an interval.
+    counted = (
+        f"{first.right} of {first.images} right ({100 * share.low:.0f} to"
+        f" {100 * share.high:.0f} %)"
+    )
+    # Each part of the split gets its share of new photographs,
+    # and four times as many images halve an interval.
     more = 3 * int(page.run.dataset.get("pictures_per_class", {}).get(first.label, 0))
     wanted = f"{more} more photographs of it would halve this range; " if more else ""
     return f"Photograph '{first.label}' first: {counted}; {wanted}{count} kept so far."

@@ -27,8 +27,9 @@ MOST_RESULTS = 20
 """Results that one start keeps: each is a run folder."""
 
 MACS_PER_S = 1e12
-"""A file that would run at more multiplications a second on one thread is not believed: 32 a cycle, the most that 128
-bits of SIMD hold at 8 bits in two units, are 0.13e12 at 4 GHz."""
+"""A file that would run at more multiplications a second on one thread is not believed: 32 a
+cycle, the most that 128 bits of SIMD hold at 8 bits in two units, are 0.13e12 at 4 GHz.
+"""
 
 GPU_MACS_PER_S = 1e14
 """The same of a whole GPU: no shader of 2026 reaches it."""
@@ -113,7 +114,9 @@ class Recorder:
         hot = [_describe_hot(series, timing) for series, timing in pairs if timing.throttled]
         pairs = [(series, timing) for series, timing in pairs if not timing.throttled]
         if not pairs:
-            raise UsageError(f"nothing is kept: {hot[0]['remark']}", f"{COOL}, and time the files again")
+            raise UsageError(
+                f"nothing is kept: {hot[0]['remark']}", f"{COOL}, and time the files again"
+            )
         measured = []
         for series, timing in pairs:
             measured.append((self.trial.forms[series.form].evaluation, series.accelerator, timing))
@@ -142,25 +145,34 @@ def read_timings(body: bytes) -> PostedTimings:
     try:
         posted: PostedTimings = parse(PostedTimings, parse_json(body.decode()))
     except (ValueError, TypeError, LookupError) as error:
-        raise UsageError(f"the timings cannot be read: {message_of(error)}", "load the page again") from None
+        raise UsageError(
+            f"the timings cannot be read: {message_of(error)}", "load the page again"
+        ) from None
     return posted
 
 
 def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
-    """Refuse timings that cannot be: UsageError. ``age_s`` is how long the server has been there."""
+    """Refuse timings that cannot be: UsageError. ``age_s`` is how long the server has been
+    there.
+    """
     served = range(len(trial.forms))
     places = [(series.form, series.accelerator, series.threads) for series in posted.series]
     effort = agent.map_efforts()[EFFORT]
     _require(places, "there is no timing")
     _require(len(set(places)) == len(places), "a file was timed twice")
-    _require(all(series.accelerator in (CPU, GPU) for series in posted.series), "a unit that no page times")
+    _require(
+        all(series.accelerator in (CPU, GPU) for series in posted.series),
+        "a unit that no page times",
+    )
     _require(1 <= posted.device.cores <= 1024, f"a device with {posted.device.cores} processors")
     total_ms = 0.0
     for series in posted.series:
         _require(series.form in served, f"there is no file {series.form}")
         most_threads = 1 if series.accelerator == GPU else MOST_THREADS
         _require(1 <= series.threads <= most_threads, f"{series.threads} threads")
-        _require(len(series.blocks) == effort.blocks, f"{len(series.blocks)} blocks of {effort.blocks}")
+        _require(
+            len(series.blocks) == effort.blocks, f"{len(series.blocks)} blocks of {effort.blocks}"
+        )
         for value in (series.runtime_ms, series.load_ms, series.first_ms):
             _require(0 <= value <= LONGEST_MS, f"a time of {value:g} ms")
         heap = series.heap_bytes
@@ -169,12 +181,21 @@ def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
         for block in series.blocks:
             _check_block(block, least_ms)
             total_ms += block.elapsed_ms
-    _require(total_ms <= 1e3 * age_s, f"{total_ms / 1e3:.0f} s of timings from a page that is {age_s:.0f} s old")
+    _require(
+        total_ms <= 1e3 * age_s,
+        f"{total_ms / 1e3:.0f} s of timings from a page that is {age_s:.0f} s old",
+    )
 
 
 def _describe_hot(series: PostedSeries, timing: Timing) -> dict[str, int | str]:
-    """Return the row of a file on a phone that slowed down: it has no result, as on every other device."""
-    return {"form": series.form, "value": "no result", "remark": f"{_name_unit(series)}; {timing.throttled}; {COOL}"}
+    """Return the row of a file on a phone that slowed down:
+    it has no result, as on every other device.
+    """
+    return {
+        "form": series.form,
+        "value": "no result",
+        "remark": f"{_name_unit(series)}; {timing.throttled}; {COOL}",
+    }
 
 
 def _name_unit(series: PostedSeries) -> str:
@@ -196,7 +217,10 @@ def _check_block(block: PostedBlock, least_ms: float) -> None:
     # A clock in steps of 5 us or 1 ms says 0 of a single short run, and no more of half of them.
     middle_ms = statistics.median(block.times)
     _require(middle_ms > 0, "the clock of this browser is too coarse for so fast a file")
-    _require(middle_ms >= least_ms, f"runs of {middle_ms:g} ms, where no processor needs less than {least_ms:g} ms")
+    _require(
+        middle_ms >= least_ms,
+        f"runs of {middle_ms:g} ms, where no processor needs less than {least_ms:g} ms",
+    )
     spent_ms = sum(block.times)
     _require(
         LEAST_SHARE * spent_ms - STEP_MS <= block.elapsed_ms <= LONGEST_MS,
@@ -206,13 +230,17 @@ def _check_block(block: PostedBlock, least_ms: float) -> None:
 
 def _require(holds: object, what: str) -> None:
     if not holds:
-        raise UsageError(f"the timings are not believed: {what}", "load the page again, and time the files again")
+        raise UsageError(
+            f"the timings are not believed: {what}",
+            "load the page again, and time the files again",
+        )
 
 
 def name_device(device: PostedDevice) -> str:
     """Return the phone and its browser in words, such as ``Chrome on Pixel 8 (browser)``.
 
-    It never is the name of a device with a profile, so that no figure counts for the phone's own runtime.
+    It never is the name of a device with a profile,
+    so that no figure counts for the phone's own runtime.
     """
     model = shorten_name(device.model)
     browser = shorten_name(device.browser)
@@ -220,7 +248,9 @@ def name_device(device: PostedDevice) -> str:
 
 
 def shorten_name(text: str) -> str:
-    """Return a name from a page as it can stand in files and lines: letters, digits and few signs."""
+    """Return a name from a page as it can stand in files and lines: letters, digits and few
+    signs.
+    """
     return " ".join(_NAME.sub(" ", text).split())[:NAME_LENGTH].strip()
 
 
@@ -291,4 +321,6 @@ def _with_browser(timing: Timing, series: PostedSeries, trial: RunPage, browser:
         # The page times a file on WebGPU only if all of its operators run there.
         details = {**details, "delegated": [operators, operators] if operators else None}
     runtime = f"{timing.runtime}{unit} in {browser}"
-    return replace(timing, runtime=runtime, memory_bytes=timing.details["heap_bytes"], details=details)
+    return replace(
+        timing, runtime=runtime, memory_bytes=timing.details["heap_bytes"], details=details
+    )

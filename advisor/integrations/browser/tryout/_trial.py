@@ -1,4 +1,6 @@
-"""The page of a run: its files, the runtime, and images of the hold-out that the pick gets wrong."""
+"""The page of a run: its files, the runtime, and images of the hold-out that the pick gets
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ LONGEST_MS = 60_000.0
 PACKING = 6
 """Level of gzip of the runtime: 0.4 % larger than at level 9, in two thirds of the time."""
 
-KINDS = {".js": "text/javascript", ".wasm": "application/wasm", ".tflite": "application/octet-stream"}
+KINDS = {
+    ".js": "text/javascript",
+    ".wasm": "application/wasm",
+    ".tflite": "application/octet-stream",
+}
 SCRIPTS = ("calls.js", "worker.js", "litert.js", "onnxruntime.js", "webgpu.js")
 """Scripts of the browser runtime that time a file."""
 
@@ -69,23 +75,36 @@ class RunPage:
 
     @classmethod
     def of(cls, run: Path | str, keeps: bool = False) -> RunPage:
-        """Return the page of a run. UsageError: it has no file, its task has no page, or the runtime is missing."""
+        """Return the page of a run. UsageError:
+        it has no file, its task has no page, or the runtime is missing.
+        """
         loaded = load_run(run)
         pick = loaded.decision.pick
         if pick is None:
-            raise UsageError("the run has no candidate with a file", "wait for its first answer, or search again")
+            raise UsageError(
+                "the run has no candidate with a file",
+                "wait for its first answer, or search again",
+            )
         first = make_exported_model(loaded, pick, False)
         if not first.shipping.page.script:
-            raise UsageError(f"there is no page that {first.shipping.does}", "advisor predict answers photographs")
+            raise UsageError(
+                f"there is no page that {first.shipping.does}",
+                "advisor predict answers photographs",
+            )
         if keeps and not loaded.question.of_task.probabilities:
             raise UsageError(
-                "--keep: a photograph of this task needs more than a class, such as boxes or a mask",
+                "--keep: a photograph of this task needs more than a class, such as boxes or a"
+                " mask",
                 "leave --keep out, and mark your photographs with a tool for annotations",
             )
         # Fetched now, so that a missing runtime is an error of the command and not of the page.
         fetch_package(LITERT)
-        others = [row for row in forms_of(loaded.evaluations, pick) if row.artefact != pick.artefact]
-        return cls(loaded, (first, *(make_exported_model(loaded, row, False) for row in others)), keeps)
+        others = [
+            row for row in forms_of(loaded.evaluations, pick) if row.artefact != pick.artefact
+        ]
+        return cls(
+            loaded, (first, *(make_exported_model(loaded, row, False) for row in others)), keeps
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -93,7 +112,9 @@ class RunPage:
         return self.forms[0].model.labels
 
     def page(self, weak: str = "", first: str = "") -> bytes:
-        """Return the page; ``weak`` says what the run is weakest in, and ``first`` is the class to photograph first."""
+        """Return the page; ``weak`` says what the run is weakest in,
+        and ``first`` is the class to photograph first.
+        """
         pick = self.forms[0]
         effort = agent.map_efforts()[EFFORT]
         protocol = {
@@ -115,7 +136,9 @@ class RunPage:
         }
         task = pick.shipping.page
         extra = [_read_script("calls.js"), _read_script("tryout/tryout.js")]
-        return render_page(facts, task, len(self.classes), remark_of(pick.evaluation), extra).encode()
+        return render_page(
+            facts, task, len(self.classes), remark_of(pick.evaluation), extra
+        ).encode()
 
     def _facts_of(self, place: int) -> dict[str, Any]:
         exported = self.forms[place]
@@ -124,8 +147,11 @@ class RunPage:
             "name": exported.evaluation.configuration.compression,
             "picked": place == 0,
             "file": f"files/{place}.tflite",
-            # The file that ships may have one more step; the figures are those of the file that was measured.
-            "measured": f"measured/{place}.tflite" if exported.model.edits else f"files/{place}.tflite",
+            # The file that ships may have one more step;
+            # the figures are those of the file that was measured.
+            "measured": (
+                f"measured/{place}.tflite" if exported.model.edits else f"files/{place}.tflite"
+            ),
             "shown_size": show_bytes(len(exported.model.content)),
         }
 
@@ -145,7 +171,9 @@ class RunPage:
         return _read_runtime(fetch_package(LITERT) / name) if name in members else None
 
     def samples(self) -> Iterator[Sample]:
-        """Yield images of the hold-out on which the pick errs, the most frequent confusions or most errors first."""
+        """Yield images of the hold-out on which the pick errs,
+        the most frequent confusions or most errors first.
+        """
         answers = self.forms[0].evaluation.holdout_answers
         folder = images_folder(self.run.folder)
         if answers is None:
@@ -167,12 +195,15 @@ class RunPage:
             yield Sample(folder / overlaid.path, overlaid.sha256, overlaid.result)
 
     def shown_samples(self) -> list[tuple[Sample, bytes]]:
-        """Return the images of the gallery that can still be read, each as a JPEG for the files to answer."""
+        """Return the images of the gallery that can still be read,
+        each as a JPEG for the files to answer.
+        """
         from advisor.datasets import read_thumbnail
 
         shown: list[tuple[Sample, bytes]] = []
         for sample in self.samples():
-            # Decoded and encoded again by a child process: only pixels of a user's file reach the page.
+            # Decoded and encoded again by a child process:
+            # only pixels of a user's file reach the page.
             content = read_thumbnail(sample.path, SIDE, sample.sha256)
             if content:
                 shown.append((sample, content))

@@ -1,7 +1,8 @@
-"""A web page that tries a model on images offline: the model, the runtime and the page are files beside each other.
+"""A web page that tries a model on images offline:
+the model, the runtime and the page are files beside each other.
 
-A page that is opened as a file, by a double-click, can load scripts but fetch nothing. So the model and the runtime in
-WebAssembly are scripts with base64 text.
+A page that is opened as a file, by a double-click, can load scripts but fetch nothing. So the
+model and the runtime in WebAssembly are scripts with base64 text.
 """
 
 import base64
@@ -14,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import Evaluation, UsageError, plural
-from advisor.exporting import ExportedModel, Page, ShippedModel, Shipping, render_html, render_template
+from advisor.exporting import (
+    ExportedModel,
+    Page,
+    ShippedModel,
+    Shipping,
+    render_html,
+    render_template,
+)
 from advisor.reporting import content_policy, json_for_script, trust_content
 
 CONTENT = "a page that {does}: open web/index.html in a browser"
@@ -24,7 +32,10 @@ FOLDER = "web"
 PAGE = "index.html"
 MODEL = "model.js"
 OFFLINE = "offline.js"
-RUNTIMES = {"runtime.js": "litert_wasm_internal", "runtime_compat.js": "litert_wasm_compat_internal"}
+RUNTIMES = {
+    "runtime.js": "litert_wasm_internal",
+    "runtime_compat.js": "litert_wasm_compat_internal",
+}
 """Files of the runtime with relaxed SIMD, and without it for browsers that lack it."""
 
 PACKING = 6
@@ -32,7 +43,9 @@ PACKING = 6
 
 
 def check(shipping: Shipping) -> None:
-    """Check that there is a page for a task; see :class:`advisor.exporting._shipping.BundlePart`."""
+    """Check that there is a page for a task; see
+    :class:`advisor.exporting._shipping.BundlePart`.
+    """
     if not shipping.page.script:
         raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
 
@@ -43,7 +56,9 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 
 
 def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[str, bytes]:
-    """Return the files of the page by their paths in the bundle; UsageError if the runtime cannot be fetched."""
+    """Return the files of the page by their paths in the bundle;
+    UsageError if the runtime cannot be fetched.
+    """
     from advisor.integrations.browser import LITERT, fetch_package
 
     runtime = fetch_package(LITERT)
@@ -51,9 +66,12 @@ def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[st
     files[MODEL] = f'var MODEL = "{_encode(model.content)}";\n'.encode()
     page = render_page(facts_of(model, task), task, len(model.labels), remark_of(evaluation))
     files[PAGE] = page.encode()
-    # The version follows from the contents: a page that changed is not taken from a copy that the browser keeps.
+    # The version follows from the contents:
+    # a page that changed is not taken from a copy that the browser keeps.
     version = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()[:16]
-    offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(files)])
+    offline = render_template(
+        "offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(files)]
+    )
     files[OFFLINE] = offline.encode()
     files["LICENSE-LiteRT.txt"] = _read_asset("LICENSE-LiteRT.txt").encode()
     return {f"{FOLDER}/{name}": content for name, content in files.items()}
@@ -73,9 +91,15 @@ def facts_of(model: ShippedModel, task: Page) -> dict[str, Any]:
     }
 
 
-def render_page(facts: Mapping[str, Any], task: Page, classes: int, remark: str, extra: Sequence[str] = ()) -> str:
-    """Return the page; ``extra`` are the scripts of a page that a server of this machine has, which posts to it."""
-    shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(encoding="utf-8")
+def render_page(
+    facts: Mapping[str, Any], task: Page, classes: int, remark: str, extra: Sequence[str] = ()
+) -> str:
+    """Return the page; ``extra`` are the scripts of a page that a server of this machine has,
+    which posts to it.
+    """
+    shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(
+        encoding="utf-8"
+    )
     meaning = (resources.files(task.package) / task.script).read_text(encoding="utf-8")
     scripts = [shared, _read_asset("pixels.js"), meaning, *extra, _read_asset("page.js")]
     return render_html(
@@ -98,11 +122,16 @@ def remark_of(evaluation: Evaluation) -> str:
     from advisor.integrations.browser import LITERT
 
     configuration = evaluation.configuration
-    return f"{configuration.card}, {configuration.compression}. Runs with {LITERT.package} {LITERT.version}."
+    return (
+        f"{configuration.card}, {configuration.compression}. Runs with {LITERT.package}"
+        f" {LITERT.version}."
+    )
 
 
 def _make_policy(scripts: Sequence[str]) -> str:
-    """Return a content security policy: these scripts and files beside the page run, and nothing else is loaded."""
+    """Return a content security policy:
+    these scripts and files beside the page run, and nothing else is loaded.
+    """
     sources = ("'self'", "file:", "'wasm-unsafe-eval'")
     return content_policy(scripts, sources, ("media-src blob:", "worker-src 'self'"))
 
