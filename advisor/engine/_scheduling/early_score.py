@@ -1,4 +1,8 @@
-"""Score the pick so far on the hold-out while the search goes on."""
+"""Score the pick so far on the hold-out while the search goes on.
+
+The search loop asks for it after each result, so that a user who stops a search early reads a
+figure of the hold-out too. It decides nothing: the rule and the study never see these figures.
+"""
 
 import asyncio
 import contextlib
@@ -52,7 +56,8 @@ class PickSoFar:
         self._scorer = scorer
         self._run = run
         self._left_s = left_s
-        self._rest_until = self._spent_s = 0.0
+        self._rest_until = 0.0
+        self._spent_s = 0.0
         self._scoring: asyncio.Future[None] | None = None
         self._has_scored = False
         self._again: asyncio.TimerHandle | None = None
@@ -61,7 +66,7 @@ class PickSoFar:
         self._began = 0.0
         self._failed = set[str]()
 
-    def look(self) -> None:
+    def begin_scoring(self) -> None:
         """Begin to score the pick if it has no figure, unless there was a score a short time ago.
 
         A score of a former pick that has just begun gives way:
@@ -116,17 +121,14 @@ class PickSoFar:
         return pick.artefact_sha256 or ""
 
     async def _score(self, file: str, scorer: Scorer) -> None:
-        """Score a file, and look again: at once if it is no longer the pick, else after a rest,
-        as nothing may end.
+        """Score a file, then ask again: at once if another file is the pick by now, else after a
+        rest, because a search may go on for long without a result.
         """
         of_file = []
         for evaluation in self._run.evaluations():
             if evaluation.status is Status.OK and evaluation.artefact_sha256 == file:
                 of_file.append(evaluation)
-        rows = []
-        for e in share_holdout(of_file, self._run):
-            if e.holdout_accuracy is None:
-                rows.append(e)
+        rows = [row for row in share_holdout(of_file, self._run) if row.holdout_accuracy is None]
         most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
         limited = self._left_s() < math.inf
         # Soon the finalists run there: until then a pick needs no figure on a few images.
@@ -147,4 +149,4 @@ class PickSoFar:
         self._scoring = None
         self._file = ""
         self._rest_until = ended + (rest_s if self._spent_s > FREE_S else 0.0)
-        self._again = asyncio.get_running_loop().call_later(rest_s, self.look)
+        self._again = asyncio.get_running_loop().call_later(rest_s, self.begin_scoring)

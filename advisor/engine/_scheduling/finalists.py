@@ -1,4 +1,10 @@
-"""The files that are judged at the end of a search, and their scores on the hold-out."""
+"""Choose the files that are judged at the end of a search, and score them on the hold-out.
+
+The search loop calls it when nothing more is evaluated (:func:`choose_finalists`,
+:func:`score_finalists`), and for the pick so far (:func:`score_holdout`). Every score is appended
+to the run as soon as it is there. A file is scored once: its other numbers of threads share the
+figures.
+"""
 
 import asyncio
 import math
@@ -123,11 +129,15 @@ async def score_finalists(
         for e in scored.values():
             if e.artefact_sha256 == chosen[0].artefact_sha256:
                 first.append(e)
-        answered = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
+        answered = await _append_measured(
+            [e for e in first if e.unknown is None], scorer.tell_unknown, run
+        )
         scored |= {e.configuration: e for e in answered}
     if left_s() > EXTRAS_S and scorer.captures:
         tried = pick_capture_finalists(tuple(scored.values()), everywhere)
-        await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
+        await _append_measured(
+            [e for e in tried if e.capture.holdout is None], scorer.capture, run
+        )
 
 
 def _in_time(
@@ -142,22 +152,22 @@ def _in_time(
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))
     whole = scorer.holdout_images
 
-    def images(some: Sequence[str]) -> int:
-        rows = [e for e in chosen if e.artefact_sha256 in some]
+    def count_affordable(some: Sequence[str]) -> int:
+        rows = [evaluation for evaluation in chosen if evaluation.artefact_sha256 in some]
         return scorer.affordable(rows, left_s() / COUNTING_MARGIN)
 
     if left_s() == math.inf:
         yield files, whole
         return
     first = files[:JUDGED_FILES]
-    together = images(first)
+    together = count_affordable(first)
     if together >= TOGETHER_SHARE * whole:
         yield first, together
     else:
         for file in first:
-            yield [file], images([file])
+            yield [file], count_affordable([file])
     for file in files[JUDGED_FILES:]:
-        if images([file]) < whole:
+        if count_affordable([file]) < whole:
             return
         yield [file], whole
 
@@ -175,7 +185,7 @@ async def score_holdout(
     first = dict[str, Evaluation]()
     for evaluation in rows:
         first.setdefault(evaluation.artefact_sha256, evaluation)
-    judged = await _each(list(first.values()), lambda e: scorer.hold_out(e, most), run)
+    judged = await _append_measured(list(first.values()), lambda e: scorer.hold_out(e, most), run)
     by_file = {e.artefact_sha256: e for e in judged}
     others = []
     for evaluation in rows:
@@ -244,21 +254,22 @@ def pick_capture_finalists(
     return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})
 
 
-async def _each(
+async def _append_measured(
     chosen: Sequence[Evaluation],
     measure: Callable[[Evaluation], Awaitable[Evaluation]],
     run: RunFolder,
 ) -> list[Evaluation]:
-    """Return what could be measured.
+    """Measure files side by side, append each result to the run and return them.
+
     A file that cannot be scored stays without the figure, and the report says so.
     """
 
-    async def one(evaluation: Evaluation) -> Evaluation:
+    async def append_measured(evaluation: Evaluation) -> Evaluation:
         measured = await measure(evaluation)
         run.append(measured)
         return measured
 
-    results = await asyncio.gather(*map(one, chosen), return_exceptions=True)
+    results = await asyncio.gather(*map(append_measured, chosen), return_exceptions=True)
     for problem in results:
         if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
             raise problem

@@ -1,5 +1,8 @@
-"""Costs of the forms of networks in an answer:
-latency, size and points against float32, measured or expected.
+"""What each form of a network costs in an answer: its latency, its size and the points that it
+loses against float32, measured or expected.
+
+``expected_gain.py`` adds these costs to the belief of accuracies. The unit of every cost is that
+of :meth:`.Preference.price`, so that it can be set against points of accuracy.
 """
 
 from __future__ import annotations

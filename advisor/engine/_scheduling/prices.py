@@ -1,5 +1,10 @@
-"""What the steps of a search take:
-CPU seconds of the stages that are missing, and whether they end in time.
+"""What the steps of a search take, and whether they end within its time limit.
+
+The rule compares steps by **CPU seconds** (:meth:`Prices.seconds`), which a busy machine does not
+change. Whether a step ends in time depends on the clock: :meth:`Prices.share`,
+:meth:`Prices.is_sure`, :meth:`Prices.may_end`, :meth:`Prices.lasts_s`, :meth:`Prices.training_s`
+and :meth:`Prices.finishing_s` reckon in **seconds by the clock**, at the pace that stages of the
+same kind had in this search. A stage that is done or in the cache costs nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Hand out what the rule chooses, or a sampler among what may start,
-within the machine's capacity.
+"""Hand out the configurations that are evaluated next, as many as the machine has room for.
+
+The search loop asks after each result. The rule chooses them; if the question names a sampler, the
+study does, among those that may start.
 """
 
 from __future__ import annotations

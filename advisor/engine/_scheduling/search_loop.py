@@ -1,9 +1,13 @@
-"""Evaluate what the scheduler chooses, several configurations at a time, until the search ends;
-then judge finalists.
+"""Run a search: evaluate what the scheduler chooses until the search ends, then judge finalists.
 
-The scheduler asks the rule, or the sampler of the study. A limit has three ends: evaluations end
-first, so that the hold-out has its time (``_evaluating_left``), then the answer is written
-(``_answer_left``), then the limit is over (``_time_left``).
+``run_search`` makes one :class:`SearchLoop` for each search and calls its public methods, in the
+order of ``engine/README.md``. The scheduler says what is evaluated next, and asks the rule or the
+sampler of the study for it. Each result is appended to the run at once, so a search that is killed
+here loses only what was running.
+
+A time limit has three ends: evaluations end first, so that the hold-out has its time
+(``_evaluating_left``), then the answer is written (``_answer_left``), then the limit is over
+(``_time_left``). All three are seconds by the clock.
 """
 
 import asyncio
@@ -149,16 +153,6 @@ class SearchLoop:
         chooses = execution.least_gain(self._question) > 0
         scheduler = Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
 
-        def record(evaluation: Evaluation) -> None:
-            self._run.append(evaluator.newest(evaluation))
-            # A file must do on every device of the question,
-            # so the study and the rule learn from its slowest device.
-            worst = evaluator.on_worst_device(evaluation)
-            study.tell(worst)
-            # It decides nothing in a search that goes on.
-            rule.condition_on(worst.without_holdout())
-            self._progress.evaluated(evaluation)
-
         running: dict[asyncio.Future[Any], Configuration] = {}
         # An interrupt must wake the loop at once, not when the next evaluation ends:
         # it is one of the futures waited for.
@@ -170,10 +164,10 @@ class SearchLoop:
             # so the scheduler is asked again until it has nothing.
             while chosen := scheduler.next(running.values()):
                 await so_far.wait_for_first(chosen, stopped)
-                self.places |= {
-                    e.card: float(len(self.places)) for e in chosen if e.card not in self.places
-                }
-                running |= {asyncio.ensure_future(evaluator.evaluate(e)): e for e in chosen}
+                for configuration in chosen:
+                    self.places.setdefault(configuration.card, float(len(self.places)))
+                    task = asyncio.ensure_future(evaluator.evaluate(configuration))
+                    running[task] = configuration
             self._progress.deferred(scheduler.waiting)
             # Nothing runs and nothing may start: waiting would never end.
             if not running:
@@ -182,13 +176,14 @@ class SearchLoop:
             finished, _ = await asyncio.wait(
                 {*running, stopped}, timeout=wait_s, return_when="FIRST_COMPLETED"
             )
+            # In the order of their start, so that equal searches learn in one order.
             for task in [task for task in running if task in finished]:
                 del running[task]
-                record(task.result())
+                self._record(task.result(), evaluator, study, rule)
                 answered |= task.result().status is Status.OK
             # The pick so far is scored on the hold-out meanwhile,
             # so that the end of the search need not wait for it.
-            so_far.look()
+            so_far.begin_scoring()
             ended = stopped.done() or self._evaluating_left(answered, GRACE) == 0
         left = study.unevaluated
         late = execution.time_limit is not None and rule.is_out_of_time
@@ -200,6 +195,23 @@ class SearchLoop:
         await so_far.close()
         cut_off = bool(running) or (ended and left > 0)
         return self._explain_end(study, scheduler, left, cut_off, late)
+
+    def _record(
+        self,
+        evaluation: Evaluation,
+        evaluator: MultiDeviceEvaluator,
+        study: Study,
+        rule: SearchRule,
+    ) -> None:
+        """Append a result to the run, and let the study and the rule learn from it."""
+        self._run.append(evaluator.newest(evaluation))
+        # A file must do on every device of the question,
+        # so the study and the rule learn from its slowest device.
+        worst = evaluator.on_worst_device(evaluation)
+        study.tell(worst)
+        # A figure of the hold-out decides nothing in a search that goes on.
+        rule.condition_on(worst.without_holdout())
+        self._progress.evaluated(evaluation)
 
     def _explain_end(
         self, study: Study, scheduler: Scheduler, left: int, cut_off: bool, late: bool
@@ -219,12 +231,9 @@ class SearchLoop:
             return out_of_time(left)
         if left and not scheduler.trials_left:
             return end_early(StopKind.MAX_TRIALS, f"at --max-trials {execution.max_trials}", left)
-        if (
-            execution.time_limit is not None
-            and scheduler.evaluates_all
-            and (short := study.unevaluated)
-        ):
-            return out_of_time(short)  # forms that would not end in time
+        # What is left of a search that evaluates everything would not end in time.
+        if execution.time_limit is not None and scheduler.evaluates_all and left:
+            return out_of_time(left)
         return scheduler.stop(left)
 
     def _record_refused(self, scheduler: Scheduler, plan: Plan) -> None:

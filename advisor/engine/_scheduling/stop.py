@@ -1,4 +1,8 @@
-"""The end of a search."""
+"""The end of a search as a value: what ended it, in words for people, and what was left.
+
+The search loop makes it and the manifest of the run keeps it: the values of :class:`StopKind` are
+written there, so they stay.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,6 +1,8 @@
-"""Stores the Optuna study: a journal or SQLite in the run folder, or a PostgreSQL database.
+"""Open the storage of a run's Optuna study: a journal or SQLite in the run folder, or PostgreSQL.
 
-Many searches may share a database: each run has its own study there.
+``--storage`` names it; it is checked before anything is spent. Many searches may share a database:
+each run has its own study there. A resumed run finds its trials by the name of the study, so the
+names stay.
 """
 
 from __future__ import annotations

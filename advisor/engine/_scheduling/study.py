@@ -1,4 +1,9 @@
-"""The Optuna study of a run: it suggests configurations and takes their results."""
+"""The Optuna study of a run: it suggests configurations and takes their results.
+
+Every search writes its results into a study, which Optuna's own tools can read. The suggestions
+are used where the question names a sampler; by default the rule of ``next_steps.py`` chooses. The
+names of parameters and attributes are in the databases of users, so they stay.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""The sampler of a study: what it knows of every candidate, what may start now,
-and what was measured meanwhile.
+"""Give the sampler of a study what it knows: the costs expected of every candidate, which of them
+may start now, and what was measured meanwhile.
+
+The study calls :func:`make_suggester` once. The rule uses the same estimates of latency and size
+(:class:`CostEstimates`).
 """
 
 from __future__ import annotations

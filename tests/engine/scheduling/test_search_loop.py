@@ -140,7 +140,7 @@ class Quiet:
 async def look(so_far: PickSoFar, *pauses_s: float) -> None:
     """Look at the pick so far before each pause."""
     for pause_s in pauses_s:
-        so_far.look()
+        so_far.begin_scoring()
         await asyncio.sleep(pause_s)
     await so_far.close()
 
@@ -267,7 +267,7 @@ def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
     async def looked() -> None:
         so_far = PickSoFar(lambda: next(picks), evaluator, run)
         for _ in range(2):
-            so_far.look()
+            so_far.begin_scoring()
             await asyncio.sleep(0.01)
         await wait_until(lambda: len(evaluator.scored) == len(scored))
         await so_far.close()
@@ -287,7 +287,7 @@ def test_after_a_score_it_looks_again_though_nothing_ends(
     async def looked() -> None:
         pick = "first"
         so_far = PickSoFar(lambda: {named(e): e for e in run.evaluations()}[pick], evaluator, run)
-        so_far.look()
+        so_far.begin_scoring()
         if not changes:
             await wait_until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
         pick = "second"
