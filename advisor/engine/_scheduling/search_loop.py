@@ -57,14 +57,10 @@ from advisor.store import RunFolder
 from advisor.training import Reserve
 
 MOST_ROUNDS = 3
-"""Most picks that are judged on the hold-out one after the other;
-the next one has no figure of it.
-"""
+"""Picks that are judged on the hold-out one after the other at most."""
 
 GRACE = 0.6
-"""Share of the time of the hold-out that running work may use:
-a new file gains more than the last images.
-"""
+"""Share of the hold-out's time for running work: a new file gains more than the last images."""
 
 LEAST_JUDGING_S = 2.0
 """CPU seconds that are kept for the hold-out at least. In a demonstration of 105 s, 0.3 s were
@@ -75,9 +71,7 @@ WRITING_S = 2.0
 """CPU seconds in which a trained network becomes a file, after the time of its training."""
 
 LOOK_AGAIN_S = 1.0
-"""Seconds until the load of this process is read again:
-one decision asks a hundred times what is left.
-"""
+"""Seconds until the load is read again: one decision asks a hundred times what is left."""
 
 
 class SearchProgress(Protocol):
@@ -143,16 +137,12 @@ class SearchLoop:
         ``done`` configurations have a result already.
         ``scorer`` runs the pick so far on the hold-out.
         """
-        execution = self._execution
         rule = self._rule_of(plan)
         self._plan = plan
         self._rule = rule
         self._learn_from_earlier(rule, plan)
+        scheduler = self._make_scheduler(study, rule, plan, done)
         so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run, self._time_left)
-        trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
-        chooses = execution.least_gain(self._question) > 0
-        scheduler = Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
-
         running: dict[asyncio.Future[Any], Configuration] = {}
         # An interrupt must wake the loop at once, not when the next evaluation ends:
         # it is one of the futures waited for.
@@ -164,10 +154,7 @@ class SearchLoop:
             # so the scheduler is asked again until it has nothing.
             while chosen := scheduler.next(running.values()):
                 await so_far.wait_for_first(chosen, stopped)
-                for configuration in chosen:
-                    self.places.setdefault(configuration.card, float(len(self.places)))
-                    task = asyncio.ensure_future(evaluator.evaluate(configuration))
-                    running[task] = configuration
+                running |= self._begin(chosen, evaluator)
             self._progress.deferred(scheduler.waiting)
             # Nothing runs and nothing may start: waiting would never end.
             if not running:
@@ -186,7 +173,7 @@ class SearchLoop:
             so_far.begin_scoring()
             ended = stopped.done() or self._evaluating_left(answered, GRACE) == 0
         left = study.unevaluated
-        late = execution.time_limit is not None and rule.is_out_of_time
+        late = self._execution.time_limit is not None and rule.is_out_of_time
         # While something still ran, a time limit or an interrupt ended the search:
         # a resumed run may start the rest.
         if not running:
@@ -195,6 +182,24 @@ class SearchLoop:
         await so_far.close()
         cut_off = bool(running) or (ended and left > 0)
         return self._explain_end(study, scheduler, left, cut_off, late)
+
+    def _make_scheduler(self, study: Study, rule: SearchRule, plan: Plan, done: int) -> Scheduler:
+        """Return the scheduler of a search in which ``done`` configurations have a result."""
+        most = self._execution.max_trials
+        trials_left = max(0, most - done) if most else plan.size
+        chooses = self._execution.least_gain(self._question) > 0
+        return Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
+
+    def _begin(
+        self, chosen: Collection[Configuration], evaluator: MultiDeviceEvaluator
+    ) -> dict[asyncio.Future[Any], Configuration]:
+        """Begin evaluations side by side, and give their cards the next place."""
+        place = float(len(self.places))
+        tasks = dict[asyncio.Future[Any], Configuration]()
+        for configuration in chosen:
+            self.places.setdefault(configuration.card, place)
+            tasks[asyncio.ensure_future(evaluator.evaluate(configuration))] = configuration
+        return tasks
 
     def _record(
         self,
