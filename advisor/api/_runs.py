@@ -210,7 +210,9 @@ def _answer_so_far(show: Callable[[RunView], str] | None, run: RunFolder) -> str
     """
     from advisor.reporting import load_view, so_far, write_all
 
-    view = load_view(run, running=True)
+    # This runs in a thread, and the search adds results to its own folder meanwhile.
+    # A folder remembers what it read, so each thread has one.
+    view = load_view(RunFolder(run.path), running=True)
     write_all(view, run.path)
     return so_far(view) if show is None else show(view)
 

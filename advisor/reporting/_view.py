@@ -299,7 +299,7 @@ def load_view(run: RunFolder, running: bool = False) -> RunView:
 
     ``running`` says that the search that fills it calls this.
     """
-    return view_of(load_run(run.path), running)
+    return view_of(load_run(run), running)
 
 
 def view_of(run: LoadedRun, running: bool = False) -> RunView:

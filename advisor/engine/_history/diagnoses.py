@@ -42,7 +42,7 @@ def diagnose_run(folder: RunFolder) -> None:
     """Write ``diagnosis.json`` where a form of a card
     on the front loses clearly and can be diagnosed.
     """
-    run = load_run(folder.path)
+    run = load_run(folder)
     rows = []
     forms = list_losing(run)
     images = _training_images(run) if forms else ()

@@ -233,7 +233,7 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     """Yield what the files of a run contradict: counts, sizes of files, accuracies and the
     answer.
     """
-    run = load_run(folder.path)
+    run = load_run(folder)
     lines = folder.evaluations_file.name
     split = folder.read_json("split.json")
     counts = {}

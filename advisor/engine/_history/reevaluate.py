@@ -108,15 +108,17 @@ class Session:
     tell: Tell = lambda _text: None
     reports: Reports | None = None
     known: list[Origin] = field(default_factory=list, init=False)
+    _opened: dict[Path, RunFolder] = field(default_factory=dict, init=False)
     _loaded: dict[Path, LoadedRun] = field(default_factory=dict, init=False)
 
     def reevaluate(self, run: Path) -> tuple[Reevaluation, ...]:
         """Re-evaluate a run: on this machine where its runtime,
         the machine or the catalogue changed; on devices.
         """
-        path = RunFolder.open(run).path
-        self.known = list(read_origins(path.parent))
-        return tuple(self._each(read_origin(path.resolve())))
+        folder = RunFolder.open(run)
+        self._opened[folder.path] = folder
+        self.known = list(read_origins(folder.path.parent))
+        return tuple(self._each(read_origin(folder.path)))
 
     def reevaluate_all(self, out: Path) -> Iterator[Reevaluation]:
         """Re-evaluate every search under ``out``, oldest first;
@@ -159,7 +161,7 @@ class Session:
     def _load(self, path: Path) -> LoadedRun:
         """Return a run, which all devices of one origin share."""
         if path not in self._loaded:
-            self._loaded[path] = load_run(path)
+            self._loaded[path] = load_run(self._opened.get(path, path))
         return self._loaded[path]
 
     def _answer(
