@@ -423,7 +423,7 @@ def reevaluate(
     )
     # As for a search, names may be joined by commas.
     named = ",".join(options["device"]).split(",")
-    devices = Devices.chosen(
+    devices = Devices.choose(
         [name.strip() for name in named if name.strip()],
         list(map(Path, options["profiles"])),
         settings,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     )
     from advisor.engine._execution import Executor, Machine
     from advisor.engine._history.changes import Child, read_origin, write_child
+    from advisor.engine._history.chosen_devices import Devices
     from advisor.engine._history.compare import ChangedFigure, Comparison, Reevaluation, compare
-    from advisor.engine._history.connected import Devices
     from advisor.engine._history.diagnoses import diagnose_run
     from advisor.engine._history.insights import (
         Disagreements,

@@ -10,7 +10,8 @@ from advisor.core import OnAllImages, Provenance, Status, UnknownFacts, UsageErr
 from advisor.devices import load_known_devices
 from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session, TargetDevice, load_run
 from advisor.engine._history import changes
-from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations, run_here
+from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations
+from advisor.engine._history.remeasurement import run_here
 from advisor.integrations import microcontroller as micro
 from advisor.store import RunFolder
 from tests.builders import evaluation, must_fail, present
@@ -153,7 +154,7 @@ def no_search(_request: Request) -> RunFolder:
 @pytest.mark.slow
 def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
     require_onnx()
-    session = Session(Devices.chosen([ONNX], []), no_search)
+    session = Session(Devices.choose([ONNX], []), no_search)
     found = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
     assert found.causes == (f"the device {ONNX} was added",)
     (row,) = load_run(present(found.run)).evaluations

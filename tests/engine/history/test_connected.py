@@ -49,7 +49,7 @@ def pixel(phone: Phone, tmp_path: Path) -> Phone:
 def by_usb(tmp_path: Path, *devices: str, **limits: Any) -> Devices:
     """Return the phone as ``--adb usb`` names it, with the tool of :func:`pixel`."""
     tool = tmp_path / "tool" / "benchmark_model"
-    return Devices.chosen(devices, [], ConnectionSettings("adb", "usb", benchmark_model=tool), **limits)
+    return Devices.choose(devices, [], ConnectionSettings("adb", "usb", benchmark_model=tool), **limits)
 
 
 def on(results: Sequence[Reevaluation], device: str = "pixel-8") -> Reevaluation:
@@ -120,7 +120,7 @@ def test_a_connection_that_does_not_fit_is_refused_before_any_work(
     pixel: Phone, way: str, devices: list[str], words: str
 ) -> None:
     settings = ConnectionSettings(way, "usb" if way == "adb" else "device")
-    must_fail(UsageError, words, Devices.chosen, devices, [], settings)
+    must_fail(UsageError, words, Devices.choose, devices, [], settings)
 
 
 def test_a_board_is_measured_over_ssh(own_ssh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,11 +136,11 @@ def test_a_board_is_measured_over_ssh(own_ssh: None, tmp_path: Path, monkeypatch
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
     settings = ConnectionSettings("ssh", "device", python=str(bare))
-    found = on(reevaluate(run.path, Devices.chosen([board], [], settings)), board)
+    found = on(reevaluate(run.path, Devices.choose([board], [], settings)), board)
     assert f"{bare} has no runtime for .tflite files; type there: {bare} -m pip install" in found.remarks[-1]
     assert rows_of(found)[0].status is Status.OK
     settings = replace(settings, python=sys.executable)
-    (row,) = rows_of(on(reevaluate(run.path, Devices.chosen([board], [], settings)), board))
+    (row,) = rows_of(on(reevaluate(run.path, Devices.choose([board], [], settings)), board))
     assert present(row.remote).software.startswith("ai-edge-litert==")
 
 
@@ -148,11 +148,11 @@ def test_a_cloud_gets_files_with_leave_alone_and_its_job_is_in_the_report(
     run: RunFolder, devicefarm: DeviceFarm
 ) -> None:
     cloud, leave = "devicefarm:Google Pixel 8", {"upload": True, "upload_images": None, "cloud_limit": "1min"}
-    found = on(reevaluate(run.path, Devices.chosen([cloud], [])), cloud)
+    found = on(reevaluate(run.path, Devices.choose([cloud], [])), cloud)
     assert f"{cloud}: not measured: nothing is sent to a cloud without --upload" in found.remarks
     assert not devicefarm.files
     # One file: the farm of the tests has one phone, and a real one gives each job another.
-    found = on(reevaluate(run.path, Devices.chosen([cloud], [], upload=leave, most_files=1)), cloud)
+    found = on(reevaluate(run.path, Devices.choose([cloud], [], upload=leave, most_files=1)), cloud)
     assert [call for call, _ in devicefarm.calls].count("ScheduleRun") == 1
     write_at(present(found.run))
     assert "; job r-" in (present(found.run) / "report.html").read_text()

@@ -73,6 +73,6 @@ def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devi
     profile = own_profile(tmp_path / "new", "our-tablet") / "our-tablet.yaml"
     profile.write_text(profile.read_text() + "connection: {ssh: nobody@127.0.0.1}\n")
     add_profile(profile)
-    found = reevaluate(run.path, Devices.chosen([], []))
+    found = reevaluate(run.path, Devices.choose([], []))
     assert [result.causes for result in found] == [(), ("the device our-tablet was added",)]
     assert "our-tablet: not measured, its predictions stay: " in found[1].remarks[-1]

@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def on(name: str, folders: Sequence[Path] = ()) -> Devices:
-    return Devices.chosen([name], list(folders))
+    return Devices.choose([name], list(folders))
 
 
 def answered(results: Sequence[Reevaluation], device: str) -> Reevaluation:
