@@ -31,14 +31,11 @@ if TYPE_CHECKING:
     from advisor.engine._history.changes import Child, read_origin, write_child
     from advisor.engine._history.chosen_devices import Devices
     from advisor.engine._history.compare import ChangedFigure, Comparison, Reevaluation, compare
+    from advisor.engine._history.contradictions import find_contradictions
     from advisor.engine._history.diagnoses import diagnose_run
-    from advisor.engine._history.insights import (
-        Disagreements,
-        Incumbent,
-        Insights,
-        find_contradictions,
-        find_insights,
-    )
+    from advisor.engine._history.disagreements import Disagreements
+    from advisor.engine._history.incumbents import Incumbent
+    from advisor.engine._history.insights import Insights, find_insights
     from advisor.engine._history.loaded_run import LoadedRun, load_run
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Session

@@ -12,7 +12,7 @@ from typing import Any
 
 from advisor.core import Evaluation, Status
 from advisor.engine._afterwards import when_answered
-from advisor.engine._decide import answering
+from advisor.engine._answer_so_far import answering
 from advisor.engine._execution import (
     Executor,
     LocalExecutor,

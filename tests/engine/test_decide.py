@@ -21,7 +21,8 @@ from advisor.core import (
 )
 from advisor.core._posterior import Posterior
 from advisor.engine import Images, Question, Scored, resolve
-from advisor.engine._decide import answers_on_images, correct_answers, decide_run, read_compared_hashes
+from advisor.engine._decide import decide_run
+from advisor.engine._image_answers import answers_on_images, correct_answers, read_compared_hashes
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
 from tests.engine.space.test_metric_needs import EACH, images_of

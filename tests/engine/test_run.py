@@ -17,8 +17,9 @@ from advisor.api import choices
 from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, sort_trainings, units
 from advisor.core._training_recipe import TrainingRecipe
-from advisor.engine import Machine, Role, _decide as module, _preview as preview, resolve
-from advisor.engine._decide import Answer, answering
+from advisor.engine import Machine, Role, _answer_so_far as module, _preview as preview, resolve
+from advisor.engine._answer_so_far import answering
+from advisor.engine._decide import Answer
 from advisor.engine._preparation import OutOfTime
 from advisor.engine._preview import refuse_too_short
 from advisor.engine._progress import Progress

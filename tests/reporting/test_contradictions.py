@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from advisor.core import Evaluation, Limits, Status, TuningFacts, decide
 from advisor.core._preferences import parse_preference
 from advisor.engine import Insights, StageName
-from advisor.engine._history.insights import ExpectedTuning
+from advisor.engine._history.expected_tuning import ExpectedTuning
 from advisor.engine._history.label_check import CheckedLabels, WrongLabel
 from advisor.reporting import RunView
 from advisor.reporting._figures import describe_certainty, list_foundations

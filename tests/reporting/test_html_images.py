@@ -14,7 +14,7 @@ from PIL import Image
 
 from advisor.core import ConfidenceFacts, Interval, Mistake, Provenance, Quantity
 from advisor.engine import Disagreements, Insights
-from advisor.engine._history.insights import Disagreement, ImageAnswer
+from advisor.engine._history.disagreements import Disagreement, ImageAnswer
 from advisor.reporting import RunView
 from advisor.reporting._blocks import Chart
 from advisor.reporting._files import render_markdown

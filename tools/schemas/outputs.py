@@ -19,7 +19,7 @@ from advisor.core._codec import entries_of
 from advisor.core._evaluation import DETAILS, entry_name, merged_facts
 from advisor.datasets import Overview
 from advisor.engine import CardForecast, Comparison, Forecast, Incumbent, PlanView, Reevaluation
-from advisor.engine._history.insights import ExpectedTuning
+from advisor.engine._history.expected_tuning import ExpectedTuning
 from advisor.measurement import Benchmark, Delegation, DeviceBenchmark, ModelTiming
 from advisor.measurement._host import Conditions
 from advisor.reporting import Risk, RunView

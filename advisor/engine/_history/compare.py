@@ -21,7 +21,7 @@ from advisor.core import (
     excess_texts,
     show_figure,
 )
-from advisor.engine._decide import correct_answers, decide_run, read_compared_hashes
+from advisor.engine._decide import decide_run
 from advisor.engine._history.differences import (
     Delta,
     Difference,
@@ -31,6 +31,7 @@ from advisor.engine._history.differences import (
     without_noise,
 )
 from advisor.engine._history.loaded_run import LoadedRun
+from advisor.engine._image_answers import correct_answers, read_compared_hashes
 
 if TYPE_CHECKING:
     import pandas as pd

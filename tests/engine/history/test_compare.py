@@ -12,7 +12,7 @@ from advisor.core import CardFacts, ConfidenceFacts, Evaluation, ImageAnswers, I
 from advisor.engine import Comparison, compare, load_run
 from advisor.engine._history.compare import OTHER_IMAGES, ComparisonResult
 from advisor.engine._history.differences import Difference, find_differences
-from advisor.engine._history.insights import find_disagreements
+from advisor.engine._history.disagreements import find_disagreements
 from advisor.store import RunFolder, sha256_json
 from tests.builders import evaluation, present
 from tests.run_folders import HOST, VERSIONS, candidates, images, write_run

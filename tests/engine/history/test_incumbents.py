@@ -9,7 +9,8 @@ import pytest
 from advisor.core import Decision, Evaluation, ImageAnswers, Provenance, Quantity
 from advisor.engine import LoadedRun, load_run, resolve
 from advisor.engine._history.diagnoses import list_losing
-from advisor.engine._history.insights import ExpectedTuning, expect_tuning_gain, find_incumbents
+from advisor.engine._history.expected_tuning import ExpectedTuning, expect_tuning_gain
+from advisor.engine._history.incumbents import find_incumbents
 from advisor.reporting import recommendation, view_of
 from advisor.reporting._files import render_markdown
 from advisor.store import RunFolder
