@@ -17,7 +17,7 @@ from advisor.api import choices
 from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, sort_trainings, units
 from advisor.core._training_recipe import TrainingRecipe
-from advisor.engine import Machine, Role, _answer_so_far as module, _preview as preview, resolve
+from advisor.engine import Machine, Role, _answer_so_far as module, _preview as preview, _search_space, resolve
 from advisor.engine._answer_so_far import answering
 from advisor.engine._decide import Answer
 from advisor.engine._preparation import OutOfTime
@@ -44,7 +44,7 @@ def test_in_a_tenth_of_a_core_the_shortest_limit_and_costs_are_ten_times_as_much
 ) -> None:
     seconds, costs = [], []
     for part in (1.0, 0.1):
-        monkeypatch.setattr(preview, "part_of_a_core", lambda part=part: part)
+        monkeypatch.setattr(_search_space, "part_of_a_core", lambda part=part: part)
         costs.append(preview.preview(resolve({"candidates": [CARD]})).price_s)
         with pytest.raises(UsageError) as refused:
             refuse_too_short(resolve_parts(resolve({"time_limit": "0.01s"}), lambda _: None))

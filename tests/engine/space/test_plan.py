@@ -14,9 +14,9 @@ from advisor.compression import RECIPES
 from advisor.core import Provenance, Quantity, UsageError, install_extra
 from advisor.core._choosing import dominates
 from advisor.engine import resolve
+from advisor.engine._latency_estimates import latency_estimates
 from advisor.engine._pipeline.cost import rough_latency_ms, rough_size
 from advisor.engine._pipeline.walker import CachedResults, Lookup
-from advisor.engine._preview import latency_estimates
 from advisor.engine._space.plan import MIDDLING, Plan, estimate_top1, most_promising_first, prior_accuracy
 from advisor.engine._space.resolved import Candidates, resolve_parts
 from advisor.isolation import ChildPool
