@@ -20,7 +20,7 @@ from advisor.datasets import InputSpec
 from advisor.downloads import FetchOptions
 from advisor.engine import Compression, FileAgreement, RecipeResult, notes_text, resolve
 from advisor.engine._compress.compress import time_forms
-from advisor.engine._compress.results import Classifiers
+from advisor.engine._compress.file_kinds import Classifiers
 from advisor.engine._space.question_images import read_images
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter

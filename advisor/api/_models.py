@@ -59,10 +59,11 @@ def compress(
         UsageError: the file, a recipe, the images or a limit is invalid, or files are in the way.
             Nothing is made.
     """
-    from advisor.engine import ask, compress as made
+    from advisor.engine import compress as made, prepare_compression
 
     size = cache_bytes(options.pop("cache_size"))
-    return made(ask(Path(model), recipes, **options), tell or (lambda _text: None), latency, size)
+    question = prepare_compression(Path(model), recipes, **options)
+    return made(question, tell or (lambda _text: None), latency, size)
 
 
 def judge(
@@ -94,9 +95,9 @@ def judge(
         UsageError: the file or the images are not usable, or the file does not know a class of the
             images.
     """
-    from advisor.engine import ask, judge_float as judged
+    from advisor.engine import judge_float as judged, prepare_compression
 
-    question = ask(Path(model), (), judged_only=True, data=data, seed=seed)
+    question = prepare_compression(Path(model), (), judged_only=True, data=data, seed=seed)
     return question.images.scored_source, judged(question, tell or (lambda _text: None))
 
 

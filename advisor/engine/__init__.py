@@ -12,7 +12,7 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.engine import _data_check as data_check
     from advisor.engine._compress.compress import compress, judge_float
-    from advisor.engine._compress.question import ask
+    from advisor.engine._compress.question import prepare_compression
     from advisor.engine._compress.results import (
         Compression,
         FileAgreement,
@@ -162,7 +162,6 @@ __all__ = [
     "VariantStages",
     "Workload",
     "accuracy",
-    "ask",
     "capture_stage",
     "card_front",
     "compare",
@@ -194,6 +193,7 @@ __all__ = [
     "notes_text",
     "one_each",
     "over_images",
+    "prepare_compression",
     "preview",
     "read_origin",
     "read_snapshot",

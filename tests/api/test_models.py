@@ -24,7 +24,7 @@ from tests.tables import with_cases
 def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
     made: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(question, "ask", lambda *given, **options: asked.append((given, options)) or "question")
+    monkeypatch.setattr(question, "prepare_compression", lambda *a, **b: asked.append((a, b)) or "question")
     monkeypatch.setattr(work, "compress", lambda *given: made.append(given))
     options = {"max_drop_points": 0.5, "mean": (1.0,), "std": (2.0,), "seed": 3, "learn_s": 4.0, "force": True}
     compress(

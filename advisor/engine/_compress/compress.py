@@ -1,5 +1,8 @@
-"""Answer a question about the forms of one file:
-make them by the stages of a search, then score and time them.
+"""Make the forms of one file by the stages of a search, then score and time them.
+
+``advisor compress`` calls ``compress`` with the question of ``question.py``. The stages are those
+of a search, so each form is looked up in the cache of results; what ``FileForms`` puts into its
+keys decides whether a form is made again.
 """
 
 import contextlib
@@ -28,6 +31,7 @@ from advisor.core import (
     UsageError,
 )
 from advisor.datasets import InputSpec, sha256_of
+from advisor.engine._compress.file_kinds import answer_images
 from advisor.engine._compress.question import CompressionQuestion
 from advisor.engine._compress.results import (
     ANY_TASK,
@@ -36,7 +40,6 @@ from advisor.engine._compress.results import (
     FileAgreement,
     RecipeResult,
     Speed,
-    answer,
 )
 from advisor.engine._compress.samples import ALIKE_DB, Samples, compare_on_samples
 from advisor.engine._execution import executor_for
@@ -120,27 +123,29 @@ class FileForms(FormInputs):
 
     def recipe_key(self, materials: Materials) -> Inputs:
         """See :class:`FormInputs`."""
-        given = self.for_recipe(materials)
+        inputs = self.for_recipe(materials)
         images = self.asked.images.training
         images_key = list[Any]()
         if images is not None:
-            hashes = [
-                list(map(sha256_of, paths)) for paths in (images.paths, images.validation_paths)
-            ]
             images_key = [
-                *hashes,
+                list(map(sha256_of, images.paths)),
+                list(map(sha256_of, images.validation_paths)),
                 images.labels,
                 images.validation_labels,
                 images.classes,
                 images.seed,
             ]
-        return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": images_key}
+        return {
+            "max_drop": inputs.max_drop_points,
+            "seconds": inputs.seconds,
+            "images": images_key,
+        }
 
 
 def compress(
     asked: CompressionQuestion, tell: Tell, latency: bool = True, cache_size: int | None = None
 ) -> Compression:
-    """Apply every recipe of the question, checked by :func:`.question.ask`;
+    """Apply every recipe of the question, checked by :func:`.question.prepare_compression`;
     a failure becomes the row of that recipe.
 
     ``cache_size`` is the limit of the cache in bytes, None for the usual. With ``latency``, the
@@ -151,28 +156,30 @@ def compress(
         forms = _make_forms(asked, folder / "log.txt", tell, cache_size)
         with Trainers(folder / "log.txt") as pool:
             forms = _score_forms(pool, asked, forms, tell)
-    forms, notes = time_forms(forms, tell) if latency else (forms, ())
-    images = asked.images
-    calibrated = any(one.needs_calibration for one in asked.recipes)
+    timing_notes: tuple[str, ...] = ()
+    if latency:
+        forms, timing_notes = time_forms(forms, tell)
+    calibration = "no recipe asked for needs it"
+    if any(recipe.needs_calibration for recipe in asked.recipes):
+        calibration = asked.images.calibration_source
     return Compression(
         model=str(asked.model),
         folder=str(asked.folder),
-        calibration=images.calibration_source if calibrated else "no recipe asked for needs it",
-        scored=images.scored_source,
+        calibration=calibration,
+        scored=asked.images.scored_source,
         accelerator=asked.accelerator,
         max_drop_points=asked.question.limits.max_drop_points,
         forms=tuple(forms),
-        notes=(*_notes(asked, forms[0]), *notes),
+        notes=(*_list_notes(asked, forms[0]), *timing_notes),
         task=ANY_TASK if asked.samples else asked.question.task,
     )
 
 
 def judge_float(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
     """Return the accuracy of the float file alone; a UsageError if it cannot be run."""
+    float_file = RecipeResult(FLOAT, "ok", path=str(asked.model))
     with Scratch() as folder, Trainers(folder / "log.txt") as pool:
-        (form,) = _score_forms(
-            pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell
-        )
+        (form,) = _score_forms(pool, asked, [float_file], tell)
     assert form.agreement is not None, "a file that could not be scored is an error"
     return form.agreement
 
@@ -187,49 +194,64 @@ def _make_forms(
         walker = Walker(materials, Workers(executor.machine, executor.pools))
 
         async def rows() -> list[RecipeResult]:
-            return [await _make_row(asked, walker, one, tell) for one in asked.recipes]
+            return [await _make_row(asked, walker, recipe, tell) for recipe in asked.recipes]
 
         return run_coroutine(rows())
 
 
 async def _make_row(
-    asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell
+    asked: CompressionQuestion, walker: Walker, recipe: Recipe, tell: Tell
 ) -> RecipeResult:
     """Make a form of the file, and return its row; a form that cannot be made has the reason."""
-    path = asked.path_of(one.name)
-    start = time.monotonic()
+    path = asked.path_of(recipe.name)
+    started = time.monotonic()
     notes: Mapping[str, Any] = {}
     try:
-        if one.name != FLOAT:
-            if (asked.samples and one.needs >= Needs.SCORING) or not recipe_applies(
-                one, asked.question
-            ):
-                file = (
-                    "--samples has no classes"
-                    if asked.samples
-                    else f"the file is for {asked.question.task}"
-                )
-                raise UnsupportedRecipe(
-                    f"{one.name} learns from images of one class each, and {file}"
-                )
-            tell(f"making {one.name}")
-            notes = await _write_form(asked, walker, one.name, path)
-        delegated = delegate_operators(
-            read(path.read_bytes(), path.name), find_accelerator(asked.accelerator)
-        )
+        if recipe.name != FLOAT:
+            _refuse_learning(asked, recipe)
+            tell(f"making {recipe.name}")
+            notes = await _write_form(asked, walker, recipe.name, path)
+        taken = _count_delegated(path, asked.accelerator)
         sizes = sizes_of(path)
     except AdvisorError as error:
         # The walker wraps what a job raised.
         # Only the cause says whether a recipe was refused or has failed.
-        cause = error.__cause__ if isinstance(error, StageAborted) else error
-        return _leave_out(
-            RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error
-        )
-    taken = DelegatedPart(
-        delegated.taken, delegated.operators, delegated.share, delegated.kept, delegated.reasons
-    )
+        cause = error.__cause__ if isinstance(error, StageAborted) else None
+        if isinstance(cause, AdvisorError):
+            error = cause
+        return _leave_out(RecipeResult(recipe.name, "ok"), error)
     return RecipeResult(
-        one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes
+        recipe.name,
+        "ok",
+        path=str(path),
+        seconds=time.monotonic() - started,
+        sizes=sizes,
+        taken=taken,
+        notes=notes,
+    )
+
+
+def _refuse_learning(asked: CompressionQuestion, recipe: Recipe) -> None:
+    """Refuse a recipe that learns where there is nothing to learn from: UnsupportedRecipe."""
+    learns_from_samples = asked.samples and recipe.needs >= Needs.SCORING
+    if not learns_from_samples and recipe_applies(recipe, asked.question):
+        return
+    why = f"the file is for {asked.question.task}"
+    if asked.samples:
+        why = "--samples has no classes"
+    raise UnsupportedRecipe(f"{recipe.name} learns from images of one class each, and {why}")
+
+
+def _count_delegated(path: Path, accelerator: str) -> DelegatedPart:
+    """Return what an accelerator would run of a file."""
+    model = read(path.read_bytes(), path.name)
+    delegation = delegate_operators(model, find_accelerator(accelerator))
+    return DelegatedPart(
+        taken=delegation.taken,
+        operators=delegation.operators,
+        share=delegation.share,
+        pieces=delegation.kept,
+        left=delegation.reasons,
     )
 
 
@@ -246,36 +268,33 @@ async def _write_form(
     asked: CompressionQuestion, walker: Walker, name: str, path: Path
 ) -> Mapping[str, Any]:
     """Run the stages of a form, copy its file to the path, and return what the recipe found."""
-    given = FileForms(asked)
-    names = [one.name for one in asked.recipes]
+    inputs = FileForms(asked)
+    names = [recipe.name for recipe in asked.recipes]
     card = asked.stem or asked.model.stem
     source = FloatModel(asked.model, sha256_file(asked.model))
     shared = None
     # The forms of one file share a single calibration run (decision 0013).
     # Samples have a format of their own.
     if asked.samples is None and shares_calibration(name, names):
-        shared = calibrate_float(Scope(card), source, given, names)
-    made: Artefact = await walker.run(
-        compress_float(Scope(card, compression=name), source, given, None, shared)
-    )
+        shared = calibrate_float(Scope(card), source, inputs, names)
+    stage = compress_float(Scope(card, compression=name), source, inputs, None, shared)
+    artefact: Artefact = await walker.run(stage)
     # A rename is atomic: an interrupted copy never looks like a finished file.
     unfinished = path.with_suffix(".part")
     try:
-        shutil.copyfile(made.path, unfinished)
+        shutil.copyfile(artefact.path, unfinished)
         unfinished.replace(path)
     except OSError as error:
         raise StageError(f"{path} cannot be written: {error.strerror or error}") from None
     finally:
         unfinished.unlink(missing_ok=True)
-    return made.notes
+    return artefact.notes
 
 
 def _score_forms(
     pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell
 ) -> list[RecipeResult]:
-    """Return the rows with what differs from the float file, the first one,
-    which runs once if its answers are kept.
-    """
+    """Return the rows with what differs from the float file, which is the first of them."""
     images = asked.images
     samples = asked.samples
     scored = list[RecipeResult]()
@@ -287,14 +306,15 @@ def _score_forms(
     # Two entries: the answers of the float file, which every form is compared with,
     # and those of the current form.
     @lru_cache(maxsize=2)
-    def answers(path: Path) -> Any:
-        given = (path, asked.question.task, images.scored, asked.spec, asked.question.seed)
-        return pool.call(f"{answer.__module__}:answer", *given, limits=LIMITS)
+    def read_answers(path: Path) -> Any:
+        function = f"{answer_images.__module__}:answer_images"
+        inputs = (path, asked.question.task, images.scored, asked.spec, asked.question.seed)
+        return pool.call(function, *inputs, limits=LIMITS)
 
-    def agreement(path: Path) -> FileAgreement:
+    def compare_with_float(path: Path) -> FileAgreement:
         if not samples:
-            floats = answers(asked.model)
-            return asked.kind.compare(answers(path), floats, images.labels)
+            floats = read_answers(asked.model)
+            return asked.kind.compare(read_answers(path), floats, images.labels)
         of_samples: FileAgreement = pool.call(
             f"{compare_on_samples.__module__}:compare_on_samples",
             path,
@@ -308,7 +328,7 @@ def _score_forms(
         if form.status == "ok":
             tell(f"scoring {form.recipe}")
             try:
-                form = replace(form, agreement=agreement(Path(form.path)))
+                form = replace(form, agreement=compare_with_float(Path(form.path)))
             except StageError as error:
                 # Without the float file there is nothing to compare with,
                 # so its failure ends the command and not only a row.
@@ -331,13 +351,17 @@ def time_forms(
         benchmarked = benchmark(*paths, effort=THOROUGH, pipeline=False, force=True, tell=tell)
     except UsageError as error:
         return forms, (f"not timed: {error.message}",)
-    rows = {file.model: file for file in benchmarked.files}
-    return [
-        _add_speed(form, rows[form.path]) if form.path in rows else form for form in forms
-    ], benchmarked.notes
+    benchmarks = {file.model: file for file in benchmarked.files}
+    timed = []
+    for form in forms:
+        if form.path in benchmarks:
+            form = _add_speed(form, benchmarks[form.path])
+        timed.append(form)
+    return timed, benchmarked.notes
 
 
 def _add_speed(form: RecipeResult, file_benchmark: FileBenchmark) -> RecipeResult:
+    """Return a row with its latency at one thread, or the reason why it has none."""
     if file_benchmark.timing is None:
         return replace(form, reason=file_benchmark.failure)
     result = file_benchmark.timing.results[0]
@@ -346,10 +370,11 @@ def _add_speed(form: RecipeResult, file_benchmark: FileBenchmark) -> RecipeResul
     return replace(form, speed=Speed(result.rank_ms, low, high, memory, result.verdict.value))
 
 
-def _notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]:
+def _list_notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]:
     """Yield what the user should know about the figures of the forms."""
     if not asked.samples:
         yield from asked.kind.notes(read(asked.model))
+    # Without a stem the recipes start from the user's own file.
     if asked.stem:
         yield (
             f"{asked.model.name} is your file for one image with float32 weights; the forms are"
@@ -363,12 +388,13 @@ def _notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]
     scored = len(asked.images.labels)
     if 0 < scored < FEW:
         yield f"{scored} images cannot show a drop of one point: see the intervals"
-    if not scored and reference.agreement and reference.agreement.share.low == 0:
-        yield (
-            "the float file is sure of nothing in these images: give images of its objects with"
-            " --calibration"
-        )
     if not scored:
+        # The share of the float file with itself is 1, but for a detector that finds nothing.
+        if reference.agreement and reference.agreement.share.low == 0:
+            yield (
+                "the float file is sure of nothing in these images: give images of its objects"
+                " with --calibration"
+            )
         yield (
             "agreement with float is no accuracy: give labelled images with --data to measure the"
             " loss"

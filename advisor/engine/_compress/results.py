@@ -1,62 +1,22 @@
-"""The results of compressing a file:
-what the files of each task answer, and how far that is from the float file.
+"""Hold the result of compressing a file: a row for each recipe, with its agreement and latency.
+
+The names are keys of ``advisor compress --json``: a change of one needs a new ``schema_version``.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from advisor.compression import Sizes, from_photographs, to_decibel
-from advisor.core import DEFAULT_TASK, TASKS, Interval, StageError, UsageError
-from advisor.datasets import InputSpec
-from advisor.measurement import (
-    Detector,
-    predict,
-    predict_arrays,
-    require_coco,
-    score_boxes,
-    split_precision,
-)
-from advisor.tflite import (
-    DETECTIONS,
-    OPERATOR,
-    Model,
-    cut_postprocess,
-    post_processing,
-    with_named_outputs,
-)
-
-if TYPE_CHECKING:
-    from advisor.measurement import Detections
-
-
-TrueBoxes = tuple["Detections", tuple[int, int]]
-"""The true boxes in an image, their classes in the order of the model,
-and its height and width in pixels.
-"""
+from advisor.compression import Sizes
+from advisor.core import DEFAULT_TASK, TASKS, Interval
 
 ANY_TASK = "any"
 """Stands for the task of a file that is judged by samples of its inputs."""
 
 NAMED = 4
 """Operators left in float that a note names."""
-
-SCORING_SEED = 1
-"""Added to the seed: other crops of the bundled photographs than those for calibration."""
-
-SURE = 0.5
-"""Least score of a box of the float file that its forms should find, too."""
-
-SIDES = (100, 100)
-"""Sides of an image without true boxes; the overlap of boxes does not depend on them."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +105,10 @@ class RecipeResult:
         """
         if self.status != "ok" or max_drop_points is None:
             return self.status == "ok"
-        drop = self.agreement.drop if self.agreement else None
-        return drop is not None and 100 * drop.value <= max_drop_points + 1e-9
+        if self.agreement is None or self.agreement.drop is None:
+            return False
+        # The margin is for the rounding of shares of images.
+        return 100 * self.agreement.drop.value <= max_drop_points + 1e-9
 
 
 @dataclass(frozen=True)
@@ -159,7 +121,7 @@ class Compression:
         accelerator: the accelerator that ``taken`` is about.
         max_drop_points: points that a file may lose against float; None for no limit.
         forms: float32 first, then the recipes in the order asked.
-        task: name of the task, see :data:`advisor.core.TASKS`; ``ANY`` with samples.
+        task: name of the task, see :data:`advisor.core.TASKS`; :data:`ANY_TASK` with samples.
     """
 
     model: str
@@ -181,14 +143,14 @@ class Compression:
 
     @property
     def good(self) -> tuple[RecipeResult, ...]:
-        """Return the files that were made and keep within the limit."""
+        """The files that were made and keep within the limit."""
         return tuple(form for form in self.forms[1:] if form.within(self.max_drop_points))
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        rows = [
-            {**asdict(form), "within": form.within(self.max_drop_points)} for form in self.forms
-        ]
+        rows = []
+        for form in self.forms:
+            rows.append({**asdict(form), "within": form.within(self.max_drop_points)})
         return {"schema_version": 3, **asdict(self), "metric": self.metric, "forms": rows}
 
 
@@ -200,13 +162,12 @@ def notes_text(notes: Mapping[str, Any]) -> str:
 def _explain_notes(notes: Mapping[str, Any]) -> Iterator[str]:
     left = notes.get("float_operators")
     if left is not None:
-        more = ""
-        if len(left) > NAMED:
-            more = f" and {len(left) - NAMED} more"
-        named = ""
+        text = f"{len(left)} operators left in float"
         if left:
-            named = f": {', '.join(map(str, left[:NAMED]))}{more}"
-        yield f"{len(left)} operators left in float{named}"
+            text += f": {', '.join(map(str, left[:NAMED]))}"
+        if len(left) > NAMED:
+            text += f" and {len(left) - NAMED} more"
+        yield text
         if "float_share" in notes:
             yield f"they compute {notes['float_share']:.0%} of the multiply-accumulates"
         if "drop_points" in notes and "int8_drop_points" in notes:
@@ -220,165 +181,3 @@ def _explain_notes(notes: Mapping[str, Any]) -> Iterator[str]:
     learning = notes.get("learning")
     if isinstance(learning, Mapping) and "steps" in learning and "seconds" in learning:
         yield f"trained {learning['steps']} steps in {learning['seconds']:.0f} s"
-
-
-class Classifiers:
-    """Files that give one row of scores."""
-
-    def classes(self, _data: bytes, model: Model, name: str) -> int:
-        """Return the number of classes; a UsageError if the outputs are not those of the task."""
-        outputs = model.outputs
-        if (
-            len(outputs) != 1
-            or len(outputs[0].shape) < 2
-            or outputs[0].elements != outputs[0].shape[-1]
-        ):
-            shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in outputs)
-            raise UsageError(
-                f"{name} gives {shapes}, not one row of scores", "the output must be 1 x classes"
-            )
-        return outputs[0].shape[-1]
-
-    def answers(
-        self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int
-    ) -> NDArray[np.float32]:
-        """Return the scores of images, or of the bundled photographs if there are none,
-        float32 (n, classes).
-
-        One that is not finite is a StageError.
-        """
-        if images:
-            scores = predict(path, images, spec)
-        else:
-            scores = predict_arrays(path, from_photographs(spec, seed + SCORING_SEED))
-        if not np.isfinite(scores).all():
-            raise StageError(f"{path.name} gives values that are not finite")
-        return scores
-
-    def compare(
-        self, scores: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]
-    ) -> FileAgreement:
-        """Compare scores, float32 (n, classes), with the float file's,
-        and with the labels if they are known.
-        """
-        answers = scores.argmax(axis=1)
-        expected = floats.argmax(axis=1)
-        same = int((answers == expected).sum())
-        signal = _sum_squares(floats)
-        noise = _sum_squares(scores - floats)
-        agreement = FileAgreement(
-            len(scores), Interval.wilson(same, len(scores)), to_decibel(signal, noise)
-        )
-        if not labels:
-            return agreement
-        right = (answers == np.asarray(labels)).tolist()
-        float_right = (expected == np.asarray(labels)).tolist()
-        accuracy = Interval.wilson(sum(right), len(right))
-        return replace(
-            agreement, accuracy=accuracy, drop=Interval.paired_difference(float_right, right)
-        )
-
-    def notes(self, _model: Model) -> Iterator[str]:
-        """Yield remarks on the forms of a file."""
-        yield from ()
-
-
-def _sum_squares(values: NDArray[np.float32]) -> float:
-    # In float64: a sum of many squares loses digits in float32.
-    return float((values.astype(np.float64) ** 2).sum())
-
-
-class Detectors:
-    """Files that end in post-processing."""
-
-    def classes(self, data: bytes, _model: Model, name: str) -> int:
-        """Return the number of classes; a UsageError if the file does not end in
-        post-processing.
-        """
-        require_coco()
-        return cut_postprocess(data, name)[1].classes
-
-    def answers(
-        self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int
-    ) -> list[Detections]:
-        """Return what is found in images, or in the bundled photographs if there are none."""
-        with tempfile.TemporaryDirectory() as folder:
-            named = Path(folder) / path.name
-            named.write_bytes(with_named_outputs(path.read_bytes(), path.name))
-            detector = Detector(named, spec)
-            if images:
-                return list(map(detector, images))
-            return list(map(detector.answer_for, from_photographs(spec, seed + SCORING_SEED)))
-
-    def compare(
-        self, boxes: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]
-    ) -> FileAgreement:
-        """Compare boxes with the float file's, and with the true ones if they are known.
-
-        Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
-        """
-        expected = [boxes_of_image.above(SURE) for boxes_of_image in floats]
-        agreement = FileAgreement(len(boxes), _compute_precision(expected, boxes))
-        if not labels:
-            return agreement
-        true = [boxes_of_image for boxes_of_image, _ in labels]
-        sizes = [size for _, size in labels]
-        places = _number_classes(true)
-        count = len(places)
-        boxes = _relabel_all(boxes, places)
-        true = _relabel_all(true, places)
-        floats = _relabel_all(floats, places)
-        accuracy = score_boxes(true, boxes, sizes, count).half
-        shares = split_precision(true, boxes, sizes, count).tolist()
-        float_shares = split_precision(true, floats, sizes, count).tolist()
-        return replace(
-            agreement, accuracy=accuracy, drop=Interval.paired_shares(float_shares, shares)
-        )
-
-    def notes(self, model: Model) -> Iterator[str]:
-        """Yield remarks on the forms of a file."""
-        yield f"each form has the post-processing of the file ({OPERATOR})"
-        order = [
-            model.subgraphs[0].outputs.index(tensor) for tensor in post_processing(model).outputs
-        ]
-        if order != sorted(order):
-            yield (
-                f"the outputs of the forms are {', '.join(DETECTIONS)}, in this order; your file"
-                " has another order"
-            )
-
-
-def _compute_precision(true: list[Detections], detected: list[Detections]) -> Interval:
-    """Return the mAP@0.5; the whole range from 0 to 1 where there is no true box."""
-    places = _number_classes(true)
-    if not places:
-        return Interval(1.0, 0.0, 1.0)
-    sides = [SIDES] * len(true)
-    return score_boxes(
-        _relabel_all(true, places), _relabel_all(detected, places), sides, len(places)
-    ).half
-
-
-def _relabel_all(detections: list[Detections], places: Mapping[int, int]) -> list[Detections]:
-    return [boxes_of_image.relabel_boxes(places) for boxes_of_image in detections]
-
-
-def _number_classes(true: list[Detections]) -> Mapping[int, int]:
-    """Return numbers for the classes of the true boxes;
-    other classes of the detector have no precision here.
-    """
-    labels = set[int]()
-    for boxes_of_image in true:
-        labels.update(map(int, boxes_of_image.labels))
-    return {label: place for place, label in enumerate(sorted(labels))}
-
-
-@cache
-def map_file_kinds() -> Mapping[str, Classifiers | Detectors]:
-    """Return the files of each task."""
-    return dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))
-
-
-def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
-    """Return the answers to images, or to bundled photographs, in a child process."""
-    return map_file_kinds()[task].answers(path, images, spec, seed)

@@ -1,5 +1,8 @@
-"""Read samples of a model's inputs from an ``.npz`` file,
-and compare the outputs of a form with its float file's.
+"""Read samples of a model's inputs from an ``.npz`` file, and compare a form on them.
+
+They stand in for images where a file takes other inputs or gives other outputs (``--samples``).
+``question.py`` reads and divides them. ``compare_on_samples`` runs in a child process, by its
+name. The keys of the forms have the hash of the file and the rows that calibrate.
 """
 
 from __future__ import annotations
@@ -96,10 +99,12 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     both. ``seed`` draws them.
     """
     arrays = _read_arrays(path)
-    names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
+    inputs = list[Input]()
     counts = dict[str, int]()
+    names = [_find_array(model, place, arrays, path) for place in range(len(model.inputs))]
     for tensor, name in zip(model.inputs, names, strict=True):
-        counts[name] = _check_array(tensor, name, arrays[name], path)
+        counts[name] = _count_samples(tensor, name, arrays[name], path)
+        inputs.append(Input(name, tensor.shape, tensor.dtype))
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
         raise UsageError(
@@ -111,10 +116,6 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
             f"--samples: {count} samples in {path.name}, and {FEWEST_IMAGES} are needed",
             f"give about {CALIBRATION_IMAGES} samples like those that the app will see",
         )
-    inputs = tuple(
-        Input(name, tensor.shape, tensor.dtype)
-        for name, tensor in zip(names, model.inputs, strict=True)
-    )
     order = random.Random(seed).sample(range(count), count)
     # With few samples, both halves would be too small:
     # then all are used twice, and the report says so.
@@ -123,12 +124,12 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
         half = count // 2
     calibration = order[: min(half, CALIBRATION_IMAGES)]
     scored = order[half:][:SCORED] or order[:SCORED]
-    origin = "that were not calibrated on" if count > half else "that were calibrated on, too"
+    use = "that were not calibrated on" if count > half else "that were calibrated on, too"
     return SampleParts(
-        Samples(path, inputs, tuple(sorted(calibration))),
-        Samples(path, inputs, tuple(sorted(scored))),
+        Samples(path, tuple(inputs), tuple(sorted(calibration))),
+        Samples(path, tuple(inputs), tuple(sorted(scored))),
         f"{len(calibration)} samples of {path}",
-        f"{len(scored)} samples of {path} {origin}",
+        f"{len(scored)} samples of {path} {use}",
     )
 
 
@@ -159,8 +160,8 @@ def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
         ) from error
 
 
-def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
-    """Return the array of an input: by its name in a signature, then by its tensor's,
+def _find_array(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
+    """Return the name of the array of an input: that in a signature, else its tensor's,
     with and without ``:0``.
     """
     index = model.subgraphs[0].inputs[place]
@@ -181,7 +182,8 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
     )
 
 
-def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
+def _count_samples(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
+    """Return the number of samples in an array; UsageError if the input does not take them."""
     kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
     if array.dtype.kind not in kinds:
         needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
@@ -194,12 +196,13 @@ def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> 
         shapes.append(tensor.shape[1:])
     if array.ndim == 0 or array.shape[1:] not in shapes:
         expected = " or ".join("x".join(map(str, ("n", *shape))) for shape in reversed(shapes))
-        given = "x".join(map(str, array.shape)) or "a single value"
+        shape = "x".join(map(str, array.shape)) or "a single value"
         raise UsageError(
-            f"--samples: '{name}' of {path.name} is {given}; the model takes {expected}", _HINT
+            f"--samples: '{name}' of {path.name} is {shape}; the model takes {expected}", _HINT
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        first = next(row for row, sample in enumerate(array) if not np.isfinite(sample).all())
+        is_finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+        first = int(is_finite.argmin())
         raise UsageError(
             f"--samples: '{name}' of {path.name} has values that are not finite, first in sample"
             f" {first}",
@@ -218,22 +221,27 @@ def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgr
     form = _Runner(path)
     floats = _Runner(reference)
     energies = []
+    alike = 0
     for sample in zip(*samples.read(), strict=True):
         outputs = form(sample)
         expected = floats(sample)
         if [output.size for output in outputs] != [output.size for output in expected]:
             raise StageError(f"{path.name} has outputs of other sizes than {reference.name}")
-        energies.append([_compute_energies(*pair) for pair in zip(outputs, expected, strict=True)])
-    # Samples, outputs, signal and noise.
-    table = np.array(energies)
-    alike = sum(all(starmap(_are_alike, outputs_of_sample)) for outputs_of_sample in table)
-    ratios = [to_decibel(signal, noise) for signal, noise in table.sum(axis=0).tolist()]
+        of_outputs = list(map(_compute_energies, outputs, expected))
+        alike += all(starmap(_are_alike, of_outputs))
+        energies.append(of_outputs)
+    # The sum over samples has a row for each output, with its signal and noise.
+    totals = np.array(energies).sum(axis=0).tolist()
+    ratios = [to_decibel(signal, noise) for signal, noise in totals]
+    # An output that is equal to the last bit has no ratio.
     finite_ratios = [ratio for ratio in ratios if ratio is not None]
     by_output: dict[str, float | None] = {}
     named_outputs = floats.names if len(ratios) > 1 else ()
     for place, name in enumerate(named_outputs):
         # Names need not be unique.
-        by_output[f"{name} ({place})" if name in by_output else name] = ratios[place]
+        if name in by_output:
+            name = f"{name} ({place})"
+        by_output[name] = ratios[place]
     count = len(energies)
     return FileAgreement(
         count, Interval.wilson(alike, count), min(finite_ratios, default=None), by_output=by_output
@@ -249,6 +257,7 @@ def _compute_energies(
 
 
 def _are_alike(signal: float, noise: float) -> bool:
+    """Return whether an output counts as that of the float file, by :data:`ALIKE_DB`."""
     ratio = to_decibel(signal, noise)
     return ratio is None or ratio >= ALIKE_DB
 
@@ -282,11 +291,11 @@ class _Runner:
         """Return every output for one sample of each input."""
         try:
             for detail, value in zip(self._inputs, sample, strict=True):
-                stored = (
-                    quantize(value, detail)
-                    if value.dtype.kind == "f"
-                    else value.astype(detail["dtype"])
-                )
+                # Samples are floats, or integers as the file takes them.
+                if value.dtype.kind == "f":
+                    stored = quantize(value, detail)
+                else:
+                    stored = value.astype(detail["dtype"])
                 self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.engine import ask
+from advisor.engine import prepare_compression as ask
 from advisor.engine._compress.question import CompressionQuestion
 from advisor.isolation import ChildPool
 from advisor.tflite import Metadata, write_metadata

@@ -9,9 +9,10 @@ from rich.console import Console
 
 from advisor.compression._recipes import Sizes
 from advisor.core import Interval
-from advisor.engine import Compression, FileAgreement, RecipeResult, ask, compress
+from advisor.engine import Compression, FileAgreement, RecipeResult, compress, prepare_compression as ask
 from advisor.engine._compress.compress import _score_forms
-from advisor.engine._compress.results import Classifiers, DelegatedPart, Speed
+from advisor.engine._compress.file_kinds import Classifiers
+from advisor.engine._compress.results import DelegatedPart, Speed
 from advisor.isolation import ChildPool
 from advisor.reporting import print_compression
 from advisor.tflite import read_metadata

@@ -9,8 +9,8 @@ from advisor.compression import require_float
 from advisor.core import UsageError
 from advisor.datasets import class_order, survey
 from advisor.datasets._split import draw_split
-from advisor.engine import ask, notes_text
-from advisor.engine._compress.question import PHOTOGRAPHS
+from advisor.engine import notes_text, prepare_compression as ask
+from advisor.engine._compress.image_choice import PHOTOGRAPHS
 from advisor.tflite import read_metadata, to_float16, write_metadata
 from tests.builders import must_fail
 from tests.compression.user_model.questions import Asked

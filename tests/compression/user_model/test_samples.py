@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
-from advisor.engine import Compression, ask, compress, notes_text
+from advisor.engine import Compression, compress, notes_text, prepare_compression as ask
 from advisor.engine._compress.samples import Input, Samples, compare_on_samples, read_samples
 from advisor.tflite import read
 from tests.builders import must_fail, present
