@@ -94,7 +94,8 @@ if TYPE_CHECKING:
     from advisor.engine._space.resolved import with_files
     from advisor.engine._space.twice_scaled import scale_warning
     from advisor.engine._targets import card_front
-    from advisor.engine._targets.device_prediction import DevicePredictor, one_each
+    from advisor.engine._targets.device_prediction import DevicePredictor
+    from advisor.engine._targets.device_rows import one_each
     from advisor.engine._targets.runtimes_here import list_foreign_runtimes, name_runtime
     from advisor.engine._targets.target_devices import TargetDevice, select_devices
     from advisor.engine._task import SearchTask

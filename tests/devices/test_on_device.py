@@ -11,7 +11,7 @@ import advisor
 from advisor.core import Provenance, StageError, UsageError
 from advisor.devices import Connection, DeviceTarget, HostConnection, MeasurementJob, Predictor, Profiles, Timing
 from advisor.engine import TargetDevice
-from advisor.engine._targets.target_devices import form_rejection
+from advisor.engine._targets.compatibility import form_rejection
 from advisor.measurement import DeviceBenchmark
 from advisor.measurement._on_device.benchmark import benchmark_on_device
 from tests.builders import interval

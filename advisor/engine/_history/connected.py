@@ -23,13 +23,13 @@ from advisor.engine._history.earlier_timings import describe_earlier, with_laten
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._pipeline.walker import run_coroutine
 from advisor.engine._targets.beside import AT_ONCE, call_in_thread, keep_prediction
-from advisor.engine._targets.device_prediction import MIN_BUDGET_PROBABILITY
-from advisor.engine._targets.multi_device import (
+from advisor.engine._targets.device_measurement import (
     Throttled,
     mark_failed,
     mark_measured,
     time_over_connection,
 )
+from advisor.engine._targets.device_prediction import MIN_BUDGET_PROBABILITY
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.store import artefact_problem, sha256_json
 

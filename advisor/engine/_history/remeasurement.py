@@ -27,7 +27,7 @@ from advisor.engine._pipeline.stages.other_runtimes import check_in_interpreter,
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.resolved import RUNTIME
-from advisor.engine._targets.multi_device import check_arena, measure_here
+from advisor.engine._targets.device_measurement import check_arena, measure_here
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host

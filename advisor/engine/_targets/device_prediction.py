@@ -1,10 +1,13 @@
-"""Predict artefacts on devices that are not available,
-and reject cards that are too slow for each; nothing runs.
+"""Predict files and cards on devices that are not measured; nothing runs.
+
+``DevicePredictor`` predicts the latency of a file that was made, or of a form of a card.
+``CardPredictor`` asks it about cards before they are trained, and says which need not be. The
+hash of ``environment_of`` is kept in manifests: if it differs, a re-evaluation predicts anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,8 +20,6 @@ from advisor.core import (
     LatencyDistribution,
     Limits,
     Quantity,
-    Status,
-    Target,
     UsageError,
     form_of,
     show_bytes,
@@ -28,14 +29,9 @@ from advisor.core import (
 )
 from advisor.devices import DeviceProfile, DeviceTarget
 from advisor.engine._pipeline.rule import Known
-from advisor.engine._pipeline.stage import StageName
-from advisor.engine._targets.target_devices import (
-    TargetDevice,
-    TargetDevices,
-    explain_rejection,
-    form_rejection,
-    memory_of,
-)
+from advisor.engine._targets.compatibility import explain_rejection, form_rejection, memory_of
+from advisor.engine._targets.device_rows import move_to_device, one_each, reject_evaluation
+from advisor.engine._targets.target_devices import TargetDevice, TargetDevices
 from advisor.measurement import host
 from advisor.store import sha256_json
 
@@ -104,18 +100,24 @@ class DevicePredictor:
         ``evaluations`` were made on any device.
         The budget must be met with the probability ``confidence``.
         """
-        there = (move_to_device(evaluation, device) for evaluation in one_each(evaluations))
-        return tuple(
-            self._evaluate_on(evaluation, device, budget_ms, confidence) for evaluation in there
-        )
+        predicted = []
+        for evaluation in one_each(evaluations):
+            moved = move_to_device(evaluation, device)
+            predicted.append(self._predict_evaluation(moved, device, budget_ms, confidence))
+        return tuple(predicted)
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
         """Return the prediction for a recipe's form of a card, or the reason why there is none."""
         form = form_of(recipe).name
-        model = self._features(card.name, card.family, card.macs, card.params, card.input_size)
-        return form_rejection(form, device) or self._prediction(device, form, model)
+        reason = form_rejection(form, device)
+        if reason:
+            return reason
+        model = self._find_features(
+            card.name, card.family, card.macs, card.params, card.input_size
+        )
+        return self._predict_latency(device, form, model)
 
-    def _evaluate_on(
+    def _predict_evaluation(
         self,
         evaluation: Evaluation,
         device: TargetDevice,
@@ -125,30 +127,31 @@ class DevicePredictor:
         """Return an evaluation with its prediction;
         skipped with the reason if there is none, or none to rely on.
         """
-        prediction = explain_rejection(evaluation, device) or self._prediction(
-            device, *self._describe_file(evaluation)
-        )
+        reason = explain_rejection(evaluation, device)
+        if reason:
+            return reject_evaluation(evaluation, reason)
+        form, features = self._describe_file(evaluation)
+        prediction = self._predict_latency(device, form, features)
+        if isinstance(prediction, str):
+            return reject_evaluation(evaluation, prediction)
         # A network unlike all that were measured: without a connection nothing corrects its
         # prediction, so no budget is judged by it.
-        if isinstance(prediction, str) or (
-            prediction.unlike and budget_ms is not None and device.profile.connection is None
-        ):
-            return _reject_evaluation(
-                evaluation, prediction if isinstance(prediction, str) else prediction.unlike
-            )
+        is_uncorrected = prediction.unlike and device.profile.connection is None
+        if is_uncorrected and budget_ms is not None:
+            return reject_evaluation(evaluation, prediction.unlike)
         predicted = replace(
             evaluation,
             latency=prediction.latency,
             memory=memory_of(evaluation, device),
             latency_distribution=LatencyDistribution.sample(prediction.quantile),
         )
-        return Limits(latency_ms=budget_ms, confidence=confidence).with_budget_probability(
-            predicted
-        )
+        limits = Limits(latency_ms=budget_ms, confidence=confidence)
+        return limits.with_budget_probability(predicted)
 
-    def _prediction(
+    def _predict_latency(
         self, device: TargetDevice, form: str, model: ModelFeatures | None
     ) -> Prediction | str:
+        """Return the prediction of a network in a form, or the reason why there is none."""
         if model is None:
             return "its MACs and parameters are not known, so its latency cannot be predicted"
         # The key has the content of the profile, because new measurements do not change its name.
@@ -172,15 +175,16 @@ class DevicePredictor:
         card = evaluation.card_facts
         file = evaluation.file_features
         if file is not None:
-            return file.form, model_features(
+            features = model_features(
                 file, configuration.card, evaluation.family, self._model.table
             )
-        features = self._features(
+            return file.form, features
+        card_features = self._find_features(
             configuration.card, evaluation.family, card.macs, card.params, card.input_size
         )
-        return form_of(configuration.compression).name, features
+        return form_of(configuration.compression).name, card_features
 
-    def _features(
+    def _find_features(
         self,
         card: str,
         family: str,
@@ -188,6 +192,7 @@ class DevicePredictor:
         params: float | None,
         input_size: int | None,
     ) -> ModelFeatures | None:
+        """Return the features of a card; None if a figure is not known."""
         if not macs or not params or not input_size:
             return None
         return self._model.table.features(card, family, float(macs), float(params), input_size)
@@ -202,55 +207,6 @@ def environment_of(device: TargetDevice, predictor: DevicePredictor) -> str:
     versions = device.runtime.versions(device.target)
     return sha256_json(
         [device.target.runtime, device.target.version, dict(versions), host.describe().fingerprint]
-    )
-
-
-def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return one evaluation of each artefact that was made:
-    its thread count does not matter on another device.
-    """
-    artefacts: dict[tuple[str, str, str], Evaluation] = {}
-    for evaluation in evaluations:
-        if evaluation.status is Status.OK:
-            artefacts.setdefault(evaluation.variant, evaluation)
-    return tuple(artefacts.values())
-
-
-def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
-    """Return the evaluation for a runtime of this machine before measuring it;
-    ``skipped`` if it cannot run there.
-    """
-    there = move_to_device(evaluation, device)
-    reason = explain_rejection(there, device)
-    return _reject_evaluation(there, reason) if reason else there
-
-
-def _reject_evaluation(evaluation: Evaluation, reason: str) -> Evaluation:
-    return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
-
-
-def move_to_device(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
-    """Return the evaluation for another device, see :func:`move_to_target`."""
-    return move_to_target(evaluation, device.identity)
-
-
-def move_to_target(evaluation: Evaluation, target: Target) -> Evaluation:
-    """Return the evaluation for another target, with the facts that hold on any device:
-    accuracy, size, artefact.
-    """
-    return replace(
-        evaluation,
-        configuration=replace(evaluation.configuration, target=target),
-        latency=None,
-        latency_p90=None,
-        memory=None,
-        contended=False,
-        timing=None,
-        remote=None,
-        latency_distribution=None,
-        budget_probability=None,
-        device_figures={},
-        required_figures=None,
     )
 
 
@@ -312,20 +268,18 @@ class CardPredictor:
         card = self.cards[candidate.card]
         recipe = candidate.compression
         limits = known.limits
-        required = [
-            device for device in self.targets.devices if device.label in limits.must_run_on
-        ]
-        others = [device for device in self.targets.devices if device not in required]
-        reasons = {}
-        for device in (*required, *others):
-            reasons[device.label] = self._explain_on(device, card, recipe, limits.latency_ms)
-        # One required device is enough to reject; of the others, all must reject.
-        rejected = next(
-            (reasons[device.label] for device in required if reasons[device.label]), ""
-        )
-        if rejected or self.targets.host or not all(reasons[device.label] for device in others):
-            return rejected
-        return "; ".join(reasons[device.label] for device in others)
+        reasons = []
+        for device in self.targets.devices:
+            reason = self._explain_on(device, card, recipe, limits.latency_ms)
+            if device.label not in limits.must_run_on:
+                reasons.append(reason)
+            # One required device is enough to reject.
+            elif reason:
+                return reason
+        # Of the others, all must reject.
+        if self.targets.host or not all(reasons):
+            return ""
+        return "; ".join(reasons)
 
     def worst_latency(
         self, card: Card, recipe: str, budget_ms: float | None, host_estimate: LatencyEstimate
@@ -354,9 +308,11 @@ class CardPredictor:
             estimates.append(LatencyEstimate(host_estimate.latency, None))
         latencies = [estimate.latency for estimate in estimates if estimate.latency is not None]
         slowest = max(latencies, key=lambda latency: latency.value, default=None)
-        chances = [estimate.chance for estimate in estimates if estimate.chance is not None]
         # The other devices do not tell whether a device like no other meets the budget.
-        return LatencyEstimate(slowest, None if is_unknown else min(chances, default=None))
+        if is_unknown:
+            return LatencyEstimate(slowest, None)
+        chances = [estimate.chance for estimate in estimates if estimate.chance is not None]
+        return LatencyEstimate(slowest, min(chances, default=None))
 
     def _explain_on(
         self, device: TargetDevice, card: Card, recipe: str, budget_ms: float | None

@@ -1,14 +1,76 @@
-"""Evaluations of one file on several devices: those of one device, and the worst case over all."""
+"""Evaluations of one file on several devices: move one to another device, choose those of one
+device, and find the worst case over all.
+
+A row is one evaluation, of one artefact on one target. The answer for several devices is decided
+over worst cases, see "Several devices" in ``docs/design.md``.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from advisor.core import DeviceFigures, Evaluation, Status, Variant
+from advisor.core import DeviceFigures, Evaluation, Status, Target, Variant
+from advisor.engine._pipeline.stage import StageName
+from advisor.engine._targets.compatibility import explain_rejection
+from advisor.engine._targets.target_devices import TargetDevice
+
+
+def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return one evaluation of each artefact that was made:
+    its thread count does not matter on another device.
+    """
+    artefacts: dict[tuple[str, str, str], Evaluation] = {}
+    for evaluation in evaluations:
+        if evaluation.status is Status.OK:
+            artefacts.setdefault(evaluation.variant, evaluation)
+    return tuple(artefacts.values())
+
+
+def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    """Return the evaluation for a runtime of this machine before measuring it;
+    ``skipped`` if it cannot run there.
+    """
+    moved = move_to_device(evaluation, device)
+    reason = explain_rejection(moved, device)
+    return reject_evaluation(moved, reason) if reason else moved
+
+
+def reject_evaluation(evaluation: Evaluation, reason: str) -> Evaluation:
+    """Return an evaluation as skipped, with the reason why its file cannot run on its device."""
+    return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
+
+
+def move_to_device(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    """Return the evaluation for another device, see :func:`move_to_target`."""
+    return move_to_target(evaluation, device.identity)
+
+
+def move_to_target(evaluation: Evaluation, target: Target) -> Evaluation:
+    """Return the evaluation for another target, with the facts that hold on any device:
+    accuracy, size, artefact.
+    """
+    return replace(
+        evaluation,
+        configuration=replace(evaluation.configuration, target=target),
+        latency=None,
+        latency_p90=None,
+        memory=None,
+        contended=False,
+        timing=None,
+        remote=None,
+        latency_distribution=None,
+        budget_probability=None,
+        device_figures={},
+        required_figures=None,
+    )
 
 
 def on_device(evaluations: Iterable[Evaluation], device: str) -> tuple[Evaluation, ...]:
     """Return the evaluations on one device."""
-    return tuple(e for e in evaluations if e.configuration.target.device == device)
+    rows = []
+    for evaluation in evaluations:
+        if evaluation.configuration.target.device == device:
+            rows.append(evaluation)
+    return tuple(rows)
 
 
 def worst_case(
@@ -20,7 +82,7 @@ def worst_case(
     The figures on every device are in ``device_figures``. Evaluations on other devices are
     ignored.
     """
-    best = {device: _best(on_device(evaluations, device)) for device in devices}
+    best = {device: _find_best(on_device(evaluations, device)) for device in devices}
     # In the order of the devices; a set would have none.
     artefacts = dict[Variant, None]()
     for by_artefact in best.values():
@@ -29,7 +91,8 @@ def worst_case(
     for artefact in artefacts:
         # A file that lacks a figure on one device cannot be the file for all.
         if all(artefact in best[device] for device in devices):
-            rows.append(_worst({device: best[device][artefact] for device in devices}))
+            by_device = {device: best[device][artefact] for device in devices}
+            rows.append(_find_worst(by_device))
     return tuple(rows)
 
 
@@ -39,20 +102,19 @@ def with_required_figures(
     """Return the evaluations, each with what is known of its file in ``others``,
     the evaluations by required device.
     """
-    best = {device: _best(device_evaluations) for device, device_evaluations in others.items()}
-
-    def known(evaluation: Evaluation) -> dict[str, DeviceFigures]:
-        artefact = evaluation.variant
-        figures = {}
+    best = {device: _find_best(rows) for device, rows in others.items()}
+    updated = []
+    for evaluation in evaluations:
+        figures = dict[str, DeviceFigures]()
         for device, by_artefact in best.items():
-            if artefact in by_artefact:
-                figures[device] = by_artefact[artefact].figures
-        return figures
+            row = by_artefact.get(evaluation.variant)
+            if row is not None:
+                figures[device] = row.figures
+        updated.append(replace(evaluation, required_figures=figures))
+    return updated
 
-    return [replace(e, required_figures=known(e)) for e in evaluations]
 
-
-def _best(evaluations: Iterable[Evaluation]) -> dict[Variant, Evaluation]:
+def _find_best(evaluations: Iterable[Evaluation]) -> dict[Variant, Evaluation]:
     """Return the best evaluation of each artefact on a device:
     the fastest that ran, else one that did not.
     """
@@ -68,8 +130,9 @@ def _rank(evaluation: Evaluation) -> tuple[bool, float, float]:
     return (evaluation.status is not Status.OK, evaluation.p90_ms, evaluation.latency_ms)
 
 
-def _worst(by_device: Mapping[str, Evaluation]) -> Evaluation:
+def _find_worst(by_device: Mapping[str, Evaluation]) -> Evaluation:
+    """Return the evaluation of a file on its worst device, with its figures on all of them."""
     # A device on which the file does not run counts as slower than any on which it runs.
     worst = max(by_device.values(), key=_rank)
-    known = {device: evaluation.figures for device, evaluation in by_device.items()}
-    return replace(worst, device_figures=known)
+    figures = {device: evaluation.figures for device, evaluation in by_device.items()}
+    return replace(worst, device_figures=figures)

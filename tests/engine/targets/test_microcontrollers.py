@@ -9,7 +9,7 @@ from advisor.core import Provenance, Status, install_extra
 from advisor.devices import DeviceProfile, DeviceTarget
 from advisor.devices._profiles import DeviceLimits
 from advisor.engine import TargetDevice
-from advisor.engine._targets.multi_device import with_arena
+from advisor.engine._targets.device_measurement import with_arena
 from advisor.engine._targets.target_devices import remark_of
 from advisor.integrations import microcontroller as micro
 from tests.builders import evaluation

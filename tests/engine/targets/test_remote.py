@@ -20,7 +20,7 @@ from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Ti
 from advisor.devices._connections import protocol
 from advisor.devices._profiles import read_profile
 from advisor.engine import Progress, StageName, TargetDevice, resolve, run_search
-from advisor.engine._targets.multi_device import measure_over_connection
+from advisor.engine._targets.device_measurement import measure_over_connection
 from tests.builders import evaluation
 from tests.devices.test_adb import PRINTED, TOOL
 from tests.makers.phones import Phone

@@ -16,16 +16,17 @@ from advisor.engine._pipeline.rule import Known
 from advisor.engine._pipeline.stages import other_runtimes
 from advisor.engine._pipeline.stages.other_runtimes import measure_in_runtime
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
+from advisor.engine._targets.compatibility import explain_rejection, memory_of
+from advisor.engine._targets.device_measurement import measure_here
 from advisor.engine._targets.device_prediction import (
     CardPredictor,
     LatencyEstimate,
-    before_measuring,
     card_rejection,
     environment_of,
     least_size,
 )
-from advisor.engine._targets.multi_device import measure_here
-from advisor.engine._targets.target_devices import explain_rejection, memory_of, select_targets
+from advisor.engine._targets.device_rows import before_measuring
+from advisor.engine._targets.target_devices import select_targets
 from advisor.tflite import read
 from tests.builders import configuration, evaluation
 from tests.engine.pipeline.walking import materials
