@@ -25,7 +25,8 @@ def preview(request: Request) -> PlanView:
     """Return what a search would do and what it would cost; refuse what ``search`` would
     refuse.
     """
-    from advisor.engine._targets.units import WHOLE_CARD, choose_processors, describe_units
+    from advisor.engine._targets.processor_comparison import describe_units
+    from advisor.engine._targets.processors import WHOLE_CARD, choose_processors
 
     resolved = resolve_parts(request, lambda _: None)
     space = find_search_space(resolved)

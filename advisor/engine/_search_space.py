@@ -46,7 +46,7 @@ from advisor.engine._targets.device_prediction import (
 from advisor.isolation import part_of_a_core
 
 if TYPE_CHECKING:
-    from advisor.engine._targets.units import Choices
+    from advisor.engine._targets.processors import Choices
 
 
 @dataclass(frozen=True)

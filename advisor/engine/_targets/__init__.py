@@ -1,1 +1,1 @@
-"""Handle several target devices: compatibility, predicted latency and remote measurement."""
+"""Predict and measure files on the devices of a question; say what cannot run there."""

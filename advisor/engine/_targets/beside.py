@@ -1,4 +1,8 @@
-"""Measure files on devices of clouds beside the search, which goes on with their predictions."""
+"""Measure files on devices of clouds beside the search, which goes on with their predictions.
+
+``MultiDeviceEvaluator`` begins a measurement after it has predicted a file. The run takes what
+comes later: a line of ``evaluations.jsonl`` that replaces the prediction.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,8 @@ from advisor.store import RunFolder
 
 Result = TypeVar("Result")
 
-# Files that wait for clouds at the same time; a cloud refuses too many jobs of one user.
 AT_ONCE = 8
+"""Files that wait for clouds at the same time; a cloud refuses too many jobs of one user."""
 
 LATE = "the cloud had not answered when the search ended"
 
@@ -41,7 +45,7 @@ class BesideSearch:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Return a sentence for each device and reason for which files keep their prediction."""
+        """A sentence for each device and reason for which files keep their prediction."""
         remarks = []
         for device, reasons in self._reasons.items():
             for reason, count in reasons.items():
@@ -66,6 +70,7 @@ class BesideSearch:
     async def _measure(
         self, device: str, predicted: Evaluation, measure: Callable[[], Evaluation]
     ) -> None:
+        """Measure a file, and append the evaluation to the run; a failure keeps the prediction."""
         reason = LATE
         try:
             async with self._slots:
@@ -85,7 +90,9 @@ def keep_prediction(predicted: Evaluation, reason: str) -> Evaluation:
     """Return a predicted evaluation whose latency also says why it was not measured."""
     assert predicted.status is Status.OK
     assert predicted.latency is not None, "a device of a cloud has a prediction"
-    source = "; ".join(filter(None, (predicted.latency.source, f"not measured: {reason}")))
+    source = f"not measured: {reason}"
+    if predicted.latency.source:
+        source = f"{predicted.latency.source}; {source}"
     return replace(predicted, latency=replace(predicted.latency, source=source))
 
 
@@ -97,7 +104,8 @@ async def call_in_thread(function: Callable[[], Result]) -> Result:
     outcome: asyncio.Future[Result] = loop.create_future()
 
     def settle(result: Result | None, error: BaseException | None) -> None:
-        if outcome.done():  # nobody waits any more
+        # Nobody waits any more.
+        if outcome.done():
             return
         if error is not None:
             outcome.set_exception(error)
@@ -105,12 +113,14 @@ async def call_in_thread(function: Callable[[], Result]) -> Result:
             outcome.set_result(result)  # type: ignore[arg-type]
 
     def work() -> None:
-        result, error = None, None
+        result: Result | None = None
+        error: BaseException | None = None
         try:
             result = function()
         except BaseException as problem:
             error = problem
-        with suppress(RuntimeError):  # the search has ended, and its loop is closed
+        # If the search has ended, its loop is closed.
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, result, error)
 
     Thread(target=work, name="advisor-cloud", daemon=True).start()

@@ -1,5 +1,7 @@
-"""The cards that no other card beats in published accuracy and in latency:
-measured on this machine, else predicted.
+"""Find the cards that no other card beats in published accuracy and in latency.
+
+``advisor catalog list --front DEVICE`` shows them, without a search and without images. Latencies
+are measured on this machine, with random weights, and predicted on another device.
 """
 
 from __future__ import annotations
@@ -50,18 +52,18 @@ def card_front(
         raise UsageError(f"'{device}' runs files, which cards become in a search only", hint)
     there = TargetDevice(device, profile, target)
     predictor = DevicePredictor()
-    chosen = []
+    comparable = []
     for row in rows:
         if row.top1 and not row.card.own_file:
-            chosen.append(row)
+            comparable.append(row)
     if profile.name == HOST:
-        return _front(_measure_latencies(chosen, there, predictor, tell))
-    latencies, reasons = _predict_latencies(chosen, there, predictor)
+        return _find_front(_measure_latencies(comparable, there, predictor, tell))
+    latencies, reasons = _predict_latencies(comparable, there, predictor)
     if reasons and not latencies:
         raise UsageError(
             f"no latency on '{device}' can be predicted: {reasons[0]}", "name another device"
         )
-    return _front(latencies)
+    return _find_front(latencies)
 
 
 def _predict_latencies(
@@ -85,15 +87,20 @@ def _predict_latencies(
     return latencies, reasons
 
 
-def _front(latencies: Latencies) -> tuple[CardRow, ...]:
+def _find_front(latencies: Latencies) -> tuple[CardRow, ...]:
+    """Return the rows that no faster one reaches in accuracy, the fastest first."""
     front: list[CardRow] = []
     # Of equal latencies the most accurate comes first, so that no card beside it joins the front.
-    for row, latency in sorted(
-        latencies.items(), key=lambda pair: (pair[1].value, -(pair[0].top1 or 0))
-    ):
-        if not front or (row.top1 or 0) > (front[-1].top1 or 0):
-            front.append(replace(row, latency=latency))
+    rows = sorted(latencies, key=lambda row: (latencies[row].value, -_accuracy(row)))
+    for row in rows:
+        if not front or _accuracy(row) > _accuracy(front[-1]):
+            front.append(replace(row, latency=latencies[row]))
     return tuple(front)
+
+
+def _accuracy(row: CardRow) -> float:
+    """Return the published top-1 of a card; 0 if it has none."""
+    return row.top1 or 0.0
 
 
 def _measure_latencies(
@@ -102,60 +109,70 @@ def _measure_latencies(
     """Return the latencies of the rows that may be on the front;
     without TensorFlow, of those with a graph file.
     """
-    threads = device.target.threads
-    filled = [row for row in rows if not row.card.needs_converter]
-    kind = HEAVY
-    if len(filled) == len(rows):
-        kind = LIGHT
-    if kind == HEAVY:
-        try:
-            require_training("a card without a graph file")
-        except UsageError as error:
-            rows = filled
-            kind = LIGHT
-            tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
-    require_quiet((threads,), force=False)
+    left, kind = _choose_buildable(rows, tell)
+    require_quiet((device.target.threads,), force=False)
     timed: dict[CardRow, Quantity] = {}
     with map_pools()[kind](Path("/dev/null")) as pool:
         while True:
             # Each round calibrates the prediction by what was timed,
             # so that most cards are excluded without a timing.
-            known = tuple(
-                _make_measurement(device, row, latency) for row, latency in timed.items()
-            )
-            measured = replace(device, profile=replace(device.profile, measurements=known))
-            rest, _ = _predict_latencies(
-                [row for row in rows if row not in timed], measured, predictor
-            )
-            open_ = [row for row in rest if not _is_beaten(row, rest[row], {**rest, **timed})]
-            if not open_:
+            measurements = []
+            for row, latency in timed.items():
+                measurements.append(_make_measurement(device, row, latency))
+            profile = replace(device.profile, measurements=tuple(measurements))
+            measured = replace(device, profile=profile)
+            predicted, _reasons = _predict_latencies(left, measured, predictor)
+            candidates = _list_candidates(predicted, timed)
+            if not candidates:
                 return timed
-            tell(f"timing graphs: {len(timed)} timed, at most {len(open_)} to go")
-            # Cards near the front first: their timings exclude the most others.
-            for row in sorted(open_, key=lambda row: _share(row, rest[row], {**rest, **timed}))[
-                :AT_ONCE
-            ]:
-                make = partial(_build, pool, row.card)
-                key = [listing.card_json(row.card), CONVERT_VERSION]
+            tell(f"timing graphs: {len(timed)} timed, at most {len(candidates)} to go")
+            for row in candidates[:AT_ONCE]:
+                left.remove(row)
                 try:
-                    file = (
-                        ArtifactCache().get("card-graph-1", {"card": key}, make) / "model.tflite"
-                    )
-                    timing = measure(file, (threads,), "search")
+                    timed[row] = _time_card(pool, row.card, device.target.threads)
                 except StageError as error:
                     tell(f"{row.card.name} is left out: {error.message}")
-                    rows = [other for other in rows if other is not row]
-                    continue
-                timed[row] = timing.results[0].to_quantities(timing.runtime)["latency"]
+
+
+def _choose_buildable(rows: Sequence[CardRow], tell: Tell) -> tuple[list[CardRow], str]:
+    """Return the rows whose graphs can be made here, and the kind of child that makes them."""
+    with_graph_file = [row for row in rows if not row.card.needs_converter]
+    if len(with_graph_file) == len(rows):
+        return with_graph_file, LIGHT
+    try:
+        require_training("a card without a graph file")
+    except UsageError as error:
+        tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
+        return with_graph_file, LIGHT
+    return list(rows), HEAVY
+
+
+def _list_candidates(predicted: Latencies, timed: Latencies) -> list[CardRow]:
+    """Return the rows that may be on the front, those near it first:
+    their timings exclude the most others.
+    """
+    latencies = {**predicted, **timed}
+    candidates = [row for row in predicted if not _is_beaten(row, latencies)]
+    candidates.sort(key=lambda row: _compare_with_best(row, latencies))
+    return candidates
+
+
+def _time_card(pool: ChildPool, card: Card, threads: int) -> Quantity:
+    """Return the latency of a card's graph here; StageError if it cannot be made or run."""
+    # The name and the version are the key of the cache: another graph needs another number.
+    key = [listing.card_json(card), CONVERT_VERSION]
+    folder = ArtifactCache().get("card-graph-1", {"card": key}, partial(_build_graph, pool, card))
+    timing = measure(folder / "model.tflite", (threads,), "search")
+    return timing.results[0].to_quantities(timing.runtime)["latency"]
 
 
 def _make_measurement(device: TargetDevice, row: CardRow, latency: Quantity) -> Measurement:
     return Measurement(
-        device.target.name,
-        row.card.name,
-        "float32",
-        latency.value,
-        "median",
+        target=device.target.name,
+        model=row.card.name,
+        precision="float32",
+        latency_ms=latency.value,
+        statistic="median",
         source_repo=CALIBRATED,
     )
 
@@ -164,30 +181,31 @@ def _list_more_accurate(row: CardRow, others: Collection[CardRow]) -> list[CardR
     """Return the other cards that are at least as accurate."""
     better = []
     for other in others:
-        if other is not row and (other.top1 or 0) >= (row.top1 or 0):
+        if other is not row and _accuracy(other) >= _accuracy(row):
             better.append(other)
     return better
 
 
-def _is_beaten(row: CardRow, latency: Quantity, others: Latencies) -> bool:
+def _is_beaten(row: CardRow, latencies: Latencies) -> bool:
     """Return whether another card is at least as accurate and faster
     by the intervals of both latencies.
     """
-    low = latency.low or latency.value
-    return any(
-        (others[other].high or others[other].value) < low
-        for other in _list_more_accurate(row, others)
-    )
+    low = latencies[row].low or latencies[row].value
+    for other in _list_more_accurate(row, latencies):
+        latency = latencies[other]
+        if (latency.high or latency.value) < low:
+            return True
+    return False
 
 
-def _share(row: CardRow, latency: Quantity, others: Latencies) -> float:
+def _compare_with_best(row: CardRow, latencies: Latencies) -> float:
     """Return the latency over the lowest of the cards that are at least as accurate."""
-    return latency.value / min(
-        (others[other].value for other in _list_more_accurate(row, others)), default=latency.value
-    )
+    others = [latencies[other].value for other in _list_more_accurate(row, latencies)]
+    latency_ms = latencies[row].value
+    return latency_ms / min(others, default=latency_ms)
 
 
-def _build(pool: ChildPool, card: Card, folder: Path) -> None:
+def _build_graph(pool: ChildPool, card: Card, folder: Path) -> None:
     pool.call(
         "advisor.catalog._convert:convert", card, None, folder / "model.tflite", limits=_LIMITS
     )

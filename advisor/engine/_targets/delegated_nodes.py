@@ -1,8 +1,10 @@
 """Compute how many operators of a network an accelerator of a device would run,
 before the network has a file.
 
-The graphs of the catalogue have all operators and shapes,
-and the rules of accelerators are data with sources.
+The graphs of the catalogue have all operators and shapes, and the rules of accelerators are data
+with sources. A plan shows the shares, and distrusts predictions for a device that would leave most
+operators to its CPU. The attributes of ``NodeShare`` and ``ProcessorChoice`` are keys of
+``advisor plan --json``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ from advisor.tflite import Model
 
 _FLOAT = "float32"
 _TYPES = {"float32": _FLOAT, "float16": _FLOAT, "int8": "int8"}
-"""The type in which a form computes, of the forms that have the operators of the float graph.
+"""The type in which a form computes; only forms that have the operators of the float graph.
 Weights in float16 are expanded when a file is loaded, and those operators do not count. Other
 forms add or change operators.
 """
@@ -69,11 +71,9 @@ class NodeShare(Written):
         """True if it is known to leave most operators to the CPU.
         No such measurement is behind a prediction.
         """
-        return (
-            self.delegated is not None
-            and self.nodes is not None
-            and 2 * self.delegated < self.nodes
-        )
+        if self.delegated is None or self.nodes is None:
+            return False
+        return 2 * self.delegated < self.nodes
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def summarize_shares(shares_by_file: Mapping[str, Sequence[NodeShare]]) -> tuple
     by_accelerator: dict[tuple[str, str, str], dict[str, NodeShare]] = {}
     for file, shares in shares_by_file.items():
         for share in shares:
-            named = (share.device, share.unit, share.accelerator)
-            by_accelerator.setdefault(named, {})[file] = share
+            name = (share.device, share.unit, share.accelerator)
+            by_accelerator.setdefault(name, {})[file] = share
     return tuple(map(_summarize, by_accelerator.values()))
 
 
@@ -143,8 +143,8 @@ def _summarize(shares: Mapping[str, NodeShare]) -> NodeSummary:
                 parts[file] = share
     # The file with the smallest part is the least likely to be as fast as predicted.
     least_file = min(parts, key=lambda file: parts[file].part, default="")
-    anything = next(iter((known or shares).values()))
-    least = parts.get(least_file, anything)
+    any_share = next(iter((known or shares).values()))
+    least = parts.get(least_file, any_share)
     return NodeSummary(
         device=least.device,
         unit=least.unit,
@@ -182,6 +182,7 @@ def falls_back(shares: Sequence[NodeShare]) -> bool:
 
 
 def _list_shares_on(card: Card, form: str, device: TargetDevice) -> list[NodeShare]:
+    """Return the shares of a form of a card on each accelerator that may serve a target."""
     target = device.target
     unknown = NodeShare(device.label, target.accelerator, "", None, None, "")
     serving = find_serving(device.profile, target)
@@ -190,21 +191,19 @@ def _list_shares_on(card: Card, form: str, device: TargetDevice) -> list[NodeSha
         return [replace(unknown, reason=reason)]
     shares = []
     for accelerator in serving:
-        named = replace(unknown, accelerator=accelerator.title, sources=tuple(accelerator.sources))
-        delegation = _delegate(card, _TYPES.get(form, ""), accelerator.name)
+        share = replace(unknown, accelerator=accelerator.title, sources=tuple(accelerator.sources))
+        delegation = _delegate_card(card, _TYPES.get(form, ""), accelerator.name)
         if delegation is None:
-            shares.append(
-                replace(
-                    named, reason=f"what it runs of a {form} file is known once the file is made"
-                )
-            )
-        else:
-            reason = next(filter(_names_operator, delegation.reasons), "")
-            shares.append(
-                replace(
-                    named, delegated=delegation.taken, nodes=delegation.operators, reason=reason
-                )
-            )
+            reason = f"what it runs of a {form} file is known once the file is made"
+            shares.append(replace(share, reason=reason))
+            continue
+        share = replace(
+            share,
+            delegated=delegation.taken,
+            nodes=delegation.operators,
+            reason=next(filter(_names_operator, delegation.reasons), ""),
+        )
+        shares.append(share)
     return shares
 
 
@@ -216,20 +215,21 @@ def _names_operator(reason: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _delegate(card: Card, data_type: str, name: str) -> Delegation | None:
+def _delegate_card(card: Card, data_type: str, name: str) -> Delegation | None:
     """Return what an accelerator would run of a card that computes in a type;
     None if that is not known.
 
     The forms of a card share it, and each is asked for with every training and number of threads.
     """
     accelerator = find_accelerator(name)
-    by_scales = any(_BY_SCALES in rule.where for rule in accelerator.operators)
     model = read_operators(card) if data_type else None
-    if model is None or (by_scales and data_type != _FLOAT):
+    if model is None:
         return None
-    return delegate_operators(
-        model if data_type == _FLOAT else _convert_types(model, data_type), accelerator
-    )
+    if data_type != _FLOAT:
+        if any(_BY_SCALES in rule.where for rule in accelerator.operators):
+            return None
+        model = _convert_types(model, data_type)
+    return delegate_operators(model, accelerator)
 
 
 def _convert_types(model: Model, data_type: str) -> Model:
@@ -241,6 +241,7 @@ def _convert_types(model: Model, data_type: str) -> Model:
             biases.update(operator.inputs[_BIAS:])
     tensors = []
     for index, tensor in enumerate(graph.tensors):
-        wanted = "int32" if index in biases else data_type
-        tensors.append(replace(tensor, dtype=wanted) if tensor.dtype == _FLOAT else tensor)
+        if tensor.dtype == _FLOAT:
+            tensor = replace(tensor, dtype="int32" if index in biases else data_type)
+        tensors.append(tensor)
     return replace(model, subgraphs=(replace(graph, tensors=tuple(tensors)),))

@@ -46,7 +46,7 @@ def test_cards_are_timed_without_tensorflow_by_their_graph_files_and_gaps_named(
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "card-graphs"))
     monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)  # tests run beside it
-    build = card_front._build
+    build = card_front._build_graph
 
     def missing(what: str) -> None:
         raise UsageError(f"{what} needs TensorFlow, which is not installed", "install it")
@@ -57,7 +57,7 @@ def test_cards_are_timed_without_tensorflow_by_their_graph_files_and_gaps_named(
         build(pool, card, folder)
 
     monkeypatch.setattr(card_front, "require_training", missing)
-    monkeypatch.setattr(card_front, "_build", refuse)
+    monkeypatch.setattr(card_front, "_build_graph", refuse)
     (small,) = named("mobilenet_v1_0.25_128")
     without_graph = replace(small, card=replace(small.card, graph=None))
     rows = (*named("lcnet_0.5_224", "lcnet_0.75_224", "lcnet_1.0_224"), without_graph)

@@ -14,8 +14,9 @@ from advisor.engine import DevicePredictor, resolve
 from advisor.engine._pipeline.rule import Known
 from advisor.engine._targets.delegated_nodes import list_node_shares
 from advisor.engine._targets.device_prediction import CardPredictor, LatencyEstimate
+from advisor.engine._targets.processor_comparison import describe_units
+from advisor.engine._targets.processors import choose_processors
 from advisor.engine._targets.target_devices import select_targets
-from advisor.engine._targets.units import choose_processors, describe_units
 from tests.builders import configuration, must_fail, present
 from tests.tables import with_cases
 
