@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         run_data_check,
     )
     from advisor.engine._execution import Executor, Machine
-    from advisor.engine._history.changes import Child, read_origin, write_child
     from advisor.engine._history.chosen_devices import Devices
     from advisor.engine._history.compare import ChangedFigure, Comparison, Reevaluation, compare
     from advisor.engine._history.contradictions import find_contradictions
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from advisor.engine._history.incumbents import Incumbent
     from advisor.engine._history.insights import Insights, find_insights
     from advisor.engine._history.loaded_run import LoadedRun, load_run
+    from advisor.engine._history.origins import Child, read_origin, write_child
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Session
     from advisor.engine._history.run_inputs import images_folder, resume_request

@@ -1,10 +1,13 @@
-"""Compare two runs: what changed,
-and whether the recommendation changed beyond the noise of its figures.
+"""Compare two runs: what changed, and whether the recommendation changed beyond the noise.
+
+``advisor compare`` and a re-evaluation call ``compare``. The recommendation has changed if the
+decision still changes after every figure within the noise is set back (``differences.py`` says
+what noise is). ``entries`` and ``columns`` are the keys of the JSON documents and tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -100,12 +103,17 @@ class ChangedFigure(Written):
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :attr:`columns`."""
-        change = self.delta
-        known = self.delta.before or self.delta.after
-        unit = known.unit if known else None
-        before = _value(change.before)
-        after = _value(change.after)
-        cells = (self.key, change.figure, unit, before, after, change.counts, change.why)
+        delta = self.delta
+        quantity = delta.before or delta.after
+        cells = (
+            self.key,
+            delta.figure,
+            quantity.unit if quantity else None,
+            _value_of(delta.before),
+            _value_of(delta.after),
+            delta.counts,
+            delta.why,
+        )
         return dict(zip(self.columns, cells, strict=True))
 
 
@@ -219,26 +227,22 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     The recommendation counts as changed only where the decision still changes after every figure
     within the noise is set back to its earlier value.
     """
-    changes = _find_deltas(before, after)
-    steady = after.decision
-    # Deciding again with the noise set back costs a whole decision,
-    # and without common figures it changes nothing.
-    if changes:  # another device has no figure in common
-        quiet = [without_noise(e, changes.get(e.configuration, ())) for e in after.evaluations]
-        steady = decide_run(after.folder, quiet, after.question).decision
+    deltas = _find_deltas(before, after)
     differences = find_differences(before, after)
-    one_device = before.question.devices == after.question.devices
-    result = _result(before.decision, after.decision, steady, changes, one_device)
     # A run without any result has no pick either,
     # which would otherwise read as a changed recommendation.
-    result = ComparisonResult.INCOMPLETE if after.too_early else result
-    reasons = [_reason(result, before, after, changes, differences)]
+    if after.too_early:
+        result = ComparisonResult.INCOMPLETE
+    else:
+        steady = _decide_without_noise(after, deltas)
+        result = _judge_change(before, after, steady, deltas)
+    reasons = [_explain_result(result, before, after, deltas, differences)]
     if _images_differ(before, after):
         reasons.append(OTHER_IMAGES)
     changed = []
-    for configuration, deltas in changes.items():
-        for delta in deltas:
-            if _value(delta.before) != _value(delta.after):
+    for configuration, of_configuration in deltas.items():
+        for delta in of_configuration:
+            if _value_of(delta.before) != _value_of(delta.after):
                 changed.append(ChangedFigure(configuration, delta))
     return Comparison(
         before=before.name,
@@ -252,6 +256,19 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     )
 
 
+def _decide_without_noise(run: LoadedRun, deltas: Deltas) -> Decision:
+    """Return the decision of the later run, with every figure within the noise set back."""
+    # A decision takes a while, and without common figures it is the same.
+    # Runs for two devices have no figure in common.
+    if not deltas:
+        return run.decision
+    evaluations = []
+    for evaluation in run.evaluations:
+        of_configuration = deltas.get(evaluation.configuration, ())
+        evaluations.append(without_noise(evaluation, of_configuration))
+    return decide_run(run.folder, evaluations, run.question).decision
+
+
 def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[Configuration, tuple[Delta, ...]]:
     """Return the changes of figures;
     without accuracies, if the runs ask for different ones or have other images.
@@ -260,29 +277,31 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[Configuration, tup
     for evaluation in before.evaluations:
         if evaluation.status is Status.OK:
             earlier[evaluation.configuration.key] = evaluation
-    asked = [
-        (run.question.metric, run.question.costs, run.question.robust) for run in (before, after)
-    ]
-    same_images = bool(read_compared_hashes(before.folder)) and not _images_differ(before, after)
+    images_differ = _images_differ(before, after)
+    same_images = bool(read_compared_hashes(before.folder)) and not images_differ
     # A size and a latency are the same quantity in both runs;
     # an accuracy by another metric or of other images is not.
-    other = () if asked[0] == asked[1] and not _images_differ(before, after) else ACCURACIES
-    changed = {}
+    not_compared: tuple[str, ...] = ()
+    if images_differ or _describe_metric(before) != _describe_metric(after):
+        not_compared = ACCURACIES
+    deltas = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
-        if then is not None and evaluation.status is Status.OK:
-            changes = tuple(
-                change
-                for change in compare_figures(then, evaluation)
-                if change.figure not in other
-            )
-            paired_changes = (
-                _pair_accuracies(changes, before, then, after, evaluation)
-                if same_images
-                else changes
-            )
-            changed[evaluation.configuration] = paired_changes
-    return changed
+        if then is None or evaluation.status is not Status.OK:
+            continue
+        of_figures = []
+        for delta in compare_figures(then, evaluation):
+            if delta.figure not in not_compared:
+                of_figures.append(delta)
+        if same_images:
+            of_figures = _pair_accuracies(of_figures, before, then, after, evaluation)
+        deltas[evaluation.configuration] = tuple(of_figures)
+    return deltas
+
+
+def _describe_metric(run: LoadedRun) -> tuple[object, ...]:
+    """Return what the accuracies of a run are."""
+    return run.question.metric, run.question.costs, run.question.robust
 
 
 def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
@@ -293,12 +312,12 @@ def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
 
 
 def _pair_accuracies(
-    changes: tuple[Delta, ...],
+    deltas: Sequence[Delta],
     before: LoadedRun,
     then: Evaluation,
     after: LoadedRun,
     now: Evaluation,
-) -> tuple[Delta, ...]:
+) -> list[Delta]:
     """Compare accuracies image by image.
     The same file has the same accuracy, so it never counts as changed.
     """
@@ -311,21 +330,28 @@ def _pair_accuracies(
         apart = None
         if earlier is not None and later is not None:
             apart = not Interval.difference_of_means(earlier, later).spans_zero
-    compared = []
-    for change in changes:
-        is_held_out = same_file and change.figure == HELD_OUT and change.before and change.after
-        if change.figure == "accuracy" or is_held_out:
-            change = compare_figure(change.figure, change.before, change.after, apart)
-        compared.append(change)
-    return tuple(compared)
+    paired = []
+    for delta in deltas:
+        is_held_out = same_file and delta.figure == HELD_OUT and delta.before and delta.after
+        if delta.figure == "accuracy" or is_held_out:
+            delta = compare_figure(delta.figure, delta.before, delta.after, apart)
+        paired.append(delta)
+    return paired
 
 
-def _result(
-    then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool
+def _judge_change(
+    before: LoadedRun, after: LoadedRun, steady: Decision, deltas: Deltas
 ) -> ComparisonResult:
-    choice_then, choice_now, choice_steady = (
-        _choice(decision.pick, one_device) for decision in (then, now, steady)
-    )
+    """Return what happened to the recommendation;
+    ``steady`` is the later decision with all noise set back.
+    """
+    then = before.decision
+    now = after.decision
+    # Runs for two devices answer two questions: their picks differ in the device anyway.
+    with_device = before.question.devices == after.question.devices
+    choice_then = _identify_choice(then.pick, with_device)
+    choice_now = _identify_choice(now.pick, with_device)
+    choice_steady = _identify_choice(steady.pick, with_device)
     # `steady` is the later run with all noise set back: what still changes there is a change.
     if choice_then != choice_steady:
         return ComparisonResult.CHANGED
@@ -335,59 +361,67 @@ def _result(
     # nothing a team should act on.
     if choice_then != choice_now or then.feasible != now.feasible:
         return ComparisonResult.NOISE
-    deltas = changes.get(now.pick.configuration, ()) if now.pick else ()
-    return (
-        ComparisonResult.WORSE if any(delta.worse for delta in deltas) else ComparisonResult.SAME
-    )
+    of_pick = deltas.get(now.pick.configuration, ()) if now.pick else ()
+    if any(delta.worse for delta in of_pick):
+        return ComparisonResult.WORSE
+    return ComparisonResult.SAME
 
 
-def _value(quantity: Quantity | None) -> float | None:
+def _value_of(quantity: Quantity | None) -> float | None:
     return None if quantity is None else quantity.value
 
 
-def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
+def _identify_choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
     """Return what a team chooses: the artefact, and the device.
     The number of threads is a setting, not a choice.
     """
     if evaluation is None:
         return ()
+    if not with_device:
+        return evaluation.variant
     target = evaluation.configuration.target
-    return (*evaluation.variant, *((target.device, target.accelerator) if with_device else ()))
+    return (*evaluation.variant, target.device, target.accelerator)
 
 
-def _reason(
+def _describe_pick(pick: Evaluation | None) -> str:
+    return "nothing" if pick is None else pick.describe_figures()
+
+
+def _explain_result(
     result: ComparisonResult,
     before: LoadedRun,
     after: LoadedRun,
-    changes: Deltas,
+    deltas: Deltas,
     differences: tuple[Difference, ...],
 ) -> str:
     """Return the reason for the result of a comparison, in one or more sentences."""
-    picks = before.decision.pick, after.decision.pick
-    then, now = ("nothing" if pick is None else pick.describe_figures() for pick in picks)
+    then = _describe_pick(before.decision.pick)
+    now = _describe_pick(after.decision.pick)
     if result is ComparisonResult.INCOMPLETE:
         return (
             f"{after.name} ended before its first result: it says nothing of the earlier pick,"
             f" {then}."
         )
     if result is ComparisonResult.SAME:
-        return f"The pick did not change: {now}." if picks[1] else "Neither run has a pick."
+        if after.decision.pick is None:
+            return "Neither run has a pick."
+        return f"The pick did not change: {now}."
     if result is ComparisonResult.NOISE:
         return (
             f"The later run picks {now}, and the earlier one {then}. No figure that decides it"
             " changed beyond the noise, so it is not counted as a change."
         )
-    losses = _losses(picks[0], after, changes)
+    losses = _describe_losses(before.decision.pick, after, deltas)
     if result is ComparisonResult.WORSE:
         return f"The pick is still {now}, and worse: {'; '.join(losses)}."
-    questions = [row for row in differences if row.topic == "question"]
-    asked = (
-        f"{row.what}: {row.before or 'not given'} -> {row.after or 'not given'}"
-        for row in questions
-    )
-    causes = [*asked, *losses, *_gains(picks[1], before, changes)]
+    causes = []
+    for row in differences:
+        if row.topic == "question":
+            causes.append(f"{row.what}: {row.before or 'not given'} -> {row.after or 'not given'}")
+    causes += losses
+    causes += _describe_gains(after.decision.pick, before, deltas)
     because = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
-    if picks[1] is not None and not after.decision.feasible:
+    if after.decision.pick is not None and not after.decision.feasible:
         return (
             f"Nothing meets the budget; closest to the limits is {now}, the pick was"
             f" {then}.{because}"
@@ -395,52 +429,59 @@ def _reason(
     return f"The pick changed from {then} to {now}.{because}"
 
 
-def _losses(then: Evaluation | None, after: LoadedRun, changes: Deltas) -> list[str]:
+def _describe_losses(then: Evaluation | None, after: LoadedRun, deltas: Deltas) -> list[str]:
     """Return what happened to the earlier pick."""
     if then is None:
         return []
-    now = _counterpart(then, after)
+    now = _find_counterpart(then, after)
     if now is None:
         return [f"{then.name} was not evaluated again"]
     if now.status is not Status.OK:
         return [f"{now.name} was {now.status}: {now.reason}"]
-    broken = excess_texts(now, after.question.limits)
     texts = []
-    for change in changes.get(now.configuration, ()):
-        if change.worse:
-            texts.append(_describe_change(now, change))
-    return [*texts, *([f"{now.name} breaks the budget: {' and '.join(broken)}"] if broken else [])]
+    for delta in deltas.get(now.configuration, ()):
+        if delta.worse:
+            texts.append(_describe_delta(now, delta))
+    excesses = excess_texts(now, after.question.limits)
+    if excesses:
+        texts.append(f"{now.name} breaks the budget: {' and '.join(excesses)}")
+    return texts
 
 
-def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
+def _find_counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
     """Return the same configuration in another run;
     where there is none, the same artefact on another device.
     """
-    same = [e for e in run.evaluations if _choice(e, False) == _choice(evaluation, False)]
-    exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
-    # The same threads and device come first: a latency with other threads is another figure.
-    return next(iter([*exact, *same]), None)
+    counterpart = None
+    for other in run.evaluations:
+        # The same threads and device come first: a latency with other threads is another figure.
+        if other.configuration.key == evaluation.configuration.key:
+            return other
+        if counterpart is None and other.variant == evaluation.variant:
+            counterpart = other
+    return counterpart
 
 
-def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[str]:
+def _describe_gains(now: Evaluation | None, before: LoadedRun, deltas: Deltas) -> list[str]:
     """Return what is new about the later pick."""
     if now is None:
         return []
-    then = _counterpart(now, before)
+    then = _find_counterpart(now, before)
     if then is None:
         return [f"{now.name} is new"]
     if then.status is not Status.OK:
         return [f"{now.name} was {then.status} before ({then.reason})"]
-    better = []
-    for change in changes.get(now.configuration, ()):
-        if change.counts and not change.worse:
-            better.append(_describe_change(now, change))
-    return better[:CHANGES_SHOWN]
+    texts = []
+    for delta in deltas.get(now.configuration, ()):
+        if delta.counts and not delta.worse:
+            texts.append(_describe_delta(now, delta))
+    return texts[:CHANGES_SHOWN]
 
 
-def _describe_change(evaluation: Evaluation, change: Delta) -> str:
-    values = (change.before, change.after)
-    then, now = (
-        "unknown" if value is None else show_figure(change.figure, value.value) for value in values
-    )
-    return f"{change.figure.replace('_', ' ')} of {evaluation.name} {then} -> {now}"
+def _describe_delta(evaluation: Evaluation, delta: Delta) -> str:
+    """Return the two values of a figure in words, with the name of the file."""
+    values = []
+    for quantity in (delta.before, delta.after):
+        shown = "unknown" if quantity is None else show_figure(delta.figure, quantity.value)
+        values.append(shown)
+    return f"{delta.figure.replace('_', ' ')} of {evaluation.name} {' -> '.join(values)}"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from advisor.core import Evaluation, Target, UsageError
 from advisor.devices import Timing
-from advisor.engine._history.changes import Child, read_origin, write_child
 from advisor.engine._history.loaded_run import LoadedRun
+from advisor.engine._history.origins import Child, read_origin, write_child
 from advisor.engine._pipeline.stages.other_runtimes import figures_of
 from advisor.engine._targets.device_rows import move_to_target
 from advisor.store import RunFolder, sha256_json

@@ -16,21 +16,20 @@ from pathlib import Path
 from typing import Protocol
 
 from advisor.core import HOST, AdvisorError, Evaluation, UsageError, plural
-from advisor.engine._history.changes import (
-    Changes,
-    Child,
-    Origin,
-    find_changes,
-    latest_descendant,
-    read_origin,
-    read_origins,
-    write_child,
-)
+from advisor.engine._history.changes import Changes, find_changes
 from advisor.engine._history.chosen_devices import Devices
 from advisor.engine._history.compare import Reevaluation, compare
 from advisor.engine._history.connected import ConnectedDevice, Finalists
 from advisor.engine._history.earlier_timings import with_day, with_earlier_timings
 from advisor.engine._history.loaded_run import LoadedRun, load_run
+from advisor.engine._history.origins import (
+    Child,
+    Origin,
+    find_latest_descendant,
+    read_origin,
+    read_origins,
+    write_child,
+)
 from advisor.engine._history.remeasurement import (
     Answers,
     Evaluations,
@@ -187,7 +186,7 @@ class Session:
         """
         source: Origin | None = origin
         if origin.device != HOST:
-            source = latest_descendant(origin.root, HOST, self.known)
+            source = find_latest_descendant(origin.root, HOST, self.known)
         if source is None:
             why = f"the search '{origin.root}' that '{origin.path.name}' came from is gone"
             raise UsageError(why, "search again")
@@ -199,7 +198,7 @@ class Session:
         """
         latest = None
         if self.since_last:
-            latest = latest_descendant(origin.root, device, self.known)
+            latest = find_latest_descendant(origin.root, device, self.known)
         return latest or origin
 
     def _find_child(self, parent: Origin, fits: Callable[[Origin], bool]) -> RunFolder | None:
@@ -353,7 +352,7 @@ class Session:
         before.require_proof()
         task = _DeviceTask(origin, start, selector, device, connected, predictions, conditions)
         # An interrupted command is repeated: what it made before is shown and not made again.
-        latest = latest_descendant(origin.root, selector, self.known)
+        latest = find_latest_descendant(origin.root, selector, self.known)
         # A later answer may have timings of a device that is away now.
         child = self._find_child(
             start, lambda known: known == latest and known.is_current(predictions, conditions)
@@ -426,7 +425,7 @@ class Session:
     def _list_earlier(self, task: _DeviceTask, searched: LoadedRun) -> list[Evaluation]:
         """Return what was evaluated on a device before, each with its day, later ones last."""
         runs = [searched]
-        latest = latest_descendant(task.origin.root, task.selector, self.known)
+        latest = find_latest_descendant(task.origin.root, task.selector, self.known)
         if latest is not None:
             runs.append(self._load_run(latest.path))
         earlier = list[Evaluation]()

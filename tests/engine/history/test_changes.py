@@ -9,7 +9,7 @@ import pytest
 from advisor.core import OnAllImages, Provenance, Status, UnknownFacts, UsageError
 from advisor.devices import load_known_devices
 from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session, TargetDevice, load_run
-from advisor.engine._history import changes
+from advisor.engine._history import changes, origins
 from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations
 from advisor.engine._history.remeasurement import run_here
 from advisor.integrations import microcontroller as micro
@@ -86,18 +86,18 @@ def parent(tmp_path: Path) -> RunFolder:
 
 def _child(parent: RunFolder, device: str = "galaxy-s24", **more: object) -> RunFolder:
     run = load_run(parent.path)
-    child = changes.Child(run.evaluations[:2], device, "e" * 64, {"devices": {device: "f"}}, **more)  # type: ignore[arg-type]
-    return changes.write_child(run, changes.read_origin(parent.path), child)
+    child = origins.Child(run.evaluations[:2], device, "e" * 64, {"devices": {device: "f"}}, **more)  # type: ignore[arg-type]
+    return origins.write_child(run, origins.read_origin(parent.path), child)
 
 
 def test_a_child_names_parent_and_root_and_shares_the_files_of_its_evaluations_alone(parent: RunFolder) -> None:
     child = _child(parent, answers={"answers/best.npy": [0, 1]})
     name, asked = parent.path.name, load_run(parent.path).question
-    assert changes.read_origin(parent.path) == changes.Origin(
+    assert origins.read_origin(parent.path) == origins.Origin(
         parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00"
     )
     grandchild = _child(child)
-    origin = changes.read_origin(grandchild.path)
+    origin = origins.read_origin(grandchild.path)
     assert (origin.parent, origin.root) == (child.path.name, parent.path.name)
     assert (origin.device, origin.environment) == ("galaxy-s24", "e" * 64)
     manifest = load_run(child.path).manifest
@@ -127,11 +127,11 @@ def test_a_child_keeps_the_files_beside_the_judged_one(parent: RunFolder) -> Non
 def test_the_latest_descendant_for_a_device_is_the_last_whole_one_of_the_same_root(parent: RunFolder) -> None:
     first, last, killed = (_child(parent) for _ in range(3))
     (killed.path / "request.yaml").unlink()
-    known = changes.read_origins(parent.path.parent)
+    known = origins.read_origins(parent.path.parent)
     assert [origin.path.name for origin in known] == [run.path.name for run in (parent, first, last)]
-    assert present(changes.latest_descendant(parent.path.name, "galaxy-s24", known)).path.name == last.path.name
-    assert changes.latest_descendant(parent.path.name, "host", known) == known[0]
-    assert changes.latest_descendant("another", "host", known) is None
+    assert present(origins.find_latest_descendant(parent.path.name, "galaxy-s24", known)).path.name == last.path.name
+    assert origins.find_latest_descendant(parent.path.name, "host", known) == known[0]
+    assert origins.find_latest_descendant("another", "host", known) is None
 
 
 @pytest.fixture
