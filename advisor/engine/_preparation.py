@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from advisor.core import ExitCode, StageError
 from advisor.engine._execution import require_executor
-from advisor.engine._history.manifest import keep_thread_counts, same_cards
+from advisor.engine._history.manifest import find_first_cards, keep_thread_counts
 from advisor.engine._history.unfinished import continue_command
 from advisor.engine._preview import refuse_too_short
 from advisor.engine._question import Execution, Request
@@ -99,7 +99,7 @@ def resolve_question(
     # The progress still shows a remark on the images, so it says what comes next.
     say("planning the search")
     if resumed is not None:
-        return replace(resolved, cards=same_cards(resumed, resolved))
+        return replace(resolved, cards=find_first_cards(resumed, resolved))
     _refuse_new_run(resolved, say)
     return resolved
 

@@ -22,7 +22,7 @@ from advisor.engine._execution import (
 )
 from advisor.engine._history.manifest import (
     describe_run,
-    same_weights,
+    require_first_weights,
     write_images,
     write_manifest,
 )
@@ -209,7 +209,7 @@ class _Search:
         require_time(execution, ends_at, self._run)
         candidates = find_weights(self._resolved, self._progress.say, ends_at)
         require_time(execution, ends_at, self._run)
-        same_weights(self._run, candidates)
+        require_first_weights(self._run, candidates)
         return candidates
 
     async def _search_among(self, candidates: Candidates) -> None:

@@ -1,1 +1,1 @@
-"""Read, compare, resume and re-evaluate earlier runs."""
+"""Read earlier runs: load, resume, compare and re-evaluate them."""

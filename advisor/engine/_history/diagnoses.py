@@ -1,5 +1,8 @@
-"""Diagnose why compressed forms of the best cards of a run lose accuracy;
-read and write ``diagnosis.json``.
+"""Diagnose why compressed forms of the best cards of a run lose accuracy.
+
+``advisor search`` calls ``diagnose_run`` after a search that no limit ended, and reports read
+``diagnosis.json``. A diagnosis is cached under ``diagnosis-3``: another content needs another
+number.
 """
 
 import json
@@ -43,23 +46,25 @@ def diagnose_run(folder: RunFolder) -> None:
     on the front loses clearly and can be diagnosed.
     """
     run = load_run(folder)
-    rows = []
+    entries = []
     forms = list_losing(run)
-    images = _training_images(run) if forms else ()
+    images = _choose_images(run) if forms else ()
     files = {}
+    # Read from behind, so that the first evaluation of each file is kept.
     for row in reversed(run.evaluations):
         if row.artefact:
             files[row.variant] = run.folder.path / row.artefact
     # A diagnosis is an addition to the answer:
     # a form that cannot be diagnosed leaves no error, only no entry.
     for row in forms:
-        origin = files.get(row.variant._replace(compression=FLOAT))
-        if origin is not None and origin.is_file():
-            with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
-                diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)
-                rows.append({"key": row.configuration.key, "diagnosis": diagnosis})
-    if rows:
-        folder.write_json(DIAGNOSES, {"forms": rows})
+        float_file = files.get(row.variant._replace(compression=FLOAT))
+        if float_file is None or not float_file.is_file():
+            continue
+        with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
+            diagnosis = _diagnose_form(run.folder.path / row.artefact, float_file, images, row)
+            entries.append({"key": row.configuration.key, "diagnosis": diagnosis})
+    if entries:
+        folder.write_json(DIAGNOSES, {"forms": entries})
         folder.reseal(DIAGNOSES)
 
 
@@ -82,8 +87,11 @@ def list_losing(run: LoadedRun) -> tuple[Evaluation, ...]:
 
 
 def _has_lost(row: Evaluation, limit: float | None) -> bool:
-    floats = row.configuration.compression in ("float32", "float16")
-    if row.status is not Status.OK or row.drop is None or floats or not row.artefact:
+    """Return whether a form loses more points than the limit allows, or clearly."""
+    is_float = row.configuration.compression in ("float32", "float16")
+    if row.status is not Status.OK or is_float:
+        return False
+    if row.drop is None or not row.artefact:
         return False
     if limit is not None and row.drop.value > limit:
         return True
@@ -93,7 +101,7 @@ def _has_lost(row: Evaluation, limit: float | None) -> bool:
     return row.drop.value >= CLEAR_POINTS
 
 
-def _training_images(run: LoadedRun) -> tuple[Path, ...]:
+def _choose_images(run: LoadedRun) -> tuple[Path, ...]:
     """Return a few training images, evenly drawn; none where they are no longer available."""
     rows = run.folder.read_json("split.json").get("train") or []
     root = images_folder(run.folder)
@@ -107,15 +115,21 @@ def _training_images(run: LoadedRun) -> tuple[Path, ...]:
     return ()
 
 
-def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
+def _diagnose_form(
+    model: Path, float_file: Path, images: Sequence[Path], row: Evaluation
+) -> object:
+    """Return the diagnosis of a form as JSON, from the cache or by a child process."""
     spec = input_spec(row)
-    pictures = list(map(sha256_of, images))
     source = f"{len(images)} training images" if images else "bundled photographs"
 
     def make(folder: Path) -> None:
-        diagnosis = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
-        document = {**diagnosis, "model": model.name, "against": origin.name}
+        diagnosis = run_in_child(model, float_file, images, spec, source, SECONDS).to_json()
+        document = {**diagnosis, "model": model.name, "against": float_file.name}
         (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
-    inputs = {"model": sha256_file(model), "origin": sha256_file(origin), "pictures": pictures}
+    inputs = {
+        "model": sha256_file(model),
+        "origin": sha256_file(float_file),
+        "pictures": list(map(sha256_of, images)),
+    }
     return read_json(ArtifactCache().get("diagnosis-3", inputs, make) / DIAGNOSES)

@@ -1,5 +1,7 @@
-"""Find what differs between two runs besides figures, and which figures differ by more than
-noise.
+"""Find what differs between two runs besides figures, and which figures differ beyond noise.
+
+``compare.py`` asks for both: ``find_differences`` lists questions, images, cards, devices and
+versions, and ``compare_figures`` makes a ``Delta`` of each figure of a configuration.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -60,32 +62,36 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
 
     A card of one of them is one difference, and so is a device of one of them.
     """
-    cards = _list_cards(before)
-    other_cards = _list_cards(after)
-    devices = _list_devices(before) & _list_devices(after)
-    differences = [
-        *_rows("run folder", _problems(before), _problems(after)),
-        *_rows("question", _question(before), _question(after)),
-        *_rows("data", _data(before), _data(after)),
-    ]
-    for difference in _rows("catalogue", _catalogue(before), _catalogue(after)):
+    differences = list[Difference]()
+    differences += _compare_facts("run folder", _list_problems(before), _list_problems(after))
+    differences += _compare_facts(
+        "question", _describe_question(before), _describe_question(after)
+    )
+    differences += _compare_facts("data", _describe_data(before), _describe_data(after))
+    for difference in _compare_facts("catalogue", _describe_cards(before), _describe_cards(after)):
         # A card of one run alone would differ in every fact of the catalogue.
         # It is one difference, below.
         if difference.before and difference.after:
             differences.append(difference)
-    differences += _rows("devices", _devices(before), _devices(after))
-    differences += _rows("versions", _versions(before), _versions(after))
+    differences += _compare_facts("devices", _describe_devices(before), _describe_devices(after))
+    differences += _compare_facts("versions", _list_versions(before), _list_versions(after))
+    cards = _list_cards(before)
+    other_cards = _list_cards(after)
     first = _describe_consideration(cards, other_cards, "first")
     second = _describe_consideration(other_cards, cards, "second")
-    differences += _rows("candidates", first, second)
+    differences += _compare_facts("candidates", first, second)
     shared = cards & other_cards
-    differences += _rows(
-        "candidates", _forms(before, shared, devices), _forms(after, shared, devices)
-    )
+    devices = _list_devices(before) & _list_devices(after)
+    states_before = _describe_states(before, shared, devices)
+    states_after = _describe_states(after, shared, devices)
+    differences += _compare_facts("candidates", states_before, states_after)
     return tuple(differences)
 
 
-def _rows(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[Difference]:
+def _compare_facts(
+    topic: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterable[Difference]:
+    """Yield the facts that differ, by their names; a fact of one run is empty in the other."""
     for what in dict.fromkeys([*before, *after]):
         if before.get(what, "") != after.get(what, ""):
             yield Difference(topic, what, before.get(what, ""), after.get(what, ""))
@@ -100,16 +106,16 @@ def _list_cards(run: LoadedRun) -> set[str]:
     return evaluated.union(read_section(run.manifest, "cards"))
 
 
-def _problems(run: LoadedRun) -> dict[str, str]:
+def _list_problems(run: LoadedRun) -> dict[str, str]:
     return {str(problem): problem.kind for problem in run.problems}
 
 
-def _versions(run: LoadedRun) -> dict[str, str]:
+def _list_versions(run: LoadedRun) -> dict[str, str]:
     versions = {"advisor": run.manifest.get("advisor"), **read_section(run.manifest, "versions")}
     return {name: _text(version) for name, version in versions.items()}
 
 
-def _question(run: LoadedRun) -> dict[str, str]:
+def _describe_question(run: LoadedRun) -> dict[str, str]:
     values = {name: _text(run.request.written[name]) for name in QUESTION_OPTIONS}
     costs = ""
     if values["costs"]:
@@ -122,10 +128,10 @@ def _question(run: LoadedRun) -> dict[str, str]:
     }
 
 
-def _data(run: LoadedRun) -> dict[str, str]:
-    counts = read_section(run.dataset, "pictures_per_class")
-    classes = {f"images of '{name}'": str(count) for name, count in counts.items()}
-    facts = dict(classes)
+def _describe_data(run: LoadedRun) -> dict[str, str]:
+    facts = {}
+    for name, count in read_section(run.dataset, "pictures_per_class").items():
+        facts[f"images of '{name}'"] = str(count)
     for name in ("train", "validation", "holdout", "fingerprint"):
         text = _text(run.dataset.get(name))
         if text:
@@ -133,41 +139,36 @@ def _data(run: LoadedRun) -> dict[str, str]:
     return facts
 
 
-def _catalogue(run: LoadedRun) -> dict[str, str]:
+def _describe_cards(run: LoadedRun) -> dict[str, str]:
     """Return the facts of each card: the hash of its content, its weights, its size."""
-    inputs = {}
+    facts = {}
     for name, digest in read_section(run.manifest, "cards").items():
-        inputs[f"card {name}"] = str(digest)[:16]
+        facts[f"card {name}"] = str(digest)[:16]
     for name, file in read_section(run.manifest, "weights").items():
-        inputs[f"weights of {name}"] = (
-            str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
-        )
+        # Random weights have a text in place of a file.
+        known = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
+        facts[f"weights of {name}"] = known
     for evaluation in run.evaluations:
-        # The hash of the weights stands above already, from the manifest.
-        facts = replace(evaluation.card_facts, weights=None)
         card = evaluation.configuration.card
-        inputs |= {
-            f"{name} of {card}": _text(value)
-            for name, value in asdict(facts).items()
-            if value is not None
-        }
-    return inputs
+        # The hash of the weights stands above already, from the manifest.
+        for name, value in asdict(replace(evaluation.card_facts, weights=None)).items():
+            if value is not None:
+                facts[f"{name} of {card}"] = _text(value)
+    return facts
 
 
-def _devices(run: LoadedRun) -> dict[str, str]:
+def _describe_devices(run: LoadedRun) -> dict[str, str]:
     host = read_section(run.manifest, "host")
     facts = {f"host {name}": _text(host.get(name)) for name in _HOST_FACTS}
-    targets = {
-        (e.configuration.target.device, e.configuration.target.accelerator)
-        for e in run.evaluations
-    }
-    hashes = {}
     for name, value in read_section(run.manifest, "devices").items():
-        hashes[f"profile {name}"] = str(value)[:16]
-    devices = {
-        f"device {device}, {accelerator}": "evaluated" for device, accelerator in sorted(targets)
-    }
-    return {**facts, **hashes, **devices}
+        facts[f"profile {name}"] = str(value)[:16]
+    units = set()
+    for evaluation in run.evaluations:
+        target = evaluation.configuration.target
+        units.add((target.device, target.accelerator))
+    for device, accelerator in sorted(units):
+        facts[f"device {device}, {accelerator}"] = "evaluated"
+    return facts
 
 
 def _describe_consideration(names: Set[str], others: Set[str], ordinal: str) -> dict[str, str]:
@@ -181,21 +182,21 @@ def _describe_consideration(names: Set[str], others: Set[str], ordinal: str) -> 
     }
 
 
-def _forms(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]:
-    """Return the status of each configuration of ``cards`` on ``devices``."""
-    forms = {}
+def _describe_states(run: LoadedRun, cards: Set[str], devices: Set[str]) -> dict[str, str]:
+    """Return the status of each configuration of ``cards`` on ``devices``, with its reason."""
+    states = {}
     for evaluation in run.evaluations:
         configuration = evaluation.configuration
-        if configuration.card in cards and configuration.target.device in devices:
-            reason = ""
-            if evaluation.status is not Status.OK:
-                reason = f": {evaluation.reason}"
-            # Of two searches that their limits ended, the limits differ, and nothing of the file.
-            is_left = evaluation.stage == StageName.STOP
-            forms[configuration.name] = (
-                "not reached" if is_left else f"{evaluation.status}{reason}"
-            )
-    return forms
+        if configuration.card not in cards or configuration.target.device not in devices:
+            continue
+        state = str(evaluation.status)
+        # Of two searches that their limits ended, the limits differ, and nothing of the file.
+        if evaluation.stage == StageName.STOP:
+            state = "not reached"
+        elif evaluation.status is not Status.OK:
+            state = f"{evaluation.status}: {evaluation.reason}"
+        states[configuration.name] = state
+    return states
 
 
 def _text(value: object) -> str:
@@ -243,13 +244,8 @@ def compare_figure(
     ``distinct`` is a paired test's result, None to compare intervals.
     """
     if before is None or after is None:
-        return Delta(
-            figure,
-            before,
-            after,
-            before is not after,
-            "known on one side only" if before or after else "",
-        )
+        why = "known on one side only" if before or after else ""
+        return Delta(figure, before, after, counts=before is not after, why=why)
     amount = abs(after.value - before.value)
     share, least = THRESHOLDS[figure]
     why = ""
@@ -261,7 +257,7 @@ def compare_figure(
         why = "no significant difference on the same images"
     elif distinct is None and before.overlaps(after):
         why = "the intervals overlap"
-    return Delta(figure, before, after, not why, why or "beyond the noise")
+    return Delta(figure, before, after, counts=not why, why=why or "beyond the noise")
 
 
 def compare_figures(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
@@ -270,31 +266,29 @@ def compare_figures(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
     A latency that was measured on a busy machine never counts. The 90th percentile has no
     interval, so it counts only where the median does.
     """
-    deltas = {
-        name: compare_figure(name, getattr(before, name), getattr(after, name)) for name in FIGURES
-    }
+    deltas = {}
+    for name in FIGURES:
+        deltas[name] = compare_figure(name, getattr(before, name), getattr(after, name))
+    not_counted = dict[str, str]()
     # A figure that is known in one run only would otherwise count as changed.
     if before.holdout_accuracy is None or after.holdout_accuracy is None:
-        deltas["holdout_accuracy"] = replace(
-            deltas["holdout_accuracy"], counts=False, why="known of finalists only"
-        )
+        not_counted["holdout_accuracy"] = "known of finalists only"
     if before.contended or after.contended:
-        for name in ("latency", "latency_p90"):
-            deltas[name] = replace(
-                deltas[name], counts=False, why="measured while the machine was busy"
-            )
+        not_counted["latency"] = "measured while the machine was busy"
+        not_counted["latency_p90"] = "measured while the machine was busy"
     # The median has an interval and the 90th percentile has none,
     # so the median says whether the file got slower.
     elif deltas["latency_p90"].counts and not deltas["latency"].counts:
-        deltas["latency_p90"] = replace(
-            deltas["latency_p90"], counts=False, why="the median has not changed"
-        )
+        not_counted["latency_p90"] = "the median has not changed"
+    for name, why in not_counted.items():
+        deltas[name] = replace(deltas[name], counts=False, why=why)
     return tuple(deltas.values())
 
 
-def without_noise(after: Evaluation, changes: tuple[Delta, ...]) -> Evaluation:
+def without_noise(after: Evaluation, deltas: tuple[Delta, ...]) -> Evaluation:
     """Return ``after`` with the earlier figure wherever the difference does not count."""
-    unchanged: dict[str, Any] = {
-        change.figure: change.before for change in changes if not change.counts
-    }
+    unchanged = dict[str, Any]()
+    for delta in deltas:
+        if not delta.counts:
+            unchanged[delta.figure] = delta.before
     return replace(after, **unchanged)

@@ -1,4 +1,8 @@
-"""Read from a run folder which labels of its images are likely wrong."""
+"""Read from a run folder which labels of its images are likely wrong.
+
+A search writes ``labels.json`` when it has its answer (``_afterwards.py``), and reports show it.
+The attributes are entries of that file.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,8 @@
-"""Load a run and decide anew, under its own limits or others."""
+"""Load a run and decide anew, under its own limits or others.
+
+Every command on a finished run begins with ``load_run``: reports, comparisons, exports and
+re-evaluations. Damaged and changed files are left out, and ``problems`` names them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,12 +22,18 @@ PATHS = ("data", "profiles", "catalog")
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """The content of a run folder, and the decision over it under the limits of ``request``,
-    its own or others.
+    """The content of a run folder, and the decision over it.
 
-    Manifest and dataset are empty where they are missing, damaged or changed. ``decision`` is the
-    one model for all devices. ``problems`` say what does not prove itself, see
-    :func:`advisor.store.seal_problems`.
+    Attributes:
+        folder: the run folder.
+        request: what was asked, with the limits that the decision was made under.
+        manifest: empty where it is missing, damaged or changed.
+        dataset: the same of ``dataset.json``.
+        evaluations: the last one of each configuration.
+        decision: the one model for all devices.
+        by_device: the decision for each of several devices.
+        own_question: the limits are those that the run was asked with.
+        problems: what does not prove itself, see :func:`advisor.store.seal_problems`.
     """
 
     folder: RunFolder
@@ -48,8 +58,8 @@ class LoadedRun:
 
     @property
     def too_early(self) -> str:
-        """That its time limit or an interruption ended the search before its first result;
-        empty if there is one.
+        """A sentence that a time limit or an interruption ended the search before its first
+        result; empty if there is one.
         """
         has_result = any(evaluation.status != Status.SKIPPED for evaluation in self.evaluations)
         if has_result or "reevaluated" in self.manifest:
@@ -98,7 +108,8 @@ def load_run(
     stored = _read_request(folder)
     request = _change_request(stored, changes or {})
     question = request.question
-    answer = decide_run(folder, _with_required(folder.evaluations(), question), question)
+    evaluations = _with_required(folder.evaluations(), question)
+    answer = decide_run(folder, evaluations, question)
     loaded = LoadedRun(
         folder=folder,
         request=request,
@@ -139,8 +150,11 @@ def _change_request(stored: Request, changes: Mapping[str, object]) -> Request:
     if not changed:
         return stored
     request = resolve({**stored.written, **changed})
+    located = dict[str, Any]()
     # The written paths count from the folder of the search, which may be another one than here.
-    located = {name: getattr(stored.question, name) for name in PATHS if name not in changed}
+    for name in PATHS:
+        if name not in changed:
+            located[name] = getattr(stored.question, name)
     return replace(request, question=replace(request.question, **located))
 
 
@@ -157,7 +171,8 @@ def _with_required(
     """
     known = {evaluation.configuration.target.device for evaluation in evaluations}
     missing = [device for device in question.limits.must_run_on if device not in known]
-    if not missing or not any(evaluation.status is Status.OK for evaluation in evaluations):
+    has_files = any(evaluation.status is Status.OK for evaluation in evaluations)
+    if not missing or not has_files:
         return evaluations
     from advisor.engine._targets.device_prediction import DevicePredictor
     from advisor.engine._targets.target_devices import select_devices
@@ -178,6 +193,7 @@ def _with_required(
 
 
 def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document of a run without the entries that belong to the file alone."""
     return {key: value for key, value in document.items() if key not in ("schema_version", SEAL)}
 
 

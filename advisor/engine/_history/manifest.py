@@ -1,5 +1,8 @@
-"""The manifest of a run: what its figures depend on. A run whose basis has changed is not
-resumed.
+"""Write the manifest of a run, which says what its figures depend on, and compare it on resume.
+
+A search writes it before its first job and at its end. ``--resume`` refuses to go on where cards,
+recipes, images or weights are others now. The keys are read by re-evaluations and comparisons of
+later versions, and ``card_hash`` is compared with that of earlier runs: both must stay.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ SHOWN = 5
 """Most names in a message."""
 
 
-@lru_cache(maxsize=10_000)  # a re-evaluation of many runs asks for the same cards again and again
+# A re-evaluation of many runs asks for the same cards again and again.
+@lru_cache(maxsize=10_000)
 def card_hash(card: Card) -> str:
     """Return the hash of everything that the catalogue says of the card,
     without passwords in addresses.
@@ -86,24 +90,25 @@ def write_images(run: RunFolder, images: Images) -> None:
 
 def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict[str, object]:
     """Return the manifest, without the entries that are known only at the end of a search."""
-    weights = {}
+    weights = dict[str, object]()
     for name, file in candidates.weights.items():
-        weights[name] = (
-            {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
-        )
+        weights[name] = "fixed-seed random weights"
+        if file:
+            weights[name] = {"sha256": file.sha256, "source": file.source}
     whole_networks = []
     for card in resolved.cards:
         if card.whole and card.name in candidates.missing:
             whole_networks.append(card.name)
+    trains_on = "other machines"
+    if resolved.execution.executor == LOCAL:
+        trains_on = host.trains_on()
     return {
         "advisor": __version__,
         "command_line": without_passwords(sys.argv),
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": sys.version.split()[0], **list_versions(*PACKAGES)},
         "host": host.describe().to_json(),
-        "trains_on": (
-            host.trains_on() if resolved.execution.executor == LOCAL else "other machines"
-        ),
+        "trains_on": trains_on,
         "seeds": {"seed": resolved.question.seed},
         "data_fingerprint": resolved.images.dataset.fingerprint if resolved.images else "",
         "weights": weights,
@@ -148,7 +153,8 @@ def _peak_bytes() -> int:
     with contextlib.suppress(OSError, StopIteration):
         status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         # VmHWM is in kB, and counts this process alone.
-        return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
+        line = next(line for line in status if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # macOS states bytes, and Linux kilobytes.
     return peak if sys.platform == "darwin" else peak * 1024
@@ -164,23 +170,24 @@ def keep_thread_counts(run: RunFolder, request: Request) -> Request:
     # Counts that the user named are a part of the question and stay as they are.
     if request.written["threads"] or not counts:
         return request
-    return replace(
-        request, question=replace(request.question, thread_counts=tuple(map(int, counts)))
-    )
+    question = replace(request.question, thread_counts=tuple(map(int, counts)))
+    return replace(request, question=question)
 
 
-def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
+def find_first_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     """Return the cards that a run began with;
     refuse to go on where a part of its question is another now.
     """
     manifest = run.read_json("manifest.json")
+    # Without it, the run was killed before it chose anything.
     if not isinstance(manifest.get("space"), dict):
-        return resolved.cards  # the run was killed before it chose anything
+        return resolved.cards
     space = read_section(manifest, "space")
     by_name = {card.name: card for card in resolved.cards}
     names = list(map(str, space.get("cards") or ()))
     hashes = read_section(manifest, "cards")
     recipes = {name: recipe.version for name, recipe in resolved.recipes.items()}
+    # Names and versions that are in one of the two alone.
     others = sorted(set(recipes.items()) ^ set(read_section(space, "recipes").items()), key=str)
     fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
     gone = []
@@ -194,27 +201,26 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
         "candidates": gone,
         "catalogue's entries": changed,
         "compression recipes": [f"{name} (version {version})" for name, version in others],
-        "training recipes": _other(space.get("training"), list(resolved.trainings)),
-        "thread counts": _other(space.get("threads"), list(resolved.question.thread_counts)),
-        "runtime": _other(space.get("runtime"), resolved.runtime),
-        "images": _other(manifest.get("data_fingerprint"), fingerprint),
+        "training recipes": _describe_change(space.get("training"), list(resolved.trainings)),
+        "thread counts": _describe_change(
+            space.get("threads"), list(resolved.question.thread_counts)
+        ),
+        "runtime": _describe_change(space.get("runtime"), resolved.runtime),
+        "images": _describe_change(manifest.get("data_fingerprint"), fingerprint),
         "parts of the images": other_parts(run.read_json("split.json"), resolved.images),
     }
     for what, rows in changes.items():
-        if rows:
-            shown = list(dict.fromkeys(rows))
-            more = ""
-            if len(shown) > SHOWN:
-                more = f" and {len(shown) - SHOWN} more"
-            text = (
-                f"--resume: the {what} of '{run.path}' have changed:"
-                f" {', '.join(shown[:SHOWN])}{more}"
-            )
-            raise UsageError(text, START_ANEW)
+        if not rows:
+            continue
+        names = list(dict.fromkeys(rows))
+        shown = ", ".join(names[:SHOWN])
+        if len(names) > SHOWN:
+            shown += f" and {len(names) - SHOWN} more"
+        raise UsageError(f"--resume: the {what} of '{run.path}' have changed: {shown}", START_ANEW)
     return tuple(by_name[name] for name in names)
 
 
-def same_weights(run: RunFolder, candidates: Candidates) -> None:
+def require_first_weights(run: RunFolder, candidates: Candidates) -> None:
     """Refuse to resume with other weights than the run began with. A new run is never refused."""
     manifest = run.read_json("manifest.json")
     began_with = read_section(manifest, "weights")
@@ -241,16 +247,17 @@ def other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
     if images is None or not then:
         return []
     now = images.split.to_json(images.dataset)
-    return [part for part in PARTS if _hashes(then.get(part)) != _hashes(now[part])]
+    return [part for part in PARTS if _list_hashes(then.get(part)) != _list_hashes(now[part])]
 
 
-def _hashes(rows: object) -> list[str]:
+def _list_hashes(rows: object) -> list[str]:
     if isinstance(rows, list):
         return [str(row.get("sha256")) for row in rows if isinstance(row, dict)]
     return []
 
 
-def _other(then: object, now: object) -> list[str]:
+def _describe_change(then: object, now: object) -> list[str]:
+    """Return the two values of a part of the question if they differ, else nothing."""
     if then != now:
         return [f"{_shorten(then)} then, {_shorten(now)} now"]
     return []

@@ -1,5 +1,7 @@
-"""Timings that a page posted from the browser of some phone,
-as a new run beside the one whose files it timed.
+"""Record timings that a page posted from the browser of some phone.
+
+They become a new run beside the one whose files were timed, which stays as it is. The page is that
+of ``integrations/browser/tryout``.
 """
 
 from collections.abc import Sequence
@@ -43,9 +45,9 @@ def record_timings(
         moved = move_to_target(evaluation, target)
         evaluations.append(figures_of(timing, effort, device).apply_to(moved))
     # Each measurement is another environment: nobody can tell what else the phone did.
-    environment = sha256_json(
-        [device, datetime.now(UTC).isoformat(), [timing.median_ms for *_, timing in timings]]
-    )
+    now = datetime.now(UTC).isoformat()
+    medians_ms = [timing.median_ms for _evaluation, _unit, timing in timings]
+    environment = sha256_json([device, now, medians_ms])
     child = Child(evaluations, device, environment, {"devices": {device: environment}})
     folder = write_child(run, read_origin(Path(run.folder.path)), child)
     return folder, folder.evaluations()

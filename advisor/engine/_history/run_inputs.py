@@ -1,5 +1,8 @@
-"""The files that the question of a run names:
-kept when a search begins, found again when the run is loaded.
+"""Find the files that the question of a run names, and the request that it goes on with.
+
+A search keeps where its paths count from (``inputs.json``) and copies of its catalogues when it
+begins. Whoever loads the run later, in another folder or on another machine, finds them again
+here.
 """
 
 from collections.abc import Mapping
@@ -26,12 +29,12 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
     copies = {}
     for number, path in enumerate(question.catalog):
         # Numbers and not names: two catalogues may have one name in different folders.
-        copies[_text(path)] = name = f"{CATALOGS}/{number}.yaml"
-        values = {**read_yaml(path).values, "folder": _text(path.absolute().parent)}
-        run.write(
-            name, yaml.safe_dump(without_passwords(values), sort_keys=False, allow_unicode=True)
-        )
-    run.write_json(INPUTS, {"folder": _text(Path.cwd()), "catalogs": copies})
+        name = f"{CATALOGS}/{number}.yaml"
+        copies[_write_path(path)] = name
+        values = {**read_yaml(path).values, "folder": _write_path(path.absolute().parent)}
+        content = yaml.safe_dump(without_passwords(values), sort_keys=False, allow_unicode=True)
+        run.write(name, content)
+    run.write_json(INPUTS, {"folder": _write_path(Path.cwd()), "catalogs": copies})
 
 
 def resume_request(
@@ -47,8 +50,10 @@ def resume_request(
     # The rows of the run answer the question that was asked, not one that was edited since.
     for name in ("request.yaml", "manifest.json"):
         if not run.is_unchanged(name):
-            what = f"--resume: {name} of '{run.path}' has changed since the search wrote it"
-            raise UsageError(what, "start a new run: unchanged work is taken from the cache")
+            raise UsageError(
+                f"--resume: {name} of '{run.path}' has changed since the search wrote it",
+                "start a new run: unchanged work is taken from the cache",
+            )
     return locate_paths(resolve_resumed(read_stored_request(run), options, file, extend), run)
 
 
@@ -60,25 +65,24 @@ def locate_paths(request: Request, run: RunFolder) -> Request:
     are read as the run has drawn.
     """
     question = request.question
-    data = None if question.data is None else _find_copy(question.data, run)
-    profiles = tuple(_find_copy(path, run) for path in question.profiles)
-    catalog = tuple(_find_copy(path, run) for path in question.catalog)
     dataset = run.read_json("dataset.json")
-    most = dataset.get("most_images", 0) if dataset else None
-    return replace(
-        request,
-        question=replace(
-            question, data=data, profiles=profiles, catalog=catalog, most_images=most
-        ),
+    located = replace(
+        question,
+        data=None if question.data is None else _locate_path(question.data, run),
+        profiles=tuple(_locate_path(path, run) for path in question.profiles),
+        catalog=tuple(_locate_path(path, run) for path in question.catalog),
+        most_images=dataset.get("most_images", 0) if dataset else None,
     )
+    return replace(request, question=located)
 
 
 def images_folder(run: RunFolder) -> Path:
     """Return the folder that the paths of the images in ``split.json`` are relative to."""
-    return _find_copy(Path(str(run.read_json("dataset.json").get("folder", ""))), run)
+    folder = run.read_json("dataset.json").get("folder", "")
+    return _locate_path(Path(str(folder)), run)
 
 
-def _find_copy(path: Path, run: RunFolder) -> Path:
+def _locate_path(path: Path, run: RunFolder) -> Path:
     """Return a path of the question where it is now:
     as it was typed, the run's copy of a catalogue, or unchanged.
     """
@@ -87,30 +91,29 @@ def _find_copy(path: Path, run: RunFolder) -> Path:
     inputs = run.read_json(INPUTS)
     started = Path(str(inputs.get("folder", "")))
     # In the same folder a path stays as the user typed it, for messages and commands.
-    there = path if started == Path.cwd() else started / path
+    original = path if started == Path.cwd() else started / path
     with suppress(OSError, ValueError):
-        if there.exists():
-            return there
-    copies: Mapping[str, str] = parse_known({CATALOGS: Mapping[str, str]}, inputs).get(
-        CATALOGS, {}
-    )
+        if original.exists():
+            return original
+    known = parse_known({CATALOGS: Mapping[str, str]}, inputs)
+    copies: Mapping[str, str] = known.get(CATALOGS, {})
     with suppress(OSError, ValueError):
-        copy = run.path / copies.get(_text(path), "")
+        copy = run.path / copies.get(_write_path(path), "")
         # A copy outside of the run is not read.
         if copy.is_file() and copy.resolve().is_relative_to(run.path):
             return copy
     return path
 
 
-def _text(path: Path) -> str:
+def _write_path(path: Path) -> str:
     """Return a path as JSON and YAML can hold it; a name that is not UTF-8 is not found again."""
     # JSON and YAML in UTF-8 cannot hold the surrogates by which Python keeps other bytes.
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_stored_request(folder: RunFolder) -> dict[str, Any]:
-    """Return the request of a run. A run from
-    before fine-tuning was a default keeps its heads alone.
+    """Return the request of a run;
+    that of a run from before fine-tuning was a default asks for heads alone.
     """
     request = dict(folder.read_request())
     trained = read_section(folder.read_json("manifest.json"), "space").get("training")

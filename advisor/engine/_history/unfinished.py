@@ -1,4 +1,7 @@
-"""Find how far a search came that has not ended, and the command that continues it."""
+"""Find how far a search came that has not ended, and the command that continues it.
+
+An answer so far, and a report of a search that was killed, say it.
+"""
 
 import shlex
 from collections import Counter
@@ -34,8 +37,8 @@ class Unfinished:
     at: str
 
     def sentence(self, folder: str) -> str:
-        """Return the state in words, with the command
-        that continues a stopped search in ``folder``.
+        """Return the state in words, with the command that continues a stopped search in
+        ``folder``.
         """
         state = "Search is running" if self.running else "The search has not ended"
         when = units.show_time(datetime.fromisoformat(self.at))

@@ -13,9 +13,9 @@ from advisor.core import UsageError, WeightsFile
 from advisor.engine import load_run, resolve
 from advisor.engine._history.manifest import (
     describe_run,
+    find_first_cards,
     keep_thread_counts,
-    same_cards,
-    same_weights,
+    require_first_weights,
     write_images,
     write_manifest,
 )
@@ -141,19 +141,19 @@ def _edit(run: RunFolder, change: dict[str, Any]) -> None:
 def test_an_unchanged_space_is_accepted_and_cards_that_are_new_since_are_left_out(
     run: RunFolder, resolved: Resolved, candidates_of_resume: Candidates
 ) -> None:
-    assert same_cards(run, resolved) == resolved.cards
-    same_weights(run, candidates_of_resume)
+    assert find_first_cards(run, resolved) == resolved.cards
+    require_first_weights(run, candidates_of_resume)
     killed = RunFolder.create(run.path.parent, "killed before it chose")
-    assert same_cards(killed, resolved) == resolved.cards
-    same_weights(killed, candidates_of_resume)
+    assert find_first_cards(killed, resolved) == resolved.cards
+    require_first_weights(killed, candidates_of_resume)
     more = (load_catalogue().card("mobilenet_v2_1.0_224"), *reversed(resolved.cards))
-    assert same_cards(run, replace(resolved, cards=more)) == resolved.cards
+    assert find_first_cards(run, replace(resolved, cards=more)) == resolved.cards
 
 
 @with_cases
 def test_another_space_is_refused(run: RunFolder, resolved: Resolved, change: dict[str, Any], words: str) -> None:
     _edit(run, change)
-    refused = must_fail(UsageError, f"--resume: {words}", same_cards, run, resolved)
+    refused = must_fail(UsageError, f"--resume: {words}", find_first_cards, run, resolved)
     assert "start a new run" in refused.hint
 
 
@@ -166,7 +166,7 @@ def test_a_machine_with_other_cores_goes_on_with_the_thread_counts_of_the_run(ru
 def test_gone_or_other_weights_are_refused(run: RunFolder, candidates_of_resume: Candidates, tmp_path: Path) -> None:
     other = {**candidates_of_resume.weights, NAMES[1]: _weights(tmp_path / "other", "3")}
     with pytest.raises(UsageError, match=f"the weights of {NAMES[1]} have changed since the run began"):
-        same_weights(run, replace(candidates_of_resume, weights=other))
+        require_first_weights(run, replace(candidates_of_resume, weights=other))
     left = {NAMES[0]: candidates_of_resume.weights[NAMES[0]]}
     with pytest.raises(UsageError, match=f"the weights of {NAMES[1]} are no longer available: the mirror is down"):
-        same_weights(run, Candidates(candidates_of_resume.cards, left, {NAMES[1]: "the mirror is down"}))
+        require_first_weights(run, Candidates(candidates_of_resume.cards, left, {NAMES[1]: "the mirror is down"}))
