@@ -26,9 +26,9 @@ from advisor.engine import (
     Stage,
     StageName,
     Workload,
-    _afterwards as afterwards,
+    _on_all_images,
 )
-from advisor.engine._afterwards import SHARE, affordable_s, best_features, when_answered
+from advisor.engine._afterwards import SHARE, affordable_s, find_best_features, when_answered
 from advisor.engine._history.label_check import LABELS, read_label_check
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import StageAborted
@@ -57,11 +57,11 @@ def test_the_features_are_those_of_the_most_accurate_head() -> None:
     tuned = replace(tuned, configuration=replace(tuned.configuration, training="finetune_cached"))
     head = replace(head, configuration=replace(head.configuration, training="head"))
     worse = replace(head, configuration=replace(head.configuration, card=SMALLEST), accuracy=None)
-    found = best_features([worse, tuned, head], CARDS)
+    found = find_best_features([worse, tuned, head], CARDS)
     assert found.name == LITE
-    assert best_features([tuned], CARDS) == CARDS[V2]
+    assert find_best_features([tuned], CARDS) == CARDS[V2]
     quick_head = replace(head, configuration=replace(head.configuration, training="head_subset"))
-    assert best_features([replace(head, status=Status.FAILED), quick_head], CARDS) is None
+    assert find_best_features([replace(head, status=Status.FAILED), quick_head], CARDS) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"card": 1, "images": 2, "found": []}', '{"card": "a"}'])
@@ -204,7 +204,7 @@ def only_all_is_missing(stage: Stage[Any]) -> bool:
 def test_a_network_is_trained_by_a_pool_that_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = list[str]()
     pool = SimpleNamespace(close=lambda: ended.append("closed"))
-    monkeypatch.setattr(afterwards, "map_pools", lambda: {Pool.TRAINERS: lambda _log: pool})
+    monkeypatch.setattr(_on_all_images, "map_pools", lambda: {Pool.TRAINERS: lambda _log: pool})
     _, made = shipped(tmp_path, right(tmp_path), training=FINETUNE_CACHED, has=only_all_is_missing)
     assert present(made).file
     assert ended == ["closed"]

@@ -12,17 +12,17 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from advisor.core import AdvisorError, Evaluation, Status, plural, show_latency, show_seconds
 from advisor.devices import NotOnUnit, Profiles, needs_export
 from advisor.engine._decide import decide_run
+from advisor.engine._execution import call_in_own_thread
 from advisor.engine._history.earlier_timings import describe_earlier, with_latency_of
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._pipeline.walker import run_coroutine
-from advisor.engine._targets.beside import AT_ONCE, call_in_thread, keep_prediction
+from advisor.engine._targets.beside import AT_ONCE, keep_prediction
 from advisor.engine._targets.device_measurement import (
     Throttled,
     mark_failed,
@@ -338,7 +338,7 @@ class ConnectedDevice:
         async def measure() -> list[Attempt]:
             # In threads that an interrupt leaves behind:
             # a job may wait for a device of a cloud for an hour.
-            jobs = [call_in_thread(partial(self._measure_file, run, row)) for row in rows]
+            jobs = [call_in_own_thread(self._measure_file, run, row) for row in rows]
             return await asyncio.gather(*jobs)
 
         return run_coroutine(measure())

@@ -9,15 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from threading import Thread
-from typing import TypeVar
 
 from advisor.core import Configuration, Evaluation, Status, plural
+from advisor.engine._execution import call_in_own_thread
 from advisor.store import RunFolder
-
-Result = TypeVar("Result")
 
 AT_ONCE = 8
 """Files that wait for clouds at the same time; a cloud refuses too many jobs of one user."""
@@ -74,7 +70,7 @@ class BesideSearch:
         reason = LATE
         try:
             async with self._slots:
-                evaluation = await call_in_thread(measure)
+                evaluation = await call_in_own_thread(measure)
             reason = evaluation.reason
         finally:
             # Also reached if the search ends first and cancels this task:
@@ -94,34 +90,3 @@ def keep_prediction(predicted: Evaluation, reason: str) -> Evaluation:
     if predicted.latency.source:
         source = f"{predicted.latency.source}; {source}"
     return replace(predicted, latency=replace(predicted.latency, source=source))
-
-
-async def call_in_thread(function: Callable[[], Result]) -> Result:
-    """Call a function that may block for hours in a thread of its own,
-    which does not keep the process alive.
-    """
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[Result] = loop.create_future()
-
-    def settle(result: Result | None, error: BaseException | None) -> None:
-        # Nobody waits any more.
-        if outcome.done():
-            return
-        if error is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(result)  # type: ignore[arg-type]
-
-    def work() -> None:
-        result: Result | None = None
-        error: BaseException | None = None
-        try:
-            result = function()
-        except BaseException as problem:
-            error = problem
-        # If the search has ended, its loop is closed.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, result, error)
-
-    Thread(target=work, name="advisor-cloud", daemon=True).start()
-    return await outcome
