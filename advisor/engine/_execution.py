@@ -1,8 +1,9 @@
 """Run the work of a search on the cores of this machine, or where an integration runs it.
 
-To add an executor, write one class with the members of :class:`Executor`, and register an
-:class:`ExecutorSource`. The room knows machines, not models: the same stage runs on this machine
-and on a cluster.
+The walker of the pipeline asks ``Machine`` for a core, or for the whole machine to measure, and
+runs the job in a pool of the ``Executor``. Here machines are known, not models: the same stage
+runs on this machine and on a cluster. To add an executor, write one class with the members of
+:class:`Executor`, and register an :class:`ExecutorSource`: integrations of others depend on both.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from advisor.core import EXECUTORS, LOCAL, load_integration, show_bytes
 from advisor.engine._question.values import Execution
@@ -31,12 +32,18 @@ Subtracted if training must end soon.
 LOOK_AGAIN_S = 1.0
 """Seconds until the memory for the next job is checked again."""
 
-Waits = Callable[[str], None]  # Called with what a job waits for, in words
+Waits = Callable[[str], None]
+"""Is called with what a job waits for, in words."""
 
-_Turn = tuple[float, int, asyncio.Future[None], int, Waits]
-"""Priority, position in the queue, the future that is set when it is this caller's turn,
-expected memory in bytes.
-"""
+
+class _Turn(NamedTuple):
+    """A caller that waits in a queue. The smallest turn is next: no two have one position."""
+
+    priority: float
+    position: int
+    granted: asyncio.Future[None]
+    memory_bytes: int
+    waits: Waits
 
 
 async def call_in_own_thread(function: Callable[..., Result], *arguments: object) -> Result:
@@ -46,23 +53,25 @@ async def call_in_own_thread(function: Callable[..., Result], *arguments: object
     a call that nobody needs any more would hold up the answer.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Result] = loop.create_future()
+    outcome: asyncio.Future[Result] = loop.create_future()
 
     def settle(set_outcome: Callable[[], None]) -> None:
-        if not done.done():
+        # If it is done, nobody waits any more.
+        if not outcome.done():
             set_outcome()
 
     def work() -> None:
         try:
             result = function(*arguments)
-            set_outcome = partial(done.set_result, result)
+            set_outcome = partial(outcome.set_result, result)
         except BaseException as error:  # the caller raises it again
-            set_outcome = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the search has ended, and its loop is closed
+            set_outcome = partial(outcome.set_exception, error)
+        # If the search has ended, its loop is closed.
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, set_outcome)
 
     threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
-    return await done
+    return await outcome
 
 
 class Machine:
@@ -181,18 +190,20 @@ class Machine:
         memory_bytes: int = 0,
         waits: Waits = lambda _: None,
     ) -> None:
-        """Wait in a queue for a turn; a turn that comes
-        after the caller was cancelled is given back.
+        """Wait in a queue for a turn; a turn that comes after the caller was cancelled is given
+        back.
         """
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(queue, (priority, next(self._order), turn, memory_bytes, waits))
-        asyncio.get_running_loop().call_soon(self._grant)
+        loop = asyncio.get_running_loop()
+        granted: asyncio.Future[None] = loop.create_future()
+        turn = _Turn(priority, next(self._order), granted, memory_bytes, waits)
+        heapq.heappush(queue, turn)
+        loop.call_soon(self._grant)
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
             # The turn may have been granted in the moment in which its caller was cancelled:
             # nobody else would give it back.
-            if turn.done() and not turn.cancelled():  # give it back
+            if granted.done() and not granted.cancelled():
                 if queue is self._jobs:
                     self._running -= 1
                 else:
@@ -205,26 +216,30 @@ class Machine:
         for queue in (self._jobs, self._measurements):
             # Cancelled callers leave their entries.
             # They are removed in place, because `_wait` tells the queues apart by identity.
-            queue[:] = [entry for entry in queue if not entry[2].done()]
+            queue[:] = [turn for turn in queue if not turn.granted.done()]
             heapq.heapify(queue)
         # Helpers use this machine. On separate machines they disturb no measurement,
         # so they never wait.
         if self._separate or not self._alone:
-            for turn in self._helpers:
-                if not turn.done():
-                    turn.set_result(None)
+            for helper in self._helpers:
+                if not helper.done():
+                    helper.set_result(None)
         if self._separate:
             if self._measurements and not self._alone:
                 self._start_measurement()
             self._start_jobs()
-            return
+        else:
+            self._grant_by_batches()
+
+    def _grant_by_batches(self) -> None:
+        """Give turns on one machine: to measurements in batches, and to jobs between these."""
         waiting = len(self._measurements)
         # Jobs that can be paused do not hold up a measurement:
         # they are stopped for it (decision 0008).
         busy = self._running - len(self._pausable) + len(self._helpers)
         # Training is queued behind AFTER_JOBS.
         # Where nothing else is queued, a measurement has no more company to wait for.
-        idle = busy == 0 and not any(priority < AFTER_JOBS for priority, *_ in self._jobs)
+        idle = busy == 0 and not any(turn.priority < AFTER_JOBS for turn in self._jobs)
         # The batch grows by one with each measurement,
         # so that the first answer comes at once and later ones share a pause.
         enough = min(self._batch, 1 + self._measured)
@@ -235,30 +250,31 @@ class Machine:
             return
         if self._draining:
             if busy == 0:
-                self._pause(True)
+                self._pause_jobs(True)
                 self._start_measurement()
             return
-        self._pause(False)
+        self._pause_jobs(False)
         self._start_jobs()
 
     def _start_measurement(self) -> None:
         self._alone = True
         self._measured += 1
-        heapq.heappop(self._measurements)[2].set_result(None)
+        heapq.heappop(self._measurements).granted.set_result(None)
 
     def _start_jobs(self) -> None:
+        """Give turns to jobs while there are free cores, and memory for the next one."""
         while self._jobs and self._running < self.cores:
-            *_, memory_bytes, waits = self._jobs[0]
+            turn = self._jobs[0]
             if self._memory_gate is not None:
-                if not self._memory_gate.admits(memory_bytes, self._running):
+                if not self._memory_gate.admits(turn.memory_bytes, self._running):
                     # A smaller job further back does not overtake:
                     # the large one could then wait for ever.
-                    waits(f"{show_bytes(memory_bytes)} of free memory")
+                    turn.waits(f"{show_bytes(turn.memory_bytes)} of free memory")
                     self._look_again()
                     return
-                self._memory_gate.note_start(memory_bytes)
+                self._memory_gate.note_start(turn.memory_bytes)
             self._running += 1
-            heapq.heappop(self._jobs)[2].set_result(None)
+            heapq.heappop(self._jobs).granted.set_result(None)
 
     def _look_again(self) -> None:
         """Check again later: memory can become free although no job of this search has ended."""
@@ -271,11 +287,17 @@ class Machine:
             self._looking = True
             asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
 
-    def _pause(self, wanted: bool) -> None:
+    def _pause_jobs(self, wanted: bool) -> None:
+        """Pause the jobs that can be paused, or let them go on."""
         # `_grant` runs at every change of a queue;
         # the children get a signal only when the wish changes.
-        for job in self._pausable if wanted != self._paused else ():
-            job.pause() if wanted else job.resume()
+        if wanted == self._paused:
+            return
+        for job in self._pausable:
+            if wanted:
+                job.pause()
+            else:
+                job.resume()
         self._paused = wanted
 
 

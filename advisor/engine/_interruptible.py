@@ -1,4 +1,8 @@
-"""Run work in a thread of its own, so that an interrupt of its caller ends it in order."""
+"""Run work in a thread of its own, so that an interrupt of its caller ends it in order.
+
+A search runs so (``_run.py``): Ctrl-C reaches the main thread, which asks the work to stop and
+waits for it. Nothing here knows searches.
+"""
 
 import threading
 from collections.abc import Callable

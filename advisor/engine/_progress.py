@@ -1,5 +1,8 @@
-"""Follow a search: the current work, the remaining work and the remaining time,
-and the answer so far.
+"""Show a search while it runs: the current work, the time left, and the answer so far.
+
+The search and its rooms tell ``Progress`` what happens, from any thread. A ``Display`` shows it: a
+bar, lines of a log, or the cell of a notebook, which is passed in. Nothing here changes what a
+search does.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ EVERY_S = 30.0
 BUSY = 2.0
 """Slowdown from which on a person is told that other programs keep the machine busy."""
 
-CHOOSING = "choosing what comes next"  # Nothing runs
+CHOOSING = "choosing what comes next"
+"""The text while nothing runs."""
 
 TICK_S = 1.0
 """Seconds after which the time left is computed again."""
@@ -53,13 +57,16 @@ A large plan has thousands of events.
 
 
 class Display(Protocol):
-    """Shows a search to a person: the current work and the share (0-1) that is done,
-    and lines that stay.
-    """
+    """Shows a search to a person."""
 
-    def status(self, line: str, share: float) -> None: ...
-    def tell(self, line: str) -> None: ...
-    def close(self) -> None: ...
+    def status(self, line: str, share: float) -> None:
+        """Show the current work in place of the last, and the share (0-1) that is done."""
+
+    def tell(self, line: str) -> None:
+        """Show a line that stays."""
+
+    def close(self) -> None:
+        """End: nothing is shown any more."""
 
 
 class Bar:
@@ -143,8 +150,8 @@ class Progress:
     """Counts the stages, weighted by their expected seconds,
     and shows the running ones and the time left.
 
-    At its end the display (None for nowhere) is closed.
-    ``answer`` writes the answer so far and returns it in words.
+    At its end the display (None for nowhere) is closed. ``answer`` writes the answer so far and
+    returns it in words. All methods may be called from any thread.
     """
 
     def __init__(
@@ -154,8 +161,10 @@ class Progress:
         self._answer_of = answer
         self._lock = threading.RLock()
         self._running: dict[str, str] = {}
-        self._saying = self._answer = ""
-        self._evaluated = self._configurations = 0
+        self._saying = ""
+        self._answer = ""
+        self._evaluated = 0
+        self._configurations = 0
         self._remaining: Remaining | None = None
         self._load = MachineLoad()
         self._has_told_load = False
@@ -163,7 +172,8 @@ class Progress:
         self._folder: Path | None = None  # that of the run, also after its end
         self._began = 0.0
         self._ends = math.inf
-        self._quiet_until = self._kept_until = 0.0
+        self._quiet_until = 0.0
+        self._kept_until = 0.0
         self._closed = threading.Event()
 
     def __enter__(self) -> Progress:
@@ -283,12 +293,11 @@ class Progress:
 
         One that was skipped is not evaluated: the answer counts the same configurations.
         """
+        is_made = evaluation.status is not Status.SKIPPED
         with self._lock:
-            self._evaluated += evaluation.status is not Status.SKIPPED
+            self._evaluated += is_made
             if self._remaining is not None:
-                self._remaining.evaluated(
-                    evaluation.configuration, evaluation.status is not Status.SKIPPED
-                )
+                self._remaining.evaluated(evaluation.configuration, is_made)
             if evaluation.status is Status.FAILED:
                 self.tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
             self._show_event()
@@ -311,11 +320,13 @@ class Progress:
             self._display = None
 
     def _tick(self) -> None:
+        """Show the time left again and again, until the end."""
         while not self._closed.wait(TICK_S):
             with self._lock:
                 self._show()
 
     def _show_event(self) -> None:
+        """Show the search after an event, unless the last one was shown just now."""
         started = time.monotonic()
         if started >= self._quiet_until:
             self._show()
@@ -325,6 +336,7 @@ class Progress:
             self._quiet_until = ended + REST * (ended - started)
 
     def _show(self) -> None:
+        """Show the search now, and write the moment to the run."""
         if self._display is None and self._run is None:
             return
         snapshot = self._take_snapshot()
@@ -336,13 +348,17 @@ class Progress:
             with contextlib.suppress(OSError):
                 write_snapshot(self._run, snapshot)
 
+    def _describe_work(self) -> str:
+        """Return the current work in words."""
+        if self._saying:
+            return self._saying
+        if self._running:
+            running = [f"{subject}{more}" for subject, more in self._running.items()]
+            return " | ".join(running[:2])
+        return STARTING if self._remaining is None else CHOOSING
+
     def _take_snapshot(self) -> Snapshot:
-        running = [f"{subject}{more}" for subject, more in self._running.items()]
-        now = (
-            self._saying
-            or " | ".join(running[:2])
-            or (STARTING if self._remaining is None else CHOOSING)
-        )
+        now = self._describe_work()
         if self._remaining is None:
             return Snapshot(now)
         left_s = self._remaining.seconds(time.monotonic())

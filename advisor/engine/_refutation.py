@@ -1,4 +1,7 @@
-"""Compare the accuracy of a file on the hold-out with that on validation, which chose it."""
+"""Judge whether the hold-out refutes the accuracy that validation gave a file, which chose it.
+
+``_decide.py`` asks it of the pick: where it is refuted, another network may take its place.
+"""
 
 import math
 
@@ -22,12 +25,12 @@ def is_refuted(evaluation: Evaluation) -> bool:
     if validation is None or holdout is None:
         return False
     # Both figures have an error of their own, and no image is in both parts, so the variances add.
-    errors = validation.standard_error, holdout.standard_error
-    if errors[0] is None or errors[1] is None:
+    validation_error = validation.standard_error
+    holdout_error = holdout.standard_error
+    if validation_error is None or holdout_error is None:
         return False
-    return holdout.value < validation.value - REFUTING_DEVIATIONS * math.hypot(
-        errors[0], errors[1]
-    )
+    margin = REFUTING_DEVIATIONS * math.hypot(validation_error, holdout_error)
+    return holdout.value < validation.value - margin
 
 
 def accuracy_on_both(evaluation: Evaluation) -> float | None:

@@ -1,4 +1,9 @@
-"""The work that a search has left, and how long it will take by what its stages took so far."""
+"""Estimate the work that a search has left, and how long it will take by what stages took so far.
+
+``Progress`` (``_progress.py``) notes every event of a stage here and asks for the seconds. It
+writes a ``Snapshot`` to ``progress.json`` of the run, whose attributes are keys of that file: the
+list of runs reads it (``advisor runs``).
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -36,13 +41,11 @@ FILE = "progress.json"
 
 @dataclass(frozen=True)
 class _Running:
-    """A running stage: when it started, how long measurements had taken by then,
-    and the share of its epochs.
-    """
+    """A running stage."""
 
-    since: float
-    alone_s: float
-    reached: float = 0.0
+    since: float  # seconds of the monotonic clock
+    alone_s: float  # seconds that measurements had taken by then
+    reached: float = 0.0  # share (0-1) of its epochs
 
 
 class Remaining:
@@ -77,9 +80,8 @@ class Remaining:
             self._running[stage] = _Running(now, self._alone_s)
         elif event.kind is EventKind.EPOCH and stage in self._running:
             done, epochs = event.epochs
-            self._running[stage] = replace(
-                self._running[stage], reached=event.share or done / epochs
-            )
+            reached = event.share or done / epochs
+            self._running[stage] = replace(self._running[stage], reached=reached)
         elif event.kind is EventKind.ENDED:
             self._running.pop(stage, None)
         elif event.kind in (EventKind.DONE, EventKind.CACHED):
@@ -92,9 +94,10 @@ class Remaining:
                 elif stage.name is StageName.SCORE:
                     self._judged.add((stage.scope.card, stage.scope.training))
             if event.kind is EventKind.DONE:
-                self._add(stage, planned, event.seconds)
+                self._add_duration(stage, planned, event.seconds)
 
-    def _add(self, stage: Stage[Any], planned: float, seconds: float) -> None:
+    def _add_duration(self, stage: Stage[Any], planned: float, seconds: float) -> None:
+        """Add the seconds that a stage took, beside the planned ones."""
         planned_before, took_before = self._took[stage.name]
         self._took[stage.name] = planned_before + planned, took_before + seconds
         if stage.resources.alone:
@@ -118,33 +121,35 @@ class Remaining:
         """Return the expected seconds to the end."""
         alone_s = 0.0
         jobs_s = 0.0
-        for stage, share in self._stages():
+        for stage, share in self._list_left():
             expected = share * self._plan.costs.seconds(stage) * self._pace(stage.name)
             if stage in self._running:
-                expected = self._left_of(self._running[stage], expected, now)
+                expected = self._find_left_s(self._running[stage], expected, now)
             if stage.resources.alone:
                 alone_s += expected
             else:
                 jobs_s += expected
-        return alone_s + (jobs_s + self._capturing_s()) / self._side_by_side(now)
+        return alone_s + (jobs_s + self._capturing_s()) / self._count_side_by_side(now)
 
     def share(self) -> float:
         """Return the share (0-1) of the planned work that is done."""
         price = self._plan.costs.seconds
         reached = sum(price(stage) * running.reached for stage, running in self._running.items())
-        left = sum(share * price(stage) for stage, share in self._stages())
+        left = sum(share * price(stage) for stage, share in self._list_left())
         done = sum(map(price, self._finished))
         if done + left:
             return min(1.0, (done + reached) / (done + left))
         return 1.0
 
-    def _stages(self) -> Iterable[tuple[Stage[Any], float]]:
+    def _list_left(self) -> Iterable[tuple[Stage[Any], float]]:
         """Yield the stages that are left, each with the share of it that is expected to run."""
-        left = set()
+        # The thread counts of a variant share its stages.
+        variants = set()
         for configuration in self._left - self._deferred:
-            left.add((configuration.card, (configuration.training, configuration.compression)))
+            recipes = (configuration.training, configuration.compression)
+            variants.add((configuration.card, recipes))
         needed = set[Stage[Any]]()
-        for variant in left:
+        for variant in variants:
             needed.update(self._by_variant[variant])
         needed -= self._finished
         # As if so many configurations had been made before:
@@ -164,7 +169,7 @@ class Remaining:
         """Return the seconds that a stage takes for each planned second."""
         return Paces(self._took).of(name)
 
-    def _side_by_side(self, now: float) -> float:
+    def _count_side_by_side(self, now: float) -> float:
         """Return how many jobs run at a time:
         as many as there are cores, corrected by what was seen.
         """
@@ -172,13 +177,13 @@ class Remaining:
         running = self._running.items()
         # A measurement that still runs has paused the jobs until now,
         # so its seconds are no work of theirs.
-        measuring_s = sum(
-            now - measured.since for stage, measured in running if stage.resources.alone
-        )
+        measuring_s = 0.0
         jobs = []
-        for stage, job in running:
-            if not stage.resources.alone:
-                jobs.append(job)
+        for stage, started in running:
+            if stage.resources.alone:
+                measuring_s += now - started.since
+            else:
+                jobs.append(started)
         worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
         # A measurement has the machine for itself,
         # so the time of jobs is what measurements left of it.
@@ -187,7 +192,7 @@ class Remaining:
         # a few seconds of work tell little.
         return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
 
-    def _left_of(self, running: _Running, expected: float, now: float) -> float:
+    def _find_left_s(self, running: _Running, expected: float, now: float) -> float:
         """Return the seconds that are left of a stage of ``expected`` seconds,
         by its epochs if it has any.
         """
@@ -226,13 +231,13 @@ class Remaining:
         stages = {}
         for card in self._plan.cards:
             for variant in workload.variants_of(card):
-                stages[(card.name, variant)] = with_all_before(
-                    VariantStages(card, *variant, workload).evaluation
-                )
+                evaluation = VariantStages(card, *variant, workload).evaluation
+                stages[card.name, variant] = with_all_before(evaluation)
         return stages
 
     @cached_property
     def _planned(self) -> frozenset[Stage[Any]]:
+        """The stages of all variants."""
         planned = list[Stage[Any]]()
         for stages in self._by_variant.values():
             planned += stages
@@ -245,10 +250,11 @@ class Remaining:
         stages = {}
         for card in self._plan.cards:
             for training, compression in workload.variants_of(card):
-                stages[(card.name, training)] = VariantStages(
-                    card, training, compression, workload
-                ).judging
-        return {network: judging[0] for network, judging in stages.items() if judging}
+                judging = VariantStages(card, training, compression, workload).judging
+                # All forms of a network cost about the same, so one stands for the others.
+                if judging:
+                    stages[card.name, training] = judging[0]
+        return stages
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""List the rules that reject a configuration, before or while it is evaluated."""
+"""List the rules that reject a configuration, before or while it is evaluated.
+
+The plan asks them before a search begins, and the evaluator of the pipeline while it works: a
+rejected configuration becomes an evaluation that was skipped, with the reason. Reasons are read by
+people and stand in ``evaluations.jsonl``.
+"""
 
 from functools import partial
 
@@ -19,7 +24,8 @@ def rules_of(plan: Plan, card_predictor: CardPredictor) -> Rules:
     """Return the rules of a search, in the order in which they are asked;
     a rule that cannot apply is left out.
 
-    To add a rule, write a function or a method ``reason(candidate, known)``, and add a line.
+    To add a rule, write a function or a method ``reason(candidate, known)``, and add a line. Its
+    need (:class:`RuleNeeds`) says when it can be asked, its stage how far the work came.
     """
     question = plan.workload.question
     on_host = card_predictor.targets.host
@@ -30,24 +36,20 @@ def rules_of(plan: Plan, card_predictor: CardPredictor) -> Rules:
     # From cheap to expensive: the plan alone, a prediction, a timing of the backbone,
     # and then results of lighter recipes.
     rules = [
-        RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
-        RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
+        RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(explain_size, plan)),
+        RejectionRule(RuleNeeds.PLAN, StageName.PLAN, partial(explain_licence, plan)),
     ]
     if elsewhere:
-        rules.append(
-            RejectionRule(
-                RuleNeeds.PREDICTION, StageName.PREDICT, card_predictor.explain_no_training
-            )
-        )
+        explain = card_predictor.explain_no_training
+        rules.append(RejectionRule(RuleNeeds.PREDICTION, StageName.PREDICT, explain))
     if images and on_host and limited:
-        rules.append(
-            RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads))
-        )
+        explain = partial(explain_slowness, threads)
+        rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, explain))
     rules.append(RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, explain_needless))
     return Rules(question.limits, tuple(rules))
 
 
-def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:
+def explain_size(plan: Plan, candidate: Configuration, known: Known) -> str:
     """Return why no file of a card meets the size budget; empty if one may."""
     card = plan.cards_by_name[candidate.card]
     limit = known.limits.size_bytes
@@ -59,12 +61,12 @@ def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:
     )
 
 
-def not_licensed(plan: Plan, candidate: Configuration, known: Known) -> str:
+def explain_licence(plan: Plan, candidate: Configuration, known: Known) -> str:
     """Return why the licence of a card is not accepted; empty if it is."""
     return known.limits.licence_refusal(plan.cards_by_name[candidate.card].licence)
 
 
-def slow_backbone(threads: int, _candidate: Configuration, known: Known) -> str:
+def explain_slowness(threads: int, _candidate: Configuration, known: Known) -> str:
     """Return why a card cannot meet the latency budget in any form, by its float backbone;
     empty if it may.
     """

@@ -1,4 +1,8 @@
-"""Run one search: from a question to its evaluations, in a run folder."""
+"""Run one search: from a question to its evaluations, in a run folder.
+
+``advisor.api`` calls ``run_search``, and so do re-evaluations for new cards. This module connects
+the rooms and decides nothing: the README of this folder lists the calls in their order.
+"""
 
 import asyncio
 import contextlib
@@ -127,7 +131,8 @@ def _keeping_latest(run: RunFolder) -> Iterator[None]:
     try:
         yield
     except Exception:
-        if not any(evaluation.status is Status.OK for evaluation in run.evaluations()):
+        has_result = any(evaluation.status is Status.OK for evaluation in run.evaluations())
+        if not has_result:
             run.give_latest_back()
         raise
 
@@ -161,7 +166,7 @@ class _Search:
         self._loop: asyncio.AbstractEventLoop | None = None
         machine = executor.machine
         # The loop, the evaluator and the progress share one calibration:
-        # what a stage took changes what others cost.
+        # the time that a stage took changes what others cost.
         self._search_loop = SearchLoop(
             resolved.request, run, progress, started, machine.cores, calibration, machine.trainings
         )
@@ -331,7 +336,9 @@ class _Search:
     def _show_start(self, plan: Plan, done: Sequence[Evaluation]) -> None:
         """Show what the search is going to do, and how long it may take."""
         limit_s = self._resolved.execution.time_limit_s
-        left_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
+        left_s = None
+        if limit_s is not None:
+            left_s = max(1.0, self._started + limit_s - time.monotonic())
         self._progress.start(plan, [evaluation.configuration for evaluation in done], left_s)
 
     async def _finish_evaluations(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
@@ -363,11 +370,14 @@ class _Search:
 
     async def _use_time_left(self, scorer: Scorer | None) -> None:
         """Do what a search still can when it has its answer."""
-        stopping = self._search_loop.stopping
-        say = self._progress.say
-        answer_s = self._search_loop.answer_s
         await when_answered(
-            scorer, self._run, stopping, self._resolved.execution, self._started, say, answer_s
+            scorer,
+            self._run,
+            self._search_loop.stopping,
+            self._resolved.execution,
+            self._started,
+            self._progress.say,
+            self._search_loop.answer_s,
         )
 
     def _trainers(self) -> Trainers | None:
@@ -396,10 +406,10 @@ class _Search:
 
     def _list_durations(self, evaluating_s: float) -> dict[str, float]:
         """Return the seconds of the evaluations, and those of each stage."""
-        stages = {
-            str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()
-        }
-        return {"evaluating": round(evaluating_s, 1), **stages}
+        durations = {"evaluating": round(evaluating_s, 1)}
+        for stage, seconds in self._durations.by_stage.items():
+            durations[str(stage)] = round(seconds, 1)
+        return durations
 
     def _describe_end(self, evaluator: MultiDeviceEvaluator) -> dict[str, Any]:
         """Return the entries of the manifest that are known only when a search has ended."""

@@ -1,4 +1,8 @@
-"""Define the images, the stages and the figures that a search asks a task for."""
+"""Define the images, the stages and the figures that a search asks a task for.
+
+Each task of ``advisor.tasks`` derives a class from ``SearchTask``, and a search calls the object
+of its question. The methods are the contract between both: what they take and return must stay.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from advisor.compression._recipes.base import Edit
 from advisor.core import Limits
 from advisor.engine import resolve
 from advisor.engine._pipeline.rule import Known, RuleNeeds, Rules
-from advisor.engine._rules import explain_needless, not_licensed, over_size, rules_of, slow_backbone
+from advisor.engine._rules import explain_licence, explain_needless, explain_size, explain_slowness, rules_of
 from advisor.engine._space.plan import rule_out
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.target_devices import select_targets
@@ -60,21 +60,21 @@ def test_a_rule_that_rejects_everything_before_the_search_rules_nothing_out() ->
 
 def test_a_card_without_an_accepted_licence_or_too_large_by_its_parameters_is_not_planned() -> None:
     def reason(compression: str) -> str:
-        return over_size(PLAN, configuration("mobilenet_v1_0.25_224", compression), Known(Limits(size_bytes=1e6)))
+        return explain_size(PLAN, configuration("mobilenet_v1_0.25_224", compression), Known(Limits(size_bytes=1e6)))
 
     assert reason("float32").endswith("more than the size budget 1.0 MB")
     assert reason("int8") == ""
     card = PLAN.cards[0]
     for licence, refused in ((card.licence.lower(), False), ("gpl-3.0", True)):
         known = Known(Limits(licence=(licence,)))
-        assert bool(not_licensed(PLAN, configuration(card.name), known)) == refused
+        assert bool(explain_licence(PLAN, configuration(card.name), known)) == refused
 
 
 @pytest.mark.parametrize(("backbone_ms", "threads", "slow"), [(301.0, 1, True), (301.0, 2, False), (299.0, 1, False)])
 def test_a_backbone_six_times_over_the_budget_is_not_trained(backbone_ms: float, threads: int, slow: bool) -> None:
     known = Known(Limits(latency_ms=50.0), backbone_ms=backbone_ms)
-    assert bool(slow_backbone(threads, configuration(), known)) == slow
-    assert not slow_backbone(threads, configuration(), replace(known, limits=Limits()))
+    assert bool(explain_slowness(threads, configuration(), known)) == slow
+    assert not explain_slowness(threads, configuration(), replace(known, limits=Limits()))
 
 
 def _recipes() -> dict[str, Recipe]:

@@ -33,7 +33,7 @@ from advisor.engine._pipeline.stage import abort_stage
 from advisor.engine._pipeline.stages.figures import ThreadTiming
 from advisor.engine._pipeline.stages.head import TrainedHead
 from advisor.engine._pipeline.walker import Walker, run_coroutine
-from advisor.engine._rules import SCREEN_MARGIN, explain_needless, slow_backbone
+from advisor.engine._rules import SCREEN_MARGIN, explain_needless, explain_slowness
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
@@ -110,7 +110,7 @@ def evaluated(
     workload = Workload((HEAD,), NAMES, two_classes().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
-    slow = RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1))
+    slow = RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(explain_slowness, 1))
     needless_form = RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, explain_needless)
     rules = Rules(question.limits, (needless_form, *([slow] if limits is not None and timed else [])))
     evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed)
