@@ -128,7 +128,7 @@ def labels(count: int) -> Any:
 
 def judge(root: Path, count: int) -> None:
     """Check labels by the made-up features."""
-    from advisor.engine._data_check import RESULT, find_faults
+    from advisor.engine._label_faults import RESULT, find_faults
     from advisor.training import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))

@@ -178,7 +178,7 @@ def check_data(
     """
     from advisor.datasets import require_writable
     from advisor.downloads import copy_from_store, in_store
-    from advisor.engine import data_check
+    from advisor.engine import LabelChecker, data_check
 
     data = Path(data)
     say = tell or (lambda _text: None)
@@ -190,7 +190,7 @@ def check_data(
     checker = None
     if options["labels"]:
         catalog = tuple(map(Path, options["catalog"]))
-        checker = data_check.LabelChecker(
+        checker = LabelChecker(
             options["card"],
             catalog,
             options["offline"],

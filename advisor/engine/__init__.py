@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from advisor.engine._data_check import (
         DataCheck,
         Drawing,
-        LabelCheck,
-        LabelChecker,
         report_progress,
         run_data_check,
     )
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from advisor.engine._history.reevaluate import Session
     from advisor.engine._history.run_inputs import images_folder, resume_request
     from advisor.engine._history.unfinished import continue_command
+    from advisor.engine._label_faults import LabelCheck, LabelChecker
     from advisor.engine._pipeline import cost
     from advisor.engine._pipeline.evaluation import accuracy, confidence
     from advisor.engine._pipeline.evaluation.accuracy import (

@@ -14,8 +14,8 @@ from dataclasses import asdict
 
 from advisor.catalog import Card
 from advisor.core import HEAD, LOCAL, Evaluation, ShipOn, StageError, Status, recipe_of
-from advisor.engine._data_check import Faults, label_stage
 from advisor.engine._history.label_check import LABELS, CheckedLabels, WrongLabel
+from advisor.engine._label_faults import Faults, label_stage
 from advisor.engine._late_work import LateWork
 from advisor.engine._on_all_images import learn_from_all
 from advisor.engine._pipeline.evaluation.scorer import Scorer

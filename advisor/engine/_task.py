@@ -16,7 +16,8 @@ from advisor.core import TaskFacts, UsageError
 if TYPE_CHECKING:
     from advisor.catalog import Card
     from advisor.datasets import InputSpec
-    from advisor.engine._data_check import DataCheck, LabelChecker
+    from advisor.engine._data_check import DataCheck
+    from advisor.engine._label_faults import LabelChecker
     from advisor.engine._pipeline.evaluation.scorer import Judge
     from advisor.engine._pipeline.images import Images, Role
     from advisor.engine._pipeline.materials import FloatModel, Purpose, Workload
