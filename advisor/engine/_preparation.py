@@ -16,9 +16,9 @@ from advisor.core import ExitCode, StageError
 from advisor.engine._execution import require_executor
 from advisor.engine._history.manifest import find_first_cards, keep_thread_counts
 from advisor.engine._history.unfinished import continue_command
-from advisor.engine._preview import refuse_too_short
 from advisor.engine._question import Execution, Request
 from advisor.engine._scheduling.storage import check_storage
+from advisor.engine._search_space import refuse_too_short
 from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S
 from advisor.engine._space.question_images import Say
 from advisor.engine._space.resolved import Resolved, find_weights, require_installed, resolve_parts

@@ -16,7 +16,7 @@ from advisor.engine._pipeline.images import Images
 from advisor.engine._question import Request
 from advisor.engine._search_space import find_search_space
 from advisor.engine._space.forecast import PlanView
-from advisor.engine._space.resolved import Resolved, resolve_parts
+from advisor.engine._space.resolved import resolve_parts
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.isolation import part_of_a_core
 
@@ -94,10 +94,3 @@ def overview_of(images: Images) -> Overview:
     return replace(
         overview, boxes={part: images.boxes.among(indices) for part, indices in parts.items()}
     )
-
-
-def refuse_too_short(resolved: Resolved) -> None:
-    """Refuse a time limit that is too short to evaluate any candidate."""
-    space = find_search_space(resolved)
-    if space is not None and not space.has_time(resolved.request.execution.time_limit_s):
-        space.refuse_too_short(resolved.request, space.forecast_cards())

@@ -320,3 +320,10 @@ def find_search_space(resolved: Resolved) -> SearchSpace | None:
         if reason:
             filtered.setdefault(configuration, reason)
     return SearchSpace(plan, weights, cached, card_predictor, filtered, calibration)
+
+
+def refuse_too_short(resolved: Resolved) -> None:
+    """Refuse a time limit that is too short to evaluate any candidate."""
+    space = find_search_space(resolved)
+    if space is not None and not space.has_time(resolved.request.execution.time_limit_s):
+        space.refuse_too_short(resolved.request, space.forecast_cards())

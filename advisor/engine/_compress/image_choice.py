@@ -73,17 +73,13 @@ def choose_file_images(
             not the model's.
     """
     unlabelled = find_images(calibration) if calibration else ()
-    learns = False
-    for recipe in recipes:
-        learns = learns or (recipe.needs >= Needs.SCORING and recipe_applies(recipe, question))
+    learns = _learn_from_labels(recipes, question)
     # Images of the other folder calibrate, and no recipe learns:
     # then no labelled image has to be kept from the scores.
     whole = bool(unlabelled) and not learns
     images = _read_labelled(replace(question, judged_whole=whole))
-    if images is None and unlabelled:
-        return _use_unlabelled(unlabelled, calibration, question.seed)
     if images is None:
-        return CompressionImages()
+        return _use_unlabelled(unlabelled, calibration, question.seed)
     order = class_order(images.classes, labels, classes)
     labelled = question.of_task.labelled
     chooses = Needs.SCORING in {recipe.needs for recipe in recipes}
@@ -97,12 +93,12 @@ def choose_file_images(
         validation = parts.part(Role.VALIDATION)
         training = TrainingImages(
             train.paths,
-            _reorder_labels(train.labels, order) if labelled else train.labels,
+            _list_labels(train, order, labelled),
             classes,
             spec,
             question.seed,
             validation.paths,
-            _reorder_labels(validation.labels, order) if labelled else validation.labels,
+            _list_labels(validation, order, labelled),
         )
     scored = parts.part(Role.HOLDOUT)
     chosen = _draw_calibration(unlabelled, train, labelled, question.seed)
@@ -115,6 +111,14 @@ def choose_file_images(
         labels=_list_truth(parts, scored, order),
         training=training,
     )
+
+
+def _learn_from_labels(recipes: Sequence[Recipe], question: Question) -> bool:
+    """Return whether a recipe scores or trains, and applies to the task."""
+    for recipe in recipes:
+        if recipe.needs >= Needs.SCORING and recipe_applies(recipe, question):
+            return True
+    return False
 
 
 def _read_labelled(question: Question) -> Images | None:
@@ -176,15 +180,19 @@ def _describe_scored(images: Images, scored: Part, question: Question, whole: bo
     return f"the {held_out} images held out of {question.data}"
 
 
-def _reorder_labels(labels: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
-    """Return labels as numbers of the model's classes."""
-    return tuple(order[label] for label in labels)
+def _list_labels(part: Part, order: Sequence[int], labelled: bool) -> tuple[int, ...]:
+    """Return the labels of a part as numbers of the model's classes; as they are if its images
+    have no class each.
+    """
+    if not labelled:
+        return tuple(part.labels)
+    return tuple(order[label] for label in part.labels)
 
 
 def _list_truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
     """Return the truth of each image of a part, see :class:`CompressionImages`."""
     if images.boxes is None:
-        return _reorder_labels(part.labels, order)
+        return _list_labels(part, order, labelled=True)
     places = dict(enumerate(order))
     truth = []
     for index, objects in zip(part.indices, part.objects, strict=True):
@@ -194,7 +202,11 @@ def _list_truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, 
 
 
 def _use_unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
-    """Return images without labels, of which some calibrate and the others score the files."""
+    """Return images without labels, of which some calibrate and the others score the files;
+    without any, the bundled photographs do.
+    """
+    if not images:
+        return CompressionImages()
     chosen = draw_paths(images, CALIBRATION_IMAGES, seed)
     others = tuple(path for path in images if path not in set(chosen))
     # With few images, the same ones calibrate and score.

@@ -39,8 +39,9 @@ from advisor.engine._history.remeasurement import (
     run_here,
 )
 from advisor.engine._question import Request, resolve
+from advisor.engine._targets.device_measurement import before_measuring
 from advisor.engine._targets.device_prediction import environment_of
-from advisor.engine._targets.device_rows import before_measuring, on_device, one_each
+from advisor.engine._targets.device_rows import on_device, one_each
 from advisor.engine._targets.target_devices import TargetDevice, at_threads, remarks_of
 from advisor.isolation import Scratch
 from advisor.store import RunFolder

@@ -28,7 +28,8 @@ from advisor.core import (
 from advisor.engine._pipeline.stage import Stage, StageAborted, StageName
 from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, memory_of, remote_facts
 from advisor.engine._pipeline.walker import Walker
-from advisor.engine._targets.compatibility import arena_too_large
+from advisor.engine._targets.compatibility import arena_too_large, explain_rejection
+from advisor.engine._targets.device_rows import move_to_device, reject_evaluation
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.measurement import MicroCheck
 
@@ -43,6 +44,15 @@ _NORMAL_P90 = 1.2816
 
 class Throttled(StageError):
     """The device slowed down steadily while a file ran."""
+
+
+def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    """Return the evaluation for a runtime of this machine before measuring it;
+    ``skipped`` if it cannot run there.
+    """
+    moved = move_to_device(evaluation, device)
+    reason = explain_rejection(moved, device)
+    return reject_evaluation(moved, reason) if reason else moved
 
 
 def measure_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from advisor.core import DeviceFigures, Evaluation, Status, Target, Variant
 from advisor.engine._pipeline.stage import StageName
-from advisor.engine._targets.compatibility import explain_rejection
 from advisor.engine._targets.target_devices import TargetDevice
 
 
@@ -23,15 +22,6 @@ def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
         if evaluation.status is Status.OK:
             artefacts.setdefault(evaluation.variant, evaluation)
     return tuple(artefacts.values())
-
-
-def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
-    """Return the evaluation for a runtime of this machine before measuring it;
-    ``skipped`` if it cannot run there.
-    """
-    moved = move_to_device(evaluation, device)
-    reason = explain_rejection(moved, device)
-    return reject_evaluation(moved, reason) if reason else moved
 
 
 def reject_evaluation(evaluation: Evaluation, reason: str) -> Evaluation:

@@ -19,17 +19,13 @@ from advisor.engine._pipeline.evaluation.evaluator import Evaluator
 from advisor.engine._question.values import Question
 from advisor.engine._targets.beside import BesideSearch
 from advisor.engine._targets.device_measurement import (
+    before_measuring,
     check_arena,
     measure_here,
     measure_over_connection,
 )
 from advisor.engine._targets.device_prediction import DevicePredictor, environment_of
-from advisor.engine._targets.device_rows import (
-    before_measuring,
-    on_device,
-    with_required_figures,
-    worst_case,
-)
+from advisor.engine._targets.device_rows import on_device, with_required_figures, worst_case
 from advisor.engine._targets.target_devices import TargetDevice, TargetDevices
 from advisor.store import RunFolder
 

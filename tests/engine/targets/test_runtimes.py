@@ -17,7 +17,7 @@ from advisor.engine._pipeline.stages import other_runtimes
 from advisor.engine._pipeline.stages.other_runtimes import measure_in_runtime
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._targets.compatibility import explain_rejection, memory_of
-from advisor.engine._targets.device_measurement import measure_here
+from advisor.engine._targets.device_measurement import before_measuring, measure_here
 from advisor.engine._targets.device_prediction import (
     CardPredictor,
     LatencyEstimate,
@@ -25,7 +25,6 @@ from advisor.engine._targets.device_prediction import (
     environment_of,
     least_size,
 )
-from advisor.engine._targets.device_rows import before_measuring
 from advisor.engine._targets.target_devices import select_targets
 from advisor.tflite import read
 from tests.builders import configuration, evaluation
