@@ -62,8 +62,7 @@ def test_a_recipe_that_applies_makes_a_detector_with_its_labels(detector: Path, 
 @pytest.mark.integration
 @pytest.mark.usefixtures("here")
 def test_a_recipe_teaches_a_detector_what_its_float_file_finds(detector: Path, boxes: Path, asked: Asked) -> None:
-    result = compress(asked(detector, "qat_int8", data=boxes), lambda _: None, latency=False)
-    form = result.forms[1]
+    form = compress(asked(detector, "qat_int8", data=boxes), lambda _: None, latency=False).forms[1]
     assert form.status == "ok", form.reason
     assert form.notes["learning"]["steps"] > 0
     assert form.agreement.accuracy.value > 0.95
@@ -96,8 +95,7 @@ def test_images_with_boxes_are_split_as_a_search_splits_them(detector: Path, box
 
 def test_own_calibration_leaves_all_boxes_to_judge(detector: Path, boxes: Path, asked: Asked, tmp_path: Path) -> None:
     shutil.copytree(boxes.parent, tmp_path / "others")
-    images = asked(detector, data=boxes, calibration=tmp_path / "others").images
-    assert len(images.scored) == 40
+    assert len(asked(detector, data=boxes, calibration=tmp_path / "others").images.scored) == 40
 
 
 def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, asked: Asked) -> None:
@@ -131,8 +129,7 @@ def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, a
 def test_a_detector_without_metadata_needs_means_and_class_numbers(tmp_path: Path, boxes: Path, asked: Asked) -> None:
     path = detector_file(tmp_path / "bare.tflite", labels=None)
     must_fail(UsageError, r"bare.tflite does not say how its images are normalised", asked, path)
-    question = asked(path, data=boxes, mean=(127.5,), std=(127.5,))
-    assert question.metadata is None
+    assert asked(path, data=boxes, mean=(127.5,), std=(127.5,)).metadata is None
     two = write_cells(tmp_path / "two", names=("red", "red", "blue"))
     with pytest.raises(UsageError, match=r"2 class.*the model has 3 classes .and no labels"):
         asked(path, data=two, mean=(127.5,), std=(127.5,), force=True)

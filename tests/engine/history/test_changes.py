@@ -96,8 +96,7 @@ def test_a_child_names_parent_and_root_and_shares_the_files_of_its_evaluations_a
     assert origins.read_origin(parent.path) == origins.Origin(
         parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00"
     )
-    grandchild = _child(child)
-    origin = origins.read_origin(grandchild.path)
+    origin = origins.read_origin(_child(child).path)
     assert (origin.parent, origin.root) == (child.path.name, parent.path.name)
     assert (origin.device, origin.environment) == ("galaxy-s24", "e" * 64)
     manifest = load_run(child.path).manifest

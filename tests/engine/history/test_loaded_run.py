@@ -36,8 +36,7 @@ def test_a_request_of_another_version_is_refused_with_the_way_out(tmp_path: Path
     run = write_run(tmp_path)
     with (run.path / "request.yaml").open("a") as file:
         file.write("horizon: 3\n")
-    caught = must_fail(UsageError, "unknown option 'horizon'", load_run, run.path)
-    assert "manifest.json" in caught.hint
+    assert "manifest.json" in must_fail(UsageError, "unknown option 'horizon'", load_run, run.path).hint
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -153,8 +152,7 @@ def test_an_unchanged_space_is_accepted_and_cards_that_are_new_since_are_left_ou
 @with_cases
 def test_another_space_is_refused(run: RunFolder, resolved: Resolved, change: dict[str, Any], words: str) -> None:
     _edit(run, change)
-    refused = must_fail(UsageError, f"--resume: {words}", find_first_cards, run, resolved)
-    assert "start a new run" in refused.hint
+    assert "start a new run" in must_fail(UsageError, f"--resume: {words}", find_first_cards, run, resolved).hint
 
 
 def test_a_machine_with_other_cores_goes_on_with_the_thread_counts_of_the_run(run: RunFolder) -> None:

@@ -135,8 +135,7 @@ def test_a_search_that_ended_before_its_first_result_or_while_it_was_written_is_
 
 
 def edited(run: RunFolder, **changes: Any) -> None:
-    manifest = run.read_json("manifest.json")
-    run.write_json("manifest.json", {**manifest, **changes})
+    run.write_json("manifest.json", {**run.read_json("manifest.json"), **changes})
 
 
 @pytest.fixture
