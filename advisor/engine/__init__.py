@@ -2,7 +2,7 @@
 
 Read ``_question/`` first (what was asked), then ``_run.py`` (the search), ``_pipeline/`` (the
 stages that make and measure a file), ``_scheduling/`` (what runs next), ``_decide.py`` and
-``_history/`` (runs that are done).
+``_history/`` (runs that are done). ``README.md`` lists all parts in the order of their imports.
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,9 @@
 """Prepare a search before its first job:
 find and check the parts of its question, and end in time.
+
+``run_search`` calls ``resolve_question`` before it makes the run folder: what cannot be searched
+is an error before anything is spent. A time limit holds here, too, so reading images is ended by
+a signal (``end_block_at``).
 """
 
 from __future__ import annotations
@@ -25,10 +29,11 @@ from advisor.engine._space.resolved import Resolved, find_weights, require_insta
 from advisor.isolation import sweep_folders, waiting_factor
 from advisor.store import RunFolder, require_cache
 
-AGAIN_S = 5.0  # Seconds until the work is ended again, if something caught the first end
+AGAIN_S = 5.0
+"""Seconds until the work is ended again, if something caught the first end."""
 
-# Of a time limit, for the end of a command that was ended before its first job.
 MOST_ANSWER_SHARE = 0.2
+"""Largest share of a time limit for the end of a command that was ended before its first job."""
 
 
 class OutOfTime(StageError):
@@ -37,7 +42,7 @@ class OutOfTime(StageError):
     exit_code = ExitCode.UNSATISFIED
 
 
-def out_of_time(limit: str, before: str, hint: str) -> OutOfTime:
+def make_out_of_time(limit: str, before: str, hint: str) -> OutOfTime:
     """Return the error for a time limit that ended before something, such as "the first job"."""
     return OutOfTime(f"the time limit of {limit} ended before {before}: nothing is known", hint)
 
@@ -62,7 +67,7 @@ def require_time(execution: Execution, ends_at: float, run: RunFolder) -> None:
         OutOfTime: the moment is over.
     """
     if time.monotonic() > ends_at:
-        raise out_of_time(
+        raise make_out_of_time(
             execution.time_limit,
             "the first job",
             f"give it more time: {continue_command(run.path)}",
@@ -91,9 +96,9 @@ def resolve_question(
         request = keep_thread_counts(resumed, request)
     # Without images there is nothing to prepare:
     # a limit that is too short is refused with the shortest useful one.
-    ends_at = (
-        find_end_of_preparation(request.execution, started) if request.question.data else math.inf
-    )
+    ends_at = math.inf
+    if request.question.data:
+        ends_at = find_end_of_preparation(request.execution, started)
     with end_block_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, say)
     # The progress still shows a remark on the images, so it says what comes next.
@@ -114,7 +119,7 @@ def _refuse_new_run(resolved: Resolved, say: Say) -> None:
         find_weights(resolved, say)
 
 
-class _Ended(BaseException):
+class _TimeIsOver(BaseException):
     """The time is over. No error, so that nothing on the way takes it for a fault of a file."""
 
 
@@ -135,7 +140,7 @@ def end_block_at(ends_at: float, limit: str) -> Iterator[None]:
         return
 
     def end(*_: object) -> None:
-        raise _Ended
+        raise _TimeIsOver
 
     began = time.monotonic()
     handler = signal.signal(signal.SIGALRM, end)
@@ -143,14 +148,16 @@ def end_block_at(ends_at: float, limit: str) -> Iterator[None]:
     left_s, every_s = signal.setitimer(signal.ITIMER_REAL, max(0.001, ends_at - began), AGAIN_S)
     try:
         yield
-    except _Ended:
-        raise out_of_time(
+    except _TimeIsOver:
+        raise make_out_of_time(
             limit,
             "the images were read and compared",
             "give it more time, or name fewer images; other programs may keep this machine busy",
         ) from None
     finally:
         # A timer of the caller goes on as if it had never been replaced.
-        remaining_s = max(0.001, left_s - (time.monotonic() - began)) if left_s else 0.0
+        remaining_s = 0.0
+        if left_s:
+            remaining_s = max(0.001, left_s - (time.monotonic() - began))
         signal.setitimer(signal.ITIMER_REAL, remaining_s, every_s)
         signal.signal(signal.SIGALRM, handler)
