@@ -104,9 +104,10 @@ def _make_answer(
 def _prepare_rows(
     run: RunFolder, evaluations: Sequence[Evaluation], limits: Limits
 ) -> tuple[Evaluation, ...]:
-    """Return the evaluations with what a decision derives from all of them:
-    pooled latencies, the probability of meeting the budget, drops on the hold-out, and figures on
-    required devices.
+    """Return the evaluations with what a decision derives from all of them.
+
+    These are pooled latencies, the probability of meeting the budget, drops on the hold-out, and
+    figures on required devices.
     """
     # Without the figures on devices of an earlier decision,
     # and without what earlier versions said of new conditions.

@@ -149,8 +149,8 @@ class Machine:
         first: bool = False,
         waits: Waits = lambda _: None,
     ) -> AsyncIterator[None]:
-        """Hold one core for training, which starts after all other jobs; before them if
-        ``first``.
+        """Hold one core for training, which starts after all other jobs;
+        before them if ``first``.
         """
         rank = priority - AFTER_JOBS if first else priority + AFTER_JOBS
         async with self.core(rank, memory_bytes, pause, waits):
@@ -158,8 +158,8 @@ class Machine:
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
-        """Do a short piece of work beside the jobs, without a core: no measurement runs
-        meanwhile.
+        """Do a short piece of work beside the jobs, without a core:
+        no measurement runs meanwhile.
         """
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._helpers.append(turn)
@@ -190,8 +190,8 @@ class Machine:
         memory_bytes: int = 0,
         waits: Waits = lambda _: None,
     ) -> None:
-        """Wait in a queue for a turn; a turn that comes after the caller was cancelled is given
-        back.
+        """Wait in a queue for a turn;
+        a turn that comes after the caller was cancelled is given back.
         """
         loop = asyncio.get_running_loop()
         granted: asyncio.Future[None] = loop.create_future()

@@ -27,8 +27,8 @@ A larger one is damage.
 
 
 def answers_on_images(run: RunFolder) -> Answers:
-    """Return the function that gives each validation image's share
-    in the accuracy of an evaluation, or None.
+    """Return the function that gives the share of each validation image in the accuracy of an
+    evaluation, or None.
     """
     labels = read_labels(run, VALIDATION)
 

@@ -120,8 +120,8 @@ def _run_stage(stage: Stage[Faults], card: Card, materials: Materials, say: Say)
 
 
 def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Faults]:
-    """Return the stage that finds likely wrong labels
-    and cropped copies among the images to learn from.
+    """Return the stage that finds likely wrong labels and cropped copies among the images to
+    learn from.
 
     ``part`` are these images, and the card's features of them tell. StageError:
     fewer than two classes have enough images.

@@ -96,9 +96,7 @@ def _measure_paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Poin
 
 
 def _predict_latencies(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, Prediction]:
-    """Return the predictions of the cards whose features are known, in forms that are
-    predictable.
-    """
+    """Return the predictions of the cards whose features are known, in predictable forms."""
     from advisor.devices import device_predictor, load_features
 
     table = load_features()

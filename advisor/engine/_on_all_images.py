@@ -103,8 +103,8 @@ async def _read_classes(work: LateWork, scoring: Stage[Path]) -> Classes:
 
 
 def _refuse_on_all(work: LateWork, stages: VariantStages, trains_here: bool) -> None:
-    """Raise StageError if a file that learns from all images cannot be made
-    for the pick of these stages.
+    """Raise StageError if a file that learns from all images cannot be made for the pick of
+    these stages.
     """
     scorer = work.scorer
     if not stages.made_here or not scorer.workload.trained_twice(stages.training):
@@ -143,8 +143,7 @@ def _start_trainers(work: LateWork) -> Iterator[None]:
 
 
 def _require_as_right(classes: Classes, judged_classes: Classes, labels: Classes) -> None:
-    """Raise StageError if the file of all images gives fewer right answers than the judged one,
-    beyond chance.
+    """Raise StageError if the file of all images gives fewer right answers, beyond chance.
 
     All three are the classes (images,) of the same images: those of both files, and the labels.
     """

@@ -22,8 +22,8 @@ from advisor.isolation import part_of_a_core
 
 
 def preview(request: Request) -> PlanView:
-    """Return what a search would do and what it would cost; refuse what ``search`` would
-    refuse.
+    """Return what a search would do and what it would cost;
+    refuse what ``search`` would refuse.
     """
     from advisor.engine._targets.processor_comparison import describe_units
     from advisor.engine._targets.processors import WHOLE_CARD, choose_processors
@@ -67,7 +67,7 @@ def preview(request: Request) -> PlanView:
 
 
 def _describe_doubts(targets: TargetDevices) -> Iterator[str]:
-    """Yield a remark for each doubt about what the user measured on the devices of the
+    """Yield a remark for each doubt about a measurement of the user on the devices of the
     question.
     """
     from advisor.devices import describe_doubts

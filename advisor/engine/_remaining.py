@@ -49,8 +49,8 @@ class _Running:
 
 
 class Remaining:
-    """The stages of a plan that are left; it ``started`` at these seconds of the monotonic
-    clock.
+    """The stages of a plan that are left;
+    it ``started`` at these seconds of the monotonic clock.
     """
 
     def __init__(self, plan: Plan, done: Collection[Configuration], started: float) -> None:
@@ -112,8 +112,8 @@ class Remaining:
         self._made += made
 
     def defer(self, configurations: Collection[Configuration]) -> None:
-        """Exclude the deferred configurations; one that is not among them any more counts
-        again.
+        """Exclude the deferred configurations;
+        one that is not among them any more counts again.
         """
         self._deferred = frozenset(configurations)
 
@@ -276,8 +276,8 @@ class Snapshot:
 
     @property
     def left(self) -> str:
-        """The time left in words; empty before the plan is known, and when the time limit is
-        over.
+        """The time left in words;
+        empty before the plan is known, and when the time limit is over.
         """
         if self.left_s is None or (self.limited and not self.left_s):
             return ""

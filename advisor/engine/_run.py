@@ -123,8 +123,8 @@ def run_search(
 
 @contextlib.contextmanager
 def _keeping_latest(run: RunFolder) -> Iterator[None]:
-    """Let ``latest`` lead to the earlier run again if the block fails
-    before this run has a result.
+    """Let ``latest`` lead to the earlier run again if the block fails before this run has a
+    result.
 
     After an interrupt it leads here, where --resume goes on.
     """

@@ -124,8 +124,8 @@ class Detectors:
     """Files that end in post-processing."""
 
     def classes(self, data: bytes, _model: Model, name: str) -> int:
-        """Return the number of classes; a UsageError if the file does not end in
-        post-processing.
+        """Return the number of classes;
+        a UsageError if the file does not end in post-processing.
         """
         require_coco()
         return cut_postprocess(data, name)[1].classes

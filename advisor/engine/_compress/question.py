@@ -234,8 +234,8 @@ def _with_images(
 def _prepare_folder(
     asked: CompressionQuestion, data: bytes, float_file: bytes, force: bool
 ) -> CompressionQuestion:
-    """Create the folder, and write the float file that recipes start from
-    if it is another than the user's.
+    """Create the folder, and write the float file that recipes start from if it is not the
+    user's own.
     """
     model = asked.model
     folder = asked.folder

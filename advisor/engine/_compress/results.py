@@ -100,8 +100,8 @@ class RecipeResult:
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, max_drop_points: float | None) -> bool:
-        """Return whether the loss is within the limit; without a limit, whether there is a
-        file.
+        """Return whether the loss is within the limit;
+        without a limit, whether there is a file.
         """
         if self.status != "ok" or max_drop_points is None:
             return self.status == "ok"

@@ -290,9 +290,7 @@ class ConnectedDevice:
         return tuple(sentences)
 
     def _is_current(self, row: Evaluation) -> bool:
-        """Return whether a latency was measured on this device with the software that it has
-        now.
-        """
+        """Return whether a latency was measured on this device with its present software."""
         if row.status is not Status.OK or row.remote is None:
             return False
         return row.remote.software == self.software
@@ -312,8 +310,8 @@ class ConnectedDevice:
         return [rows[key] for key in keys]
 
     def _find_next(self, run: LoadedRun, rows: Mapping[str, Evaluation], done: set[str]) -> str:
-        """Return the key of the best file that is not done; empty if no other may become the
-        pick.
+        """Return the key of the best file that is not done;
+        empty if no other may become the pick.
         """
         question = replace(run.question, devices=(self.device.label,))
         limits = replace(question.limits, confidence=MIN_BUDGET_PROBABILITY)

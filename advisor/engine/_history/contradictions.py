@@ -23,8 +23,8 @@ CLOSE = 1e-3
 
 
 def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
-    """Yield what the files of a run contradict: counts, sizes of files, accuracies and the
-    answer.
+    """Yield what the files of a run contradict:
+    counts, sizes of files, accuracies and the answer.
     """
     run = load_run(folder)
     lines = folder.evaluations_file.name
@@ -120,9 +120,7 @@ def _contradict_accuracies(run: LoadedRun, row: Evaluation) -> Iterator[str]:
 
 
 def _are_close(figure: Quantity, other: Quantity) -> bool:
-    """Return whether value, ends of the interval and number of images are equal but for
-    rounding.
-    """
+    """Return whether value, interval and number of images are equal but for rounding."""
     pairs = (
         (figure.value, other.value),
         (figure.low, other.low),

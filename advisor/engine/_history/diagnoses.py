@@ -42,8 +42,8 @@ def read_diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
 
 
 def diagnose_run(folder: RunFolder) -> None:
-    """Write ``diagnosis.json`` where a form of a card
-    on the front loses clearly and can be diagnosed.
+    """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be
+    diagnosed.
     """
     run = load_run(folder)
     entries = []

@@ -166,8 +166,8 @@ def _list_deciding(question: Question) -> tuple[object, ...]:
 def _with_required(
     evaluations: tuple[Evaluation, ...], question: Question
 ) -> tuple[Evaluation, ...]:
-    """Return the evaluations, with predictions on required devices
-    that the run has no evaluations for.
+    """Return the evaluations, with predictions on required devices for which the run has no
+    evaluations.
     """
     known = {evaluation.configuration.target.device for evaluation in evaluations}
     missing = [device for device in question.limits.must_run_on if device not in known]

@@ -298,9 +298,7 @@ class Session:
     def _replace_devices(
         self, run: LoadedRun, evaluations: Evaluations, devices: Sequence[TargetDevice]
     ) -> Evaluations:
-        """Return the evaluations, of which those on some devices are made again from the
-        others.
-        """
+        """Return the evaluations; those on some devices are made again from the others."""
         names = {device.label for device in devices}
         others = []
         for evaluation in evaluations:

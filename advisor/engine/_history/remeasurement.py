@@ -206,8 +206,8 @@ async def _score_finalist(run: LoadedRun, walker: Walker, evaluation: Evaluation
 
 
 async def _score_on_holdout(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
-    """Return an evaluation with the accuracy of its file on the hold-out, and its answers
-    there.
+    """Return an evaluation with the accuracy of its file on the hold-out,
+    and the answers of the file there.
     """
     images = walker.materials.require_images()
     question = run.question

@@ -40,8 +40,9 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
 def resume_request(
     folder: Path, options: Mapping[str, Any], file: Path | None, extend: str | None
 ) -> Request:
-    """Return the request of a run that goes on, with the options that may change;
-    see :func:`resolve_resumed`.
+    """Return the request of a run that goes on, with the options that may change.
+
+    See :func:`resolve_resumed`.
 
     Raises UsageError: it is no run, it has changed since the search wrote it,
     or an option asks something else.

@@ -37,9 +37,7 @@ class Unfinished:
     at: str
 
     def sentence(self, folder: str) -> str:
-        """Return the state in words, with the command that continues a stopped search in
-        ``folder``.
-        """
+        """Return the state in words, with the command that continues a search in ``folder``."""
         state = "Search is running" if self.running else "The search has not ended"
         when = units.show_time(datetime.fromisoformat(self.at))
         return (

@@ -187,7 +187,7 @@ def _list_more_accurate(row: CardRow, others: Collection[CardRow]) -> list[CardR
 
 
 def _is_beaten(row: CardRow, latencies: Latencies) -> bool:
-    """Return whether another card is at least as accurate and faster
+    """Return whether another card is at least as accurate and faster,
     by the intervals of both latencies.
     """
     low = latencies[row].low or latencies[row].value

@@ -89,9 +89,7 @@ def arena_too_large(arena_bytes: int, device: TargetDevice, what: str) -> str:
 
 
 def _explain_memory(evaluation: Evaluation, device: TargetDevice) -> str:
-    """Return a reason if even the lower end of the predicted memory is more than the device
-    has.
-    """
+    """Return why even the lower end of the predicted memory is more than the device has."""
     memory = memory_of(evaluation, device)
     installed = device.profile.memory_bytes
     if memory is None or installed is None or (memory.low or memory.value) <= installed:

@@ -131,9 +131,7 @@ def summarize_shares(shares_by_file: Mapping[str, Sequence[NodeShare]]) -> tuple
 
 
 def _summarize(shares: Mapping[str, NodeShare]) -> NodeSummary:
-    """Return the summary of one accelerator from what it runs of each file; there is one at
-    least.
-    """
+    """Return the summary of one accelerator from what it runs of each file, one at least."""
     known = {}
     parts = {}
     for file, share in shares.items():

@@ -101,8 +101,8 @@ async def measure_here(
 async def check_arena(
     walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]
 ) -> Evaluation:
-    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the
-    reason.
+    """Return the evaluation with the measured arena,
+    or ``skipped`` or ``failed`` with the reason.
     """
     return await _run_stage(
         walker, predicted, stage, lambda check: with_arena(predicted, device, check)
@@ -115,8 +115,8 @@ async def _run_stage(
     stage: Stage[Result],
     apply: Callable[[Result], Evaluation],
 ) -> Evaluation:
-    """Return what ``apply`` makes of the result of a stage; ``before`` with the reason if it is
-    aborted.
+    """Return what ``apply`` makes of the result of a stage;
+    ``before`` with the reason if it is aborted.
     """
     try:
         return apply(await walker.run(stage))

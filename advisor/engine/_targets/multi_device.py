@@ -1,6 +1,6 @@
-"""Evaluate artefacts on every device of the question: measured if it is connected, else
-predicted.
+"""Evaluate artefacts on every device of the question, by measuring or by prediction.
 
+A device that is connected, or runs on this machine, is measured. The others are predicted.
 The search loop evaluates configurations with it in place of the ``Evaluator`` of the pipeline. The
 run folder takes one evaluation for each artefact and device.
 """
@@ -80,14 +80,12 @@ class MultiDeviceEvaluator:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The reasons for which devices of clouds have measured only a part of the files, or
-        none.
-        """
+        """The reasons for which devices of clouds have not measured all files."""
         return self._beside.remarks
 
     def newest(self, evaluation: Evaluation) -> Evaluation:
-        """Return the evaluation, or what a device of a cloud has measured
-        in place of its prediction.
+        """Return the evaluation, or what a device of a cloud has measured in place of its
+        prediction.
         """
         return self._beside.measured.get(evaluation.configuration, evaluation)
 

@@ -175,15 +175,15 @@ def _compare_with_chosen(unit: FileOnUnit, chosen: FileOnUnit) -> str:
 
 
 def _rank_unit(unit: FileOnUnit) -> tuple[float, bool]:
-    """Return the latency of a file on a processor; without one, a form that it takes tells
-    more.
+    """Return the latency of a file on a processor;
+    without one, a form that the processor takes comes first.
     """
     return unit.latency_ms, not unit.takes_form
 
 
 def leaves_choice(device: TargetDevice) -> bool:
-    """Return whether the profile of a device decides on its processor, and runs ``.tflite``
-    files.
+    """Return whether the profile of a device decides on its processor,
+    and the device runs ``.tflite`` files.
     """
     # Who names a processor has chosen, and other runtimes do not run the files of a search.
     return (

@@ -1,4 +1,4 @@
-"""The runtimes of this machine in the words of a report,
+"""Name the runtimes of this machine in the words of a report,
 and those of devices that do not run ``.tflite`` files.
 """
 
@@ -13,8 +13,8 @@ def name_runtime(device: str) -> str:
 
 
 def list_foreign_runtimes(places: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a sentence for each device and runtime whose latencies belong
-    to no runtime of ``.tflite`` files.
+    """Return a sentence for each device and runtime whose latencies belong to no runtime of
+    ``.tflite`` files.
     """
     remarks = []
     for device, runtime in places:
