@@ -271,7 +271,8 @@ def _decide_for_all(
     decision = rule.decide_over(worst_case(evaluations, devices))
     if decision.feasible:
         return decision
-    if decision.pick is None and any(e.status is Status.OK for e in evaluations):
+    has_files = any(evaluation.status is Status.OK for evaluation in evaluations)
+    if decision.pick is None and has_files:
         decision = replace(decision, reason=f"No file runs on all of {', '.join(devices)}.")
     relaxations = list(decision.relaxations)
     now = ", ".join(devices)

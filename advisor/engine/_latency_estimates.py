@@ -102,13 +102,14 @@ def _predict_latencies(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[
     table = load_features()
     machine = _describe_machine(plan, cached)
     cards = []
+    models = []
     for card in plan.cards:
-        if not card.own_file and card.macs and card.params:
-            cards.append(card)
-    models = [
-        table.features(card.name, card.family, card.macs, card.params, card.input_size)
-        for card in cards
-    ]
+        if card.own_file or not card.macs or not card.params:
+            continue
+        cards.append(card)
+        models.append(
+            table.features(card.name, card.family, card.macs, card.params, card.input_size)
+        )
     predictor = device_predictor()
     predictions = dict[Key, "Prediction"]()
     for recipe in plan.recipes:

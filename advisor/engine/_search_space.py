@@ -281,8 +281,8 @@ class SearchSpace:
         """Return the size of a file in bytes, from the cache or by the parameters of its card."""
         cached = self.cached[card.name]
         if recipe in cached.size_bytes:
-            made = float(cached.size_bytes[recipe])
-            return Quantity(made, "bytes", Provenance.MEASURED, source="made here before")
+            size_bytes = float(cached.size_bytes[recipe])
+            return Quantity(size_bytes, "bytes", Provenance.MEASURED, source="made here before")
         source = "parameters x bytes"
         if self.plan.images:
             source += ", the published classifier included"

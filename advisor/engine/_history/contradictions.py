@@ -122,12 +122,12 @@ def _contradict_accuracies(run: LoadedRun, row: Evaluation) -> Iterator[str]:
 def _are_close(figure: Quantity, other: Quantity) -> bool:
     """Return whether value, interval and number of images are equal but for rounding."""
     pairs = (
-        (figure.value, other.value),
-        (figure.low, other.low),
-        (figure.high, other.high),
-        (figure.n, other.n),
+        (other.value, figure.value),
+        (other.low, figure.low),
+        (other.high, figure.high),
+        (other.n, figure.n),
     )
-    return all(abs((one or 0) - (another or 0)) <= CLOSE for one, another in pairs)
+    return all(abs((stated or 0) - (computed or 0)) <= CLOSE for stated, computed in pairs)
 
 
 def _show_count(figure: Quantity) -> str:

@@ -55,7 +55,9 @@ def card_hash(card: Card) -> str:
     """Return the hash of everything that the catalogue says of the card,
     without passwords in addresses.
     """
-    return sha256_json(without_passwords(json.loads(json.dumps(asdict(card), default=str))))
+    # Values that JSON does not have, such as paths, become texts.
+    facts = json.loads(json.dumps(asdict(card), default=str))
+    return sha256_json(without_passwords(facts))
 
 
 def write_images(run: RunFolder, images: Images) -> None:

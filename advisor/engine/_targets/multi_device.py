@@ -96,10 +96,10 @@ class MultiDeviceEvaluator:
     @property
     def environments(self) -> dict[str, str]:
         """Hash of what the predictions for each device depend on, by name of the device."""
-        return {
-            device.label: environment_of(device, self._predictor)
-            for device in self._targets.devices
-        }
+        environments = {}
+        for device in self._targets.devices:
+            environments[device.label] = environment_of(device, self._predictor)
+        return environments
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device;
@@ -149,30 +149,30 @@ class MultiDeviceEvaluator:
         (worst,) = with_required_figures(worst_rows[:1] or [evaluation], required)
         return replace(worst, configuration=evaluation.configuration)
 
-    async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
+    async def _evaluate_devices(self, evaluation: Evaluation) -> tuple[Evaluation, ...]:
         """Return the evaluations of a file on all devices, and append them to the run."""
-        jobs = [self._evaluate_on(made, device) for device in self._targets.devices]
-        evaluations = await asyncio.gather(*jobs)
-        for device, evaluation in zip(self._targets.devices, evaluations, strict=True):
+        jobs = [self._evaluate_on(evaluation, device) for device in self._targets.devices]
+        rows = await asyncio.gather(*jobs)
+        for device, row in zip(self._targets.devices, rows, strict=True):
             # The search itself appends the evaluation on the leading device.
             if device is not self._targets.lead:
-                self._run.append(self.newest(evaluation))
-        return tuple(evaluations)
+                self._run.append(self.newest(row))
+        return tuple(rows)
 
-    async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
+    async def _evaluate_on(self, evaluation: Evaluation, device: TargetDevice) -> Evaluation:
         """Return the evaluation of a file on a device:
         measured here or over a connection, else predicted.
         """
         walker = self._evaluator.walker
-        stages = self._evaluator.stages_of(made.configuration)
+        stages = self._evaluator.stages_of(evaluation.configuration)
         if device.runtime is not None:
-            before = before_measuring(made, device)
+            before = before_measuring(evaluation, device)
             if before.status is not Status.OK or device.local is None:
                 return before
             return await measure_here(walker, before, stages.measured_in(device.local))
         limits = self._question.limits
         (predicted,) = self._predictor.evaluate(
-            [made], device, limits.latency_ms, limits.confidence
+            [evaluation], device, limits.latency_ms, limits.confidence
         )
         if predicted.status is not Status.OK:
             return predicted
@@ -183,12 +183,12 @@ class MultiDeviceEvaluator:
             predicted = await check_arena(walker, predicted, device, stage)
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
-        path = self._run.path / made.artefact
+        path = self._run.path / evaluation.artefact
         if device.in_cloud:
             measure = partial(measure_over_connection, predicted, device, path)
             self._beside.begin(device.label, predicted, measure)
             return predicted
-        subject = f"{made.configuration.variant_name} of {made.configuration.card}"
+        subject = f"{evaluation.configuration.variant_name} of {evaluation.configuration.card}"
         with self._doing(f"measuring {subject} on {device.label}"):
             return await asyncio.to_thread(
                 self._executor.on_device,

@@ -104,12 +104,12 @@ def compare_units(
     )
 
 
-def _chance_of_faster(one: Prediction, other: Prediction) -> float:
+def _chance_of_faster(latency: Prediction, other: Prediction) -> float:
     """Return the probability that one latency is below another;
     their errors are taken as independent.
     """
     # A measured latency has an interval, too, so it is compared like a predicted one.
-    quicker = LatencyDistribution.sample(one.quantile)
+    quicker = LatencyDistribution.sample(latency.quantile)
     slower = LatencyDistribution.sample(other.quantile)
     chances = [quicker.below(slower.at(chance)) for chance in _CHANCES]
     return sum(chances) / len(chances)
