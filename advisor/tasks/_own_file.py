@@ -47,15 +47,15 @@ def take_own_file(card: Card, name_outputs: NameOutputs) -> Stage[FloatModel]:
         )
 
     return Stage(
-        StageName.CONVERT,
-        Scope(card.name),
-        "1",
-        "reading",
-        (),
-        inputs,
-        job,
-        FloatModel.within,
-        cost.REWRITE_S,
+        name=StageName.CONVERT,
+        scope=Scope(card.name),
+        version="1",
+        doing="reading",
+        after=(),
+        inputs=inputs,
+        job=job,
+        read=FloatModel.within,
+        cost_s=cost.REWRITE_S,
     )
 
 

@@ -146,7 +146,7 @@ class Folders:
         return self.out / MODEL
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Stage(Generic[Result]):
     """One piece of work: a node of the graph of a variant.
 

@@ -59,13 +59,13 @@ def calibrate_detector(
         )
 
     return Stage(
-        StageName.CONFIDENCE,
-        Scope(card.name, training, purpose=Purpose.SHIP),
-        "1",
-        "calibrating the scores of",
-        (made, scored),
-        inputs,
-        job,
-        FloatModel.within,
-        cost.REWRITE_S,
+        name=StageName.CONFIDENCE,
+        scope=Scope(card.name, training, purpose=Purpose.SHIP),
+        version="1",
+        doing="calibrating the scores of",
+        after=(made, scored),
+        inputs=inputs,
+        job=job,
+        read=FloatModel.within,
+        cost_s=cost.REWRITE_S,
     )

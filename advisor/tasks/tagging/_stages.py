@@ -94,15 +94,15 @@ def join_head(
         return partial(fit_head, results[source].path, read.files(results), learnt, folders.model)
 
     return Stage(
-        StageName.HEAD,
-        Scope(card.name, training, purpose=purpose),
-        VERSION,
-        "training the head of",
-        (source, *read.stages),
-        inputs,
-        job,
-        FloatModel.within,
-        cost.head_s(workload.images[role], workload.classes),
+        name=StageName.HEAD,
+        scope=Scope(card.name, training, purpose=purpose),
+        version=VERSION,
+        doing="training the head of",
+        after=(source, *read.stages),
+        inputs=inputs,
+        job=job,
+        read=FloatModel.within,
+        cost_s=cost.head_s(workload.images[role], workload.classes),
     )
 
 

@@ -103,15 +103,15 @@ def set_thresholds(
         return partial(fold_thresholds, results[trained].path, known, folders.model)
 
     return Stage(
-        StageName.CONFIDENCE,
-        Scope(card.name, training, purpose=purpose),
-        "1",
-        "choosing thresholds of",
-        (trained, scored),
-        inputs,
-        job,
-        FloatModel.within,
-        cost.REWRITE_S,
+        name=StageName.CONFIDENCE,
+        scope=Scope(card.name, training, purpose=purpose),
+        version="1",
+        doing="choosing thresholds of",
+        after=(trained, scored),
+        inputs=inputs,
+        job=job,
+        read=FloatModel.within,
+        cost_s=cost.REWRITE_S,
     )
 
 

@@ -17,7 +17,7 @@ from advisor.engine._pipeline.graph import CostModel, with_all_before
 from advisor.engine._pipeline.stage import ALONE, Durations, EventKind, StageEvent
 from advisor.training import WEIGHTS_FILE
 from tests.engine.pipeline.boxed import two_classes
-from tests.engine.pipeline.walking import materials
+from tests.engine.pipeline.walking import PLAIN, materials
 from tests.engine.plans import image_counts
 from tests.tables import with_cases
 
@@ -67,8 +67,8 @@ def searched(
 
 def _stage(name: StageName, card: str = "card") -> Stage[None]:
     resources = ALONE if name is StageName.TIMING else Resources()
-    made = lambda *_: partial(print)  # noqa: E731
-    return Stage(name, Scope(card), "1", "", (), lambda *_: {}, made, lambda _: None, resources=resources)
+    made: Any = lambda *_: partial(print)  # noqa: E731
+    return Stage(name=name, scope=Scope(card), inputs=made, job=made, read=made, resources=resources, **PLAIN)
 
 
 def test_what_a_stage_took_prices_the_next_plan_and_a_plan_that_was_right_changes_nothing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from advisor.isolation import ChildPool, run_program
 from advisor.store import ArtifactCache
 from advisor.store._limit import Lease, evict_results
 from tests.builders import must_fail
-from tests.engine.pipeline.walking import InThisProcess, materials, walk
+from tests.engine.pipeline.walking import PLAIN, InThisProcess, materials, walk
 from tests.isolation.functions import crash_until
 from tests.processes import PATIENCE_S, has_ended, until
 
@@ -38,27 +38,28 @@ def fail(error: Exception) -> None:
 def text_stage(name: StageName, text: str, *after: Stage[str]) -> Stage[str]:
     """Leave the texts of the stages before, and another one."""
     return Stage(
-        name, Scope("card"), "1", "writing", after,
-        lambda _, results: {"text": text, "before": [results[each] for each in after]},
-        lambda _, results, folders: partial(
+        name=name, scope=Scope("card"), **{**PLAIN, "after": after},
+        inputs=lambda _, results: {"text": text, "before": [results[each] for each in after]},
+        job=lambda _, results, folders: partial(
             write, " ".join([*(results[each] for each in after), text]), folders.out / "text"
         ),
-        lambda folder: (folder / "text").read_text(),
+        read=lambda folder: (folder / "text").read_text(),
     )  # fmt: skip
 
 
 def failing_stage(error: Exception, recipe: str = "") -> Stage[str]:
     scope = Scope("card", compression=recipe)
-    return Stage(StageName.SCORE, scope, "1", "", (), lambda *_: {}, lambda *_: partial(fail, error), lambda _: "")
+    job: Any = lambda *_: partial(fail, error)  # noqa: E731
+    return Stage(name=StageName.SCORE, scope=scope, inputs=lambda *_: {}, job=job, read=lambda _: "", **PLAIN)
 
 
 def timing_stage(rows: dict[str, bool], brief: bool = False) -> Stage[float]:
     """Leave a number; rows say whether the timing was disturbed."""
     return Stage(
-        StageName.TIMING, Scope("card"), "1", "timing", (), lambda *_: {"effort": "brief" if brief else "thorough"},
-        lambda *_: partial(dict, rows), lambda folder: folder.stat().st_mtime, resources=Resources(Pool.DEVICE),
-        keep_if=lambda found: not found["disturbed"],
-        also_kept_as=(lambda *_: {"effort": "thorough"}) if brief else None,
+        name=StageName.TIMING, scope=Scope("card"), inputs=lambda *_: {"effort": "brief" if brief else "thorough"},
+        job=lambda *_: partial(dict, rows), read=lambda folder: folder.stat().st_mtime,
+        resources=Resources(Pool.DEVICE), keep_if=lambda result: not result["disturbed"],
+        also_kept_as=(lambda *_: {"effort": "thorough"}) if brief else None, **PLAIN,
     )  # fmt: skip
 
 
@@ -212,10 +213,10 @@ def test_a_long_stage_counts_epochs_and_leaves_no_checkpoints(tmp_path: Path, mo
     monkeypatch.setattr(walker, "EPOCHS_EVERY_S", 0.01)
     events: list[StageEvent] = []
     stage: Stage[str] = Stage(
-        StageName.FINETUNE_TOP, Scope("card"), "1", "fine-tuning", (), lambda *_: {},
-        lambda _materials, _results, folders: partial(train, events, folders.checkpoints, folders.out),
-        lambda folder: (folder / "model").read_text(), resources=Resources(Pool.TRAINERS, long=True),
-        epochs=lambda *_: count_epochs,
+        name=StageName.FINETUNE_TOP, scope=Scope("card"), inputs=lambda *_: {},
+        job=lambda _materials, _results, folders: partial(train, events, folders.checkpoints, folders.out),
+        read=lambda folder: (folder / "model").read_text(), resources=Resources(Pool.TRAINERS, long=True),
+        epochs=lambda *_: count_epochs, **PLAIN,
     )  # fmt: skip
     assert walk(stage, materials(tmp_path), listen=events.append) == "trained"
     assert (EventKind.EPOCH, (2, 3), 0.5) in [(event.kind, event.epochs, event.share) for event in events]
@@ -267,8 +268,8 @@ def measure(pid: Path) -> None:
 def test_what_a_search_drops_ends_with_its_process(tmp_path: Path, job: Callable[[Path], None], pool: Pool) -> None:
     pid = tmp_path / "pid"
     stage: Stage[Path] = Stage(
-        StageName.TIMING, Scope("card"), "1", "working", (), lambda *_: {}, lambda *_: partial(job, pid),
-        lambda folder: folder, resources=Resources(pool),
+        name=StageName.TIMING, scope=Scope("card"), inputs=lambda *_: {}, job=lambda *_: partial(job, pid),
+        read=lambda folder: folder, resources=Resources(pool), **PLAIN,
     )  # fmt: skip
 
     async def run(children: ChildPool) -> None:

@@ -14,6 +14,8 @@ from advisor.store import ArtifactCache
 
 Result = TypeVar("Result")
 
+PLAIN: Mapping[str, Any] = {"version": "1", "doing": "working", "after": ()}  # What no test of the walker asks
+
 
 class InThisProcess:
     """Calls functions by name in this process."""

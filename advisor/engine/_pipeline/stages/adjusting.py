@@ -121,15 +121,15 @@ def replace_head(
 
     refitted = workload.images[Role.LEARNT] if refits else 0
     return Stage(
-        StageName.ADJUST,
-        scope,
-        "1",
-        "adjusting the head of",
-        (source, floats, *((*read.stages, head) if refits else ()), *after(earlier)),
-        inputs,
-        job,
-        Artefact.within,
-        _seconds(card, scope.compression, refitted, rewrites=earlier is not None),
+        name=StageName.ADJUST,
+        scope=scope,
+        version="1",
+        doing="adjusting the head of",
+        after=(source, floats, *((*read.stages, head) if refits else ()), *after(earlier)),
+        inputs=inputs,
+        job=job,
+        read=Artefact.within,
+        cost_s=_seconds(card, scope.compression, refitted, rewrites=earlier is not None),
         reads=lambda materials: materials.part(role),
     )
 

@@ -237,15 +237,19 @@ def calibrate_float(
         return partial(jobs.prepare_calibration, model, grids, images, folders.out, known)
 
     return Stage(
-        StageName.CALIBRATE,
-        scope,
-        "2",
-        "calibrating",
-        (*after(source), *after(earlier)),
-        inputs,
-        job,
-        lambda folder: tuple(sorted(file for file in folder.iterdir() if file.name != RESULT)),
-        cost.calibrating_s(given.macs, recipe_of(scope.training).layers if earlier else 1.0),
+        name=StageName.CALIBRATE,
+        scope=scope,
+        version="2",
+        doing="calibrating",
+        after=(*after(source), *after(earlier)),
+        inputs=inputs,
+        job=job,
+        read=lambda folder: tuple(
+            sorted(file for file in folder.iterdir() if file.name != RESULT)
+        ),
+        cost_s=cost.calibrating_s(
+            given.macs, recipe_of(scope.training).layers if earlier else 1.0
+        ),
     )
 
 
@@ -299,16 +303,16 @@ def compress_float(
 
     resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
     return Stage(
-        StageName.COMPRESS,
-        scope,
-        "4",
-        f"compressing to {recipe.name}",
-        (*after(source), *after(compared), *after(calibration)),
-        inputs,
-        job,
-        Artefact.within,
-        cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S),
-        resources,
+        name=StageName.COMPRESS,
+        scope=scope,
+        version="4",
+        doing=f"compressing to {recipe.name}",
+        after=(*after(source), *after(compared), *after(calibration)),
+        inputs=inputs,
+        job=job,
+        read=Artefact.within,
+        cost_s=cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S),
+        resources=resources,
     )
 
 
@@ -346,15 +350,15 @@ def with_confidence(
         )
 
     return Stage(
-        StageName.CONFIDENCE,
-        scope,
-        TEMPERATURE_VERSION,
-        "calibrating the probabilities of",
-        tuple(dict.fromkeys((source, scored, *(folds or ())))),
-        inputs,
-        job,
-        Artefact.within,
-        cost.REWRITE_S,
+        name=StageName.CONFIDENCE,
+        scope=scope,
+        version=TEMPERATURE_VERSION,
+        doing="calibrating the probabilities of",
+        after=tuple(dict.fromkeys((source, scored, *(folds or ())))),
+        inputs=inputs,
+        job=job,
+        read=Artefact.within,
+        cost_s=cost.REWRITE_S,
     )
 
 

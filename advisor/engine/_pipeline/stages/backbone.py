@@ -74,18 +74,18 @@ def convert(card: Card) -> Stage[FloatModel]:
         return {**identity(materials, card), **graph, **list_versions("ai-edge-litert", "numpy")}
 
     return Stage(
-        StageName.CONVERT,
-        Scope(card.name),
-        CONVERT_VERSION.rpartition("-")[2],
-        "converting",
-        (),
-        inputs,
-        lambda materials, _, folders: partial(
+        name=StageName.CONVERT,
+        scope=Scope(card.name),
+        version=CONVERT_VERSION.rpartition("-")[2],
+        doing="converting",
+        after=(),
+        inputs=inputs,
+        job=lambda materials, _, folders: partial(
             convert_card, card, materials.weights[card.name], folders.model
         ),
-        FloatModel.within,
-        cost.CONVERT_S if card.needs_converter else cost.FILL_S,
-        convert_resources(card),
+        read=FloatModel.within,
+        cost_s=cost.CONVERT_S if card.needs_converter else cost.FILL_S,
+        resources=convert_resources(card),
     )
 
 
@@ -117,17 +117,17 @@ def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
         return {"master": model.sha256, "output": output, "levels": LEVELS_VERSION}
 
     return Stage(
-        StageName.CUT,
-        Scope(card.name, detail=output),
-        "2",
-        "cutting",
-        (converted,),
-        inputs,
-        lambda _, results, folders: partial(
+        name=StageName.CUT,
+        scope=Scope(card.name, detail=output),
+        version="2",
+        doing="cutting",
+        after=(converted,),
+        inputs=inputs,
+        job=lambda _, results, folders: partial(
             jobs.cut_output, results[converted].path, output, folders.model
         ),
-        FloatModel.within,
-        cost.REWRITE_S,
+        read=FloatModel.within,
+        cost_s=cost.REWRITE_S,
     )
 
 
@@ -144,14 +144,14 @@ def screen(card: Card) -> Stage[float]:
         }
 
     return Stage(
-        StageName.SCREEN,
-        Scope(card.name),
-        "1",
-        "screening",
-        (source,),
-        inputs,
-        lambda _, results, __: partial(least_cpu_ms, results[source].path),
-        lambda folder: float(read_result(folder)),
+        name=StageName.SCREEN,
+        scope=Scope(card.name),
+        version="1",
+        doing="screening",
+        after=(source,),
+        inputs=inputs,
+        job=lambda _, results, __: partial(least_cpu_ms, results[source].path),
+        read=lambda folder: float(read_result(folder)),
     )
 
 
@@ -247,15 +247,15 @@ def _extract(
         )
 
     stage: Stage[Path] = Stage(
-        StageName.FEATURES,
-        Scope(card.name, training, detail=f"{read.role} {seen.captured} {chunk}"),
-        "3",
-        "reading images with",
-        (source,),
-        inputs,
-        job,
-        lambda folder: folder / ROWS,
-        seconds,
+        name=StageName.FEATURES,
+        scope=Scope(card.name, training, detail=f"{read.role} {seen.captured} {chunk}"),
+        version="3",
+        doing="reading images with",
+        after=(source,),
+        inputs=inputs,
+        job=job,
+        read=lambda folder: folder / ROWS,
+        cost_s=seconds,
         reads=images,
         when_done=lambda materials, results, folder: add_block(blocks(materials, results), folder),
     )
@@ -295,17 +295,17 @@ def take_finished_file(card: Card, scope: Scope, workload: Workload) -> Stage[Ar
         return identity(materials, card)
 
     return Stage(
-        StageName.CONVERT,
-        scope,
-        "1",
-        "reading",
-        (),
-        inputs,
-        lambda materials, _, folders: partial(
+        name=StageName.CONVERT,
+        scope=scope,
+        version="1",
+        doing="reading",
+        after=(),
+        inputs=inputs,
+        job=lambda materials, _, folders: partial(
             jobs.copy_finished_file, materials.weights[card.name], folders.model
         ),
-        Artefact.within,
-        cost.REWRITE_S,
+        read=Artefact.within,
+        cost_s=cost.REWRITE_S,
     )
 
 

@@ -103,13 +103,13 @@ def over_images(
 
     doing = "scoring" if name is StageName.SCORE else "applying capture conditions to images for"
     return Stage(
-        name,
-        with_detail(scope, role, source),
-        "1",
-        doing,
-        after(source),
-        inputs,
-        lambda materials, results, folders: partial(
+        name=name,
+        scope=with_detail(scope, role, source),
+        version="1",
+        doing=doing,
+        after=after(source),
+        inputs=inputs,
+        job=lambda materials, results, folders: partial(
             run,
             result_of(source, results).path,
             materials.part(role).paths,
@@ -117,8 +117,8 @@ def over_images(
             folders.out / file,
             materials.require_images().classes,
         ),
-        lambda folder: folder / file,
-        cost_s,
+        read=lambda folder: folder / file,
+        cost_s=cost_s,
         reads=lambda materials: materials.part(role),
     )
 
@@ -165,22 +165,22 @@ def answers(
         }
 
     return Stage(
-        StageName.ANSWERS,
-        scope,
-        "2",
-        "comparing",
-        after(source),
-        inputs,
-        lambda materials, results, _: partial(
+        name=StageName.ANSWERS,
+        scope=scope,
+        version="2",
+        doing="comparing",
+        after=after(source),
+        inputs=inputs,
+        job=lambda materials, results, _: partial(
             jobs.answer_photographs,
             result_of(source, results).path,
             spec,
             materials.question.seed + 1,
         ),
-        lambda folder: tuple(
+        read=lambda folder: tuple(
             (int(label), float(probability)) for label, probability in read_result(folder)
         ),
-        cost_s,
+        cost_s=cost_s,
     )
 
 
@@ -201,21 +201,23 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
         }
 
     return Stage(
-        StageName.TIMING,
-        with_detail(scope, effort, source),
-        "2",
-        f"timing {scope.compression} of",
-        after(source),
-        inputs,
-        lambda materials, results, _: partial(
+        name=StageName.TIMING,
+        scope=with_detail(scope, effort, source),
+        version="2",
+        doing=f"timing {scope.compression} of",
+        after=after(source),
+        inputs=inputs,
+        job=lambda materials, results, _: partial(
             jobs.time_file,
             result_of(source, results).path,
             materials.question.thread_counts,
             effort or materials.effort,
         ),
-        lambda folder: {int(count): _timing(row) for count, row in read_result(folder).items()},
-        cost.TIMING_S,
-        ALONE,
+        read=lambda folder: {
+            int(count): _timing(row) for count, row in read_result(folder).items()
+        },
+        cost_s=cost.TIMING_S,
+        resources=ALONE,
         keep_if=lambda rows: not any(row["contended"] for row in rows.values()),
         also_kept_as=partial(inputs, wanted=THOROUGH),
     )

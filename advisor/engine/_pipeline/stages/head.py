@@ -99,17 +99,17 @@ def join_trained_head(
         else fit_head(card, training, workload)
     )
     return Stage(
-        StageName.JOIN,
-        Scope(card.name, training, purpose=purpose),
-        "1",
-        "joining",
-        (source, head),
-        lambda _, results: {"trunk": results[source].sha256, "head": results[head].sha256},
-        lambda _, results, folders: partial(
+        name=StageName.JOIN,
+        scope=Scope(card.name, training, purpose=purpose),
+        version="1",
+        doing="joining",
+        after=(source, head),
+        inputs=lambda _, results: {"trunk": results[source].sha256, "head": results[head].sha256},
+        job=lambda _, results, folders: partial(
             jobs.join_head, results[source].path, results[head].file, folders.model
         ),
-        FloatModel.within,
-        cost.REWRITE_S,
+        read=FloatModel.within,
+        cost_s=cost.REWRITE_S,
     )
 
 
@@ -152,16 +152,16 @@ def fit_head(card: Card, training: str, workload: Workload) -> Stage[TrainedHead
         )
 
     return Stage(
-        StageName.HEAD,
-        Scope(card.name, training),
-        "5",
-        "training the head of",
-        (source, *_stages(read)),
-        inputs,
-        job,
-        TrainedHead.within,
-        cost.head_s(workload.images[train], workload.classes),
-        holding(len(read) * workload.images[train]),
+        name=StageName.HEAD,
+        scope=Scope(card.name, training),
+        version="5",
+        doing="training the head of",
+        after=(source, *_stages(read)),
+        inputs=inputs,
+        job=job,
+        read=TrainedHead.within,
+        cost_s=cost.head_s(workload.images[train], workload.classes),
+        resources=holding(len(read) * workload.images[train]),
     )
 
 
@@ -188,15 +188,15 @@ def score_float(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
         return partial(jobs.score_head, read.files(results), rows, results[head].file, path)
 
     return Stage(
-        StageName.SCORE,
-        replace(scope, detail="from features"),
-        "1",
-        "scoring",
-        (head, *read.stages),
-        inputs,
-        job,
-        lambda folder: folder / PROBABILITIES_FILE,
-        cost.REWRITE_S,
+        name=StageName.SCORE,
+        scope=replace(scope, detail="from features"),
+        version="1",
+        doing="scoring",
+        after=(head, *read.stages),
+        inputs=inputs,
+        job=job,
+        read=lambda folder: folder / PROBABILITIES_FILE,
+        cost_s=cost.REWRITE_S,
     )
 
 
@@ -227,16 +227,16 @@ def expect_robustness(card: Card, workload: Workload) -> Stage[NewConditions]:
         )
 
     return Stage(
-        StageName.EXPECTATION,
-        Scope(card.name),
-        "1",
-        "estimating new conditions for",
-        read.stages,
-        inputs,
-        job,
-        lambda folder: parse(NewConditions, read_result(folder)),
-        cost.EXPECTATION_S,
-        holding(workload.images[Role.LEARNT]),
+        name=StageName.EXPECTATION,
+        scope=Scope(card.name),
+        version="1",
+        doing="estimating new conditions for",
+        after=read.stages,
+        inputs=inputs,
+        job=job,
+        read=lambda folder: parse(NewConditions, read_result(folder)),
+        cost_s=cost.EXPECTATION_S,
+        resources=holding(workload.images[Role.LEARNT]),
     )
 
 
@@ -274,16 +274,16 @@ def refit_shipped_head(
 
     scope = Scope(card.name, HEAD, purpose=purpose if purpose is Purpose.ALL else "")
     return Stage(
-        StageName.REFIT,
-        scope,
-        "2",
-        "fitting the final head of",
-        (source, compared, *_stages(read)),
-        inputs,
-        job,
-        TrainedHead.within,
-        cost.REFIT_S,
-        holding(len(read) * workload.images[role]),
+        name=StageName.REFIT,
+        scope=scope,
+        version="2",
+        doing="fitting the final head of",
+        after=(source, compared, *_stages(read)),
+        inputs=inputs,
+        job=job,
+        read=TrainedHead.within,
+        cost_s=cost.REFIT_S,
+        resources=holding(len(read) * workload.images[role]),
     )
 
 
@@ -356,15 +356,15 @@ def probe_classifier(
         )
 
     return Stage(
-        StageName.PROBE,
-        scope,
-        "1",
-        "reading features with",
-        (source,),
-        inputs,
-        job,
-        lambda folder: folder / ROWS,
-        cost_s,
+        name=StageName.PROBE,
+        scope=scope,
+        version="1",
+        doing="reading features with",
+        after=(source,),
+        inputs=inputs,
+        job=job,
+        read=lambda folder: folder / ROWS,
+        cost_s=cost_s,
         reads=lambda materials: materials.part(role),
     )
 
@@ -465,14 +465,16 @@ def with_unknown(
         )
 
     return Stage(
-        StageName.UNKNOWN,
-        scope,
-        UNKNOWN_VERSION,
-        "telling unknown images apart with",
-        tuple(dict.fromkeys((source, scored, features, *compared, *shipped, *(folds or ())))),
-        inputs,
-        job,
-        WithUnknown.within,
-        cost.HEAD_S,
-        holding(workload.images[Role.LEARNT]),
+        name=StageName.UNKNOWN,
+        scope=scope,
+        version=UNKNOWN_VERSION,
+        doing="telling unknown images apart with",
+        after=tuple(
+            dict.fromkeys((source, scored, features, *compared, *shipped, *(folds or ())))
+        ),
+        inputs=inputs,
+        job=job,
+        read=WithUnknown.within,
+        cost_s=cost.HEAD_S,
+        resources=holding(workload.images[Role.LEARNT]),
     )

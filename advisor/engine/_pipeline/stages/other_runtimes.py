@@ -163,18 +163,18 @@ def export_file(
     """
     maker = exporter_for(runtime)
     return Stage(
-        StageName.ONNX,
-        with_detail(scope, "", source),
-        maker.VERSION,
-        f"writing {scope.compression} as {maker.TITLE} for",
-        after(source),
-        lambda _, results: maker.inputs(result_of(source, results).sha256),
-        lambda _, results, folders: partial(
+        name=StageName.ONNX,
+        scope=with_detail(scope, "", source),
+        version=maker.VERSION,
+        doing=f"writing {scope.compression} as {maker.TITLE} for",
+        after=after(source),
+        inputs=lambda _, results: maker.inputs(result_of(source, results).sha256),
+        job=lambda _, results, folders: partial(
             maker.write, result_of(source, results).path, folders.out
         ),
-        read_export,
-        cost.EXPORT_S,
-        Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
+        read=read_export,
+        cost_s=cost.EXPORT_S,
+        resources=Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
     )
 
 
@@ -209,22 +209,22 @@ def measure_in_runtime(
         needed = (*needed, export_file(scope, source, target_here.runtime, export_bytes))
     detail = f"{target.device}:{target_here.name} {effort}".strip()
     return Stage(
-        StageName.RUNTIME,
-        with_detail(scope, detail, source),
-        "1",
-        f"measuring {scope.compression} in {runtime.title} of",
-        needed,
-        inputs,
-        lambda materials, results, _: partial(
+        name=StageName.RUNTIME,
+        scope=with_detail(scope, detail, source),
+        version="1",
+        doing=f"measuring {scope.compression} in {runtime.title} of",
+        after=needed,
+        inputs=inputs,
+        job=lambda materials, results, _: partial(
             measure,
             target.device,
             target_here,
             result_of(source, results).path,
             effort or materials.effort,
         ),
-        _read(RuntimeFigures),
-        cost.RUNTIME_S,
-        ALONE,
+        read=_read(RuntimeFigures),
+        cost_s=cost.RUNTIME_S,
+        resources=ALONE,
         keep_if=lambda row: not row.get("contended", False),
         also_kept_as=partial(inputs, wanted=THOROUGH),
     )
@@ -242,16 +242,16 @@ def check_in_interpreter(scope: Scope, source: Source, runtime: str) -> Stage[Mi
         return {"artefact": artefact, "host": materials.host.fingerprint, **list_versions(package)}
 
     return Stage(
-        StageName.ARENA,
-        with_detail(scope, "", source),
-        "1",
-        f"running {scope.compression} as on a microcontroller of",
-        after(source),
-        inputs,
-        lambda _, results, __: partial(check, runtime, result_of(source, results).path),
-        _read(MicroCheck),
-        cost.ARENA_S,
-        Resources(memory_bytes=ARENA_BYTES),
+        name=StageName.ARENA,
+        scope=with_detail(scope, "", source),
+        version="1",
+        doing=f"running {scope.compression} as on a microcontroller of",
+        after=after(source),
+        inputs=inputs,
+        job=lambda _, results, __: partial(check, runtime, result_of(source, results).path),
+        read=_read(MicroCheck),
+        cost_s=cost.ARENA_S,
+        resources=Resources(memory_bytes=ARENA_BYTES),
     )
 
 
