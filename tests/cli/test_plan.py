@@ -18,7 +18,7 @@ from advisor.cli._main import app
 from advisor.compression import RECIPES
 from advisor.core import METRICS, list_choosable
 from advisor.engine import resolve
-from advisor.engine._question.values import REQUEST_OPTIONS
+from advisor.engine._question.options import REQUEST_OPTIONS
 from advisor.reporting import text as glossary
 from advisor.reporting._text import Term, term
 from tests.documents import problems

@@ -103,10 +103,10 @@ def test_a_function_takes_it_documents_it_and_refuses_others() -> None:
 
 
 def test_its_name_is_parsed_by_its_choices() -> None:
-    from advisor.engine._question.values import collect_options
+    from advisor.engine._question.options import collect_options
 
-    assert collect_options({"hue": "green"}, MORE).parsed("hue") == "green"
-    must_fail(UsageError, "--hue: unknown 'gren'", collect_options({"hue": "gren"}, MORE).parsed, "hue")
+    assert collect_options({"hue": "green"}, MORE).parse_option("hue") == "green"
+    must_fail(UsageError, "--hue: unknown 'gren'", collect_options({"hue": "gren"}, MORE).parse_option, "hue")
 
 
 @with_cases

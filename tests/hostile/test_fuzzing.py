@@ -32,7 +32,7 @@ from advisor.devices._profiles import read_profile
 from advisor.devices._profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
 from advisor.devices._profiles.runtimes import read_cores
 from advisor.engine import images_folder, load_run, resolve
-from advisor.engine._question.values import read_file
+from advisor.engine._question.options import read_request_file
 from advisor.isolation import Finished
 from advisor.measurement import delegate_operators, measure
 from advisor.measurement._accelerators import read_accelerators
@@ -185,7 +185,7 @@ def formats(folder: Path) -> dict[str, Format]:
         "request": Format(
             "budget: 50ms\ntask: image-classification\nthreads: [1, 2]\nsize_budget: 5MB\nseed: 3\n",
             "request.yaml",
-            lambda path: resolve(read_file(path)),
+            lambda path: resolve(read_request_file(path)),
         ),
         "images": Format("path,label,split,group\na.jpg,cat,train,1\nb.jpg,dog,test,2\n", "m.csv", list_manifest),
     }

@@ -1,12 +1,17 @@
-"""A search as values: the question, how it is answered, and where the results go."""
+"""A search as values: the question, how it is answered, and where the results go.
+
+``parsing.py`` makes them, once a command. Everything in the engine reads them; nothing changes
+them. The names of the fields are those of the options in ``core/_options.py``, by which
+``Options.fields_of`` fills them: rename both.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core import (
     BALANCED,
@@ -15,27 +20,16 @@ from advisor.core import (
     LOCAL,
     METRICS,
     NO_TRAINING,
-    PLAN,
     Costs,
     Guarantees,
     Limits,
     Metric,
     Preference,
     Sampler,
-    Shares,
     ShipOn,
     StudyFile,
-    Table,
-    UsageError,
-    nearest,
-    parse_count,
-    require_known,
-    show_flag,
-    units,
-    without_passwords,
 )
 from advisor.isolation import usable_cores
-from advisor.store import read_yaml
 
 if TYPE_CHECKING:
     from advisor.engine._task import SearchTask
@@ -44,30 +38,6 @@ if TYPE_CHECKING:
 LEAST_GAIN = 2.0
 """Points of accuracy, or what the preference counts like them,
 that a CPU hour more must be expected to gain.
-"""
-
-SCHEMA_VERSION = 1
-"""Version of request files; raised when a key changes its meaning."""
-
-REQUEST_OPTIONS = tuple(name for name, option in PLAN.items() if option.kept)
-"""Names of the options of a request file."""
-
-FREE_ON_RESUME = tuple(name for name in REQUEST_OPTIONS if PLAN[name].free)
-"""Options that a resumed run may change: they do not change what is asked.
-An address may get its password again.
-"""
-
-QUESTION_OPTIONS = tuple(name for name in REQUEST_OPTIONS if not PLAN[name].free)
-"""Names of the options that make up the question."""
-
-PRECISION = "--min-precision"
-RECALL = "--min-recall"
-COVERAGE = "--min-coverage"
-
-SHARES = (0.5, 0.995)
-COVERAGES = (0.01, 0.995)
-"""Least and largest share of ``--min-precision`` and ``--min-recall``, and of
-``--min-coverage``.
 """
 
 
@@ -137,11 +107,9 @@ class Question:
         task = find_task(self.task)
         if self.input_size:
             task = replace(task, side=self.input_size)
-        return (
-            task
-            if self.metric == Metric.TOP1
-            else replace(task, metric=METRICS[self.metric].label)
-        )
+        if self.metric != Metric.TOP1:
+            task = replace(task, metric=METRICS[self.metric].label)
+        return task
 
     def require_data(self) -> Path:
         """Return the path of the images, of a question that has some."""
@@ -206,11 +174,11 @@ class Execution:
         """
         if self.stop_below is not None:
             return 100.0 * self.stop_below
-        # Whoever names recipes or another sampler wants to see all of them,
+        # A user who names recipes or another sampler wants to see all of them,
         # so nothing is left out by expected gain.
         names_recipes = not question.tuning_limited or question.compressions
-        asked = question.fleet or names_recipes or self.sampler != Sampler.ADVISOR
-        return 0.0 if asked else LEAST_GAIN
+        wants_all = question.fleet or names_recipes or self.sampler != Sampler.ADVISOR
+        return 0.0 if wants_all else LEAST_GAIN
 
     @property
     def cores(self) -> int:
@@ -246,184 +214,3 @@ class Request:
             # and the new run has a time of its own.
             name = re.sub(r"^\d{8}-\d{6}-", "", name)
         return f"{name}-{budget}" if budget else name
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of one search as a user writes them, by name.
-    An empty text or tuple means: not given.
-    """
-
-    values: Mapping[str, Any]
-    table: Table
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-    def parsed(self, name: str) -> Any:
-        """Return the value of an option as a search uses it, if it is valid;
-        None for a text that is not given.
-        """
-        value = self.values[name]
-        option = self.table[name]
-        # An empty text stands for an option that was not given: it has no value to parse.
-        if value == "" and option.default == "":
-            return None
-        if option.parse is not None:
-            return option.parse(value, show_flag(name))
-        return (
-            require_known(show_flag(name), value, option.choices)
-            if option.choices and isinstance(value, str)
-            else value
-        )
-
-    def fields_of(self, kind: type) -> dict[str, Any]:
-        """Return the parsed values of the options that have the same name
-        as a field of a dataclass.
-
-        So an option acts because ``Question`` or ``Execution`` has a field of its name. Options
-        whose value has another name, such as limits, or is made of several, are read one by one in
-        ``engine/_question/__init__.py``.
-        """
-        return {
-            field.name: self.parsed(field.name)
-            for field in fields(kind)
-            if field.name in self.values
-        }
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the keys and values of a request file; passwords are left out."""
-        return {key: without_passwords(value) for key, value in self.values.items()}
-
-
-def collect_options(given: Mapping[str, object], table: Table = PLAN) -> Options:
-    """Return the options that were given, and the defaults of the others;
-    refuse unknown names and wrong types.
-    """
-    defaults = {name: option.default for name, option in table.items() if option.kept}
-    for key in given:
-        if key not in defaults:
-            raise UsageError(
-                f"unknown option '{key}'{nearest(key, defaults)}",
-                f"options: {', '.join(defaults)}",
-            )
-    return Options(
-        defaults
-        | {key: _convert_to_type(key, value, defaults[key]) for key, value in given.items()},
-        table,
-    )
-
-
-def read_file(file: Path) -> Mapping[str, object]:
-    """Return the options of a request file; dashes in names become underscores."""
-    try:
-        values = read_yaml(file).values
-    except UsageError as error:
-        raise UsageError(
-            f"--request: {error.message}", "give the path of a YAML file; advisor init writes one"
-        ) from None
-    if not isinstance(values, dict):
-        raise UsageError(f"--request: '{file}' holds no keys", "write for example: budget: 50ms")
-    # People write request files by hand, and may leave the version out.
-    version = values.get("schema_version", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
-        raise UsageError(
-            f"--request: '{file}' has schema version {version}, this advisor reads version"
-            f" {SCHEMA_VERSION}",
-            "update advisor, or write the file anew with advisor init",
-        )
-    return {
-        str(key).replace("-", "_"): value
-        for key, value in values.items()
-        if key != "schema_version"
-    }
-
-
-def _convert_to_type(key: str, value: Any, default: object) -> Any:
-    """Return ``value`` with the type of the option's default."""
-    if value is None:
-        raise UsageError(
-            f"{key}: no value",
-            f"write for example {key}: {default or '...'}, or leave the line out",
-        )
-    if isinstance(default, tuple):
-        items = list(value) if isinstance(value, list | tuple) else [value]
-        # YAML reads some words as truth values, which would become the names 'True' and 'False'.
-        wrong = []
-        for item in items:
-            if isinstance(item, bool) or not isinstance(item, str | int | float | Path):
-                wrong.append(item)
-        if wrong:
-            raise UsageError(
-                f"{key}: '{wrong[0]}' is not one value",
-                f"write for example {key}: [first, second]",
-            )
-        return tuple(_thread_count(item) if key == "threads" else str(item) for item in items)
-    # Before whole numbers: True is an int in Python.
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise UsageError(f"{key}: '{value}' is neither true nor false", f"write {key}: true")
-        return value
-    if isinstance(default, int):
-        # The default stands for no value, so it may lie outside the bounds of values.
-        return default if value == default else parse_count(key, value, key)
-    if isinstance(value, Mapping | list | tuple | bool):
-        raise UsageError(
-            f"{key}: '{value}' is not one value", f"write for example {key}: {default or '...'}"
-        )
-    return str(value)
-
-
-def _thread_count(item: object) -> int:
-    return usable_cores() if str(item) == "all" else parse_count("threads", item, "threads")
-
-
-def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: str) -> Guarantees:
-    """Return what the user asks of thresholds.
-
-    ``precision`` and ``recall`` are texts such as ``95%``, ``trash=90%`` or ``95%,trash=90%``,
-    ``coverage`` one such as ``80%``, empty for no wish.
-    """
-    share = (
-        units.parse_share(coverage, COVERAGE, COVERAGES, _hint(COVERAGE, "80%"))
-        if coverage
-        else None
-    )
-    return Guarantees(_shares(precision, PRECISION), _shares(recall, RECALL), share)
-
-
-def _shares(texts: Sequence[str], option: str) -> Shares:
-    """Return the shares of an option, whose texts are divided at commas after a percent sign.
-
-    A class's name is what stands before the last ``=``, so that it may hold both characters.
-    """
-    shares: dict[str | None, float] = {}
-    parts = list[str]()
-    for text in texts:
-        parts += re.split(r"(?<=%)\s*,", text)
-    for text in filter(None, map(str.strip, parts)):
-        name, separator, written = text.rpartition("=")
-        key = name.strip() if separator else None
-        share = units.parse_share(written.strip(), option, SHARES, _hint(option, "95%"))
-        if key in shares:
-            twice = "a share for all classes" if key is None else f"a share for '{key}'"
-            raise UsageError(f"{option}: {twice} is given twice", "leave one of them out")
-        shares[key] = share
-    return Shares(
-        shares.pop(None, None), {name: share for name, share in shares.items() if name is not None}
-    )
-
-
-def _hint(option: str, example: str) -> str:
-    return f"nothing can be guaranteed for all images: write for example {option} {example}"
-
-
-def require_classes(guarantees: Guarantees, classes: Sequence[str]) -> None:
-    """Refuse a guarantee for a class that the images do not have."""
-    for option, shares in ((PRECISION, guarantees.precision), (RECALL, guarantees.recall)):
-        for name in shares.by_class:
-            if name not in classes:
-                raise UsageError(
-                    f"{option}: unknown class '{name}'{nearest(name, classes)}",
-                    f"classes: {units.listed(classes, 20)}",
-                )

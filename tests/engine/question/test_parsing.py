@@ -9,7 +9,8 @@ import pytest
 from advisor.core import Costs, UsageError
 from advisor.engine import Execution, Question, Request, resolve
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve_resumed
-from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
+from advisor.engine._question.options import collect_options, read_request_file
+from advisor.engine._question.values import LEAST_GAIN
 from advisor.isolation import usable_cores
 from advisor.store import value_at
 from tests.builders import must_fail
@@ -83,9 +84,9 @@ def test_a_value_of_a_wrong_type_and_an_unknown_name_are_refused(options: dict[s
 def test_a_file_that_is_no_request_of_this_version_is_refused(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "request.yaml"
     file.write_text("size-budget: 5MB\nschema_version: 1\n")
-    assert read_file(file) == {"size_budget": "5MB"}
+    assert read_request_file(file) == {"size_budget": "5MB"}
     file.write_text(text)
-    must_fail(UsageError, words, read_file, file)
+    must_fail(UsageError, words, read_request_file, file)
 
 
 @with_cases
