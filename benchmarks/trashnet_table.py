@@ -28,7 +28,7 @@ import yaml
 from advisor.catalog._catalogue import list_shipped_files
 from advisor.core import HEAD, Evaluation, Status, list_choosable, recipe_of
 from advisor.engine import Progress, Request, resolve, run_search
-from advisor.engine._pipeline.stage import Durations, StageEvent
+from advisor.engine._pipeline.stage_events import Durations, StageEvent
 from advisor.store import RunFolder, cache_root
 from benchmarks.shortened import add_shortened
 from benchmarks.tables import RESULTS

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         make_percent,
         share_of,
     )
-    from advisor.engine._pipeline.evaluation.scorer import HeldOut, Judge, Scored
+    from advisor.engine._pipeline.evaluation.judge import HeldOut, Judge, Scored
     from advisor.engine._pipeline.graph import VariantStages
     from advisor.engine._pipeline.images import TUNED_IMAGES, Boxes, Images, Part, Role
     from advisor.engine._pipeline.materials import (

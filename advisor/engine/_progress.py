@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Never, Protocol
 
 from advisor.core import Configuration, Evaluation, Status, show_seconds
-from advisor.engine._pipeline.cost import MachineLoad
-from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._pipeline.cost_calibration import MachineLoad
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._remaining import FILE, Remaining, Snapshot, write_snapshot
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder

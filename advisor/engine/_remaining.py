@@ -12,11 +12,13 @@ from functools import cached_property
 from typing import Any
 
 from advisor.core import Configuration, parse_known, show_seconds, to_json
-from advisor.engine._pipeline.cost import PACE_S, Paces, judging_s
+from advisor.engine._pipeline.cost import judging_s
+from advisor.engine._pipeline.cost_calibration import PACE_S, Paces
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import RecipePair
-from advisor.engine._pipeline.stage import EventKind, Stage, StageEvent, StageName
+from advisor.engine._pipeline.stage import Stage, StageName
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
 

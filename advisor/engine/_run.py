@@ -32,12 +32,12 @@ from advisor.engine._history.manifest import (
 )
 from advisor.engine._history.run_inputs import keep_inputs
 from advisor.engine._interruptible import run_interruptibly
-from advisor.engine._pipeline.cost import CostCalibration
+from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator
 from advisor.engine._pipeline.evaluation.scorer import Scorer
 from advisor.engine._pipeline.materials import Materials
 from advisor.engine._pipeline.rule import Rules
-from advisor.engine._pipeline.stage import Durations, EventKind, StageEvent
+from advisor.engine._pipeline.stage_events import Durations, EventKind, StageEvent
 from advisor.engine._pipeline.walker import Walker, Workers
 from advisor.engine._preparation import find_end_of_preparation, require_time, resolve_question
 from advisor.engine._progress import Progress

@@ -12,7 +12,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import Evaluation, Status
 from advisor.engine import Progress, Snapshot, StageName, read_snapshot
-from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._progress import Bar, Display, Lines
 from advisor.engine._remaining import FILE, write_snapshot
 from advisor.store import RunFolder

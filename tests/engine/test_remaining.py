@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.engine import Stage, StageName, VariantStages
 from advisor.engine._pipeline.cost import judging_s
-from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._remaining import Remaining
 from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME

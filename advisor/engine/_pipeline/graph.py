@@ -8,10 +8,9 @@ images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from advisor.engine._pipeline.materials import (
     Artefact,
     LocalTarget,
     Purpose,
-    RecipePair,
     Workload,
     input_spec,
 )
@@ -43,18 +41,16 @@ from advisor.engine._pipeline.stages.figures import Answer, Timings, answers, ti
 from advisor.engine._pipeline.stages.head import (
     Folds,
     TrainedHead,
-    WithUnknown,
     expect_robustness,
     fit_head,
-    probe_classifier,
     score_float,
-    with_unknown,
 )
 from advisor.engine._pipeline.stages.other_runtimes import (
     RuntimeFigures,
     check_in_interpreter,
     measure_in_runtime,
 )
+from advisor.engine._pipeline.stages.unknown import WithUnknown, probe_classifier, with_unknown
 from advisor.measurement import MicroCheck, interpreter_of
 
 ALWAYS = (FLOAT, "int8")
@@ -388,122 +384,3 @@ def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
     for stage in stages:
         add(stage)
     return tuple(ordered)
-
-
-@dataclass(frozen=True)
-class CardCosts:
-    """Seconds of the evaluation of one card:
-    of what all variants share, of each training's, of each variant's own.
-    """
-
-    shared_s: float
-    trained_s: Mapping[str, float]
-    own_s: Mapping[RecipePair, float]
-
-
-class CostModel:
-    """Rough seconds of the stages of one search:
-    of one core, or of the machine where a stage runs alone.
-
-    ``pace``: what a stage took on this machine over its rough cost; 1 where nothing is known.
-    """
-
-    def __init__(self, workload: Workload, pace: Mapping[StageName, float] | None = None) -> None:
-        self.workload = workload
-        self._pace = pace or {}
-        self._by_card: dict[Card, CardCosts] = {}
-
-    def seconds(self, stage: Stage[Any]) -> float:
-        """Return the seconds of one stage, without those that it needs."""
-        return stage.cost_s * self._pace.get(stage.name, 1.0)
-
-    def total_s(self, stages: Iterable[Stage[Any]]) -> float:
-        """Return the seconds of stages."""
-        return sum(map(self.seconds, stages))
-
-    def wall_s(self, stages: Collection[Stage[Any]], cores: int) -> float:
-        """Return the rough wall time of stages on ``cores`` cores."""
-        alone = self.total_s(stage for stage in stages if stage.resources.alone)
-        return alone + (self.total_s(stages) - alone) / cores
-
-    def chain_s(
-        self,
-        stages: Iterable[Stage[Any]],
-        cores: int,
-        wall: Mapping[StageName, float] | None = None,
-        slower: Callable[[StageName], float] = lambda _name: 1.0,
-    ) -> float:
-        """Return the rough wall time of stages that wait for each other;
-        features alone are read side by side.
-
-        ``wall`` has the seconds by the clock of a CPU second of a stage that ran here. Else they
-        are 1, and fewer of fine-tuning. ``slower`` returns how many times longer than planned a
-        stage of a kind takes.
-        """
-        by_clock = {**cost.training_walls(cores), **(wall or {}), StageName.FEATURES: 1.0 / cores}
-        return sum(
-            self.seconds(stage) * by_clock.get(stage.name, 1.0) * slower(stage.name)
-            for stage in stages
-        )
-
-    def stages(
-        self, card: Card, variants: Collection[RecipePair] | None = None
-    ) -> tuple[Stage[Any], ...]:
-        """Return every stage that variants of the card need, all variants by default;
-        judging finalists included.
-        """
-        wanted = self.workload.variants_of(card) if variants is None else variants
-        chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
-        stages = list[Stage[Any]]()
-        for variant in chosen:
-            stages += (*variant.evaluation, *variant.judging)
-        return with_all_before(stages)
-
-    def sharers(self, stage: Stage[Any]) -> int:
-        """Return how many variants of a card share a stage."""
-        scope = stage.scope
-        workload = self.workload
-        if scope.compression:
-            return 1
-        if scope.training:
-            return len(workload.recipes_of(scope.training))
-        return len(workload.variants)
-
-    def variant_s(self, card: Card, variant: RecipePair) -> float:
-        """Return the seconds of one variant,
-        with its share of what the card's variants have in common.
-
-        The variants of the lightest training share these seconds,
-        because the others begin only after them.
-        """
-        costs = self.of_card(card)
-        workload = self.workload
-        return (
-            costs.shared_s / len(workload.recipes_of(workload.trainings[0]))
-            + costs.trained_s[variant[0]] / len(workload.recipes_of(variant[0]))
-            + costs.own_s[variant]
-        )
-
-    def of_card(self, card: Card) -> CardCosts:
-        """Return the seconds of one card."""
-        if card in self._by_card:
-            return self._by_card[card]
-        graphs = {}
-        for variant in self.workload.variants_of(card):
-            graphs[variant] = with_all_before(
-                VariantStages(card, *variant, self.workload).evaluation
-            )
-        trained = dict.fromkeys(("", *self.workload.trainings), 0.0)
-        for stage in dict.fromkeys(chain.from_iterable(graphs.values())):
-            if stage.scope.training in trained and not stage.scope.compression:
-                trained[stage.scope.training] += self.seconds(stage)
-        asked = {compression for _, compression in graphs}
-        own_s = {}
-        for (training, form), stages in graphs.items():
-            # The float file of a variant is scored with it, and is another variant's.
-            shared = {"", *asked} - {form}
-            own_s[training, form] = self.total_s(
-                stage for stage in stages if stage.scope.compression not in shared
-            )
-        self._by_card[card] = CardCosts(trained.pop(""), trained, own_s)
-        return self._by_card[card]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -210,75 +209,6 @@ def result_of(source: Stage[Result] | Result, results: Results) -> Result:
 def after(source: Stage[Any] | object) -> tuple[Stage[Any], ...]:
     """Return what must be done before a source is there."""
     return (source,) if isinstance(source, Stage) else ()
-
-
-class EventKind(StrEnum):
-    """The kind of an event."""
-
-    STARTED = "started"
-    WAITING = "waiting"  # For memory, or for another process that makes the same result
-    EPOCH = "epoch"
-    DONE = "done"
-    CRASHED = "crashed"  # Its process crashed, and it goes on in another one
-    CACHED = "cached"  # Its result was there, or another process made it
-    ENDED = "ended"  # It failed, or is not needed any more
-
-
-@dataclass(frozen=True)
-class StageEvent:
-    """Something that happened to a stage.
-
-    ``seconds`` of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a
-    measurement. ``cpu_s``: CPU seconds of the job so far; of a measurement, which has the machine
-    alone, its ``seconds``. ``waits_for`` of ``WAITING``: in words. ``epochs`` of ``EPOCH``, and of
-    ``DONE`` if a time limit ended the job: how many epochs of how many are done. ``share`` of
-    both: the share of the job's seconds that is done, as the job knows it after its first steps; 0
-    if it does not.
-    """
-
-    stage: Stage[Any]
-    kind: EventKind
-    seconds: float = 0.0
-    waits_for: str = ""
-    epochs: tuple[int, int] = (0, 0)
-    cpu_s: float = 0.0
-    share: float = 0.0
-
-
-Listener = Callable[[StageEvent], None]  # Called with each event, from the thread of the search
-
-
-class Durations:
-    """Seconds of core or machine time, and CPU seconds, that a search spent by card and stage,
-    without cached results and waits for a core.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[tuple[str, StageName], float] = defaultdict(float)
-        self.cpu_s: dict[tuple[str, StageName], float] = defaultdict(float)
-
-    def note(self, event: StageEvent) -> None:
-        """Record an event of a stage."""
-        if event.kind is EventKind.DONE:
-            self.seconds[event.stage.scope.card, event.stage.name] += event.seconds
-            self.cpu_s[event.stage.scope.card, event.stage.name] += event.cpu_s
-
-    @property
-    def by_stage(self) -> dict[StageName, float]:
-        """Seconds by stage, in the order of the stages."""
-        totals = dict.fromkeys(StageName, 0.0)
-        for (_, stage), seconds in self.seconds.items():
-            totals[stage] += seconds
-        return {name: total for name, total in totals.items() if total}
-
-    def by_card(self, cpu: bool = False) -> dict[str, dict[str, float]]:
-        """Return the seconds, or the CPU seconds, by card and stage, the card with the most
-        first.
-        """
-        cards: dict[str, dict[str, float]] = defaultdict(dict)
-        for (card, stage), seconds in sorted((self.cpu_s if cpu else self.seconds).items()):
-            cards[card][stage] = round(seconds, 1)
-        return dict(sorted(cards.items(), key=lambda item: -sum(item[1].values())))
 
 
 class StageAborted(StageError):

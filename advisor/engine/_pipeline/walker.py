@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,26 +14,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from advisor.catalog import Card
-from advisor.core import HOST, AdvisorError, Quantity, StageError, Status
+from advisor.core import HOST, AdvisorError, StageError, Status
 from advisor.datasets import require_unchanged
 from advisor.engine._execution import Machine, OnDevice, Waits, call_locally
-from advisor.engine._pipeline.graph import VariantStages, with_all_before
-from advisor.engine._pipeline.materials import DAMAGED, Materials, Workload, read_result
+from advisor.engine._pipeline.lookup import list_cached_folders
+from advisor.engine._pipeline.materials import DAMAGED, Materials, read_result
 from advisor.engine._pipeline.stage import (
     RESULT,
-    EventKind,
     Folders,
-    Listener,
     Results,
     Stage,
     StageAborted,
-    StageEvent,
-    StageName,
     abort_stage,
 )
+from advisor.engine._pipeline.stage_events import EventKind, Listener, StageEvent
 from advisor.isolation import UNWANTED, Children, Pause, Scratch
-from advisor.store import find_changed_file
 
 Result = TypeVar("Result")
 Spent = Callable[[], dict[str, float]]  # Returns the seconds and the CPU seconds of a job so far
@@ -297,93 +292,6 @@ class _StageRun:
 
     def _tell(self, kind: EventKind, **more: Any) -> None:
         self.listener(StageEvent(self.stage, kind, **more))
-
-
-Point = tuple[str, int]  # Compression recipe and thread count
-
-
-@dataclass(frozen=True)
-class CachedResults:
-    """Results of one card that earlier searches have kept:
-    finished stages, and figures measured on this machine.
-    """
-
-    done: frozenset[Stage[Any]] = frozenset()
-    latency_p90: Mapping[Point, Quantity] = field(default_factory=dict)
-    latency: Mapping[Point, Quantity] = field(default_factory=dict)
-    size_bytes: Mapping[str, int] = field(default_factory=dict)
-
-
-class Lookup:
-    """Looks up the cached results of a graph; nothing is run and nothing is written."""
-
-    def __init__(self, materials: Materials) -> None:
-        self._materials = materials
-        self._found: dict[Stage[Any], object] = {}
-
-    def find(self, stage: Stage[Result]) -> Result | None:
-        """Return the result of a stage; None if it is not cached or does not apply."""
-        if stage not in self._found:
-            self._found[stage] = self._find(stage)
-        return cast("Result | None", self._found[stage])
-
-    def done(self, stages: Iterable[Stage[Any]]) -> frozenset[Stage[Any]]:
-        """Return the given stages, and the stages that they need, if they are cached."""
-        return frozenset(
-            stage for stage in with_all_before(stages) if self.find(stage) is not None
-        )
-
-    def of_card(self, card: Card, workload: Workload, remeasure: bool = False) -> CachedResults:
-        """Return what is cached of a card that has weights on this machine;
-        no timing is if ``remeasure``.
-        """
-        variants = [
-            VariantStages(card, *variant, workload) for variant in workload.variants_of(card)
-        ]
-        evaluation_stages = list[Stage[Any]]()
-        for variant in variants:
-            evaluation_stages += variant.evaluation
-        done = self.done(evaluation_stages)
-        # The search that scored a file has judged its finalists, which nearly all files are.
-        judged = set[Stage[Any]]()
-        for variant in variants:
-            if variant.answers in done:
-                judged.update(variant.judging)
-        if remeasure:
-            done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
-        latency = dict[Point, Quantity]()
-        latency_p90 = dict[Point, Quantity]()
-        size_bytes = dict[str, int]()
-        for variant in variants:  # the lightest training first, whose figures are kept
-            artefact = self.find(variant.ships)
-            timed = self.find(variant.timed)
-            if artefact is not None:
-                size_bytes.setdefault(variant.compression, artefact.size_bytes)
-            for threads, timing in (timed or {}).items():
-                if timing.latency is not None and timing.latency_p90 is not None:
-                    latency.setdefault((variant.compression, threads), timing.latency)
-                    latency_p90.setdefault((variant.compression, threads), timing.latency_p90)
-        return CachedResults(done | judged, latency_p90, latency, size_bytes)
-
-    def _find(self, stage: Stage[Any]) -> object | None:
-        if stage.unsupported:
-            return None
-        before = {earlier: self.find(earlier) for earlier in stage.after}
-        if any(value is None for value in before.values()):
-            return None
-        with contextlib.suppress(AdvisorError, *DAMAGED):
-            folders = list_cached_folders(stage, self._materials, Results(before))
-            folder = next((folder for folder in folders if folder.is_dir()), None)
-            if folder is None or find_changed_file(folder) is not None:
-                return None
-            return cast("object", stage.read(folder))
-        return None
-
-
-def list_cached_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
-    """Return the possible cache folders of a stage's result, the best first."""
-    makers = [stage.inputs] if stage.also_kept_as is None else [stage.also_kept_as, stage.inputs]
-    return [materials.cache.folder(stage.folder, inputs(materials, results)) for inputs in makers]
 
 
 class _EndedEarly(Exception):

@@ -15,7 +15,8 @@ from itertools import chain
 from typing import Any
 
 from advisor.core import FINETUNE_CACHED, FLOAT, recipe_of
-from advisor.engine._pipeline.graph import CostModel, VariantStages, with_all_before
+from advisor.engine._pipeline.cost_model import CostModel
+from advisor.engine._pipeline.graph import VariantStages, with_all_before
 from advisor.engine._pipeline.materials import Purpose
 from advisor.engine._pipeline.stage import Stage, StageName
 from advisor.engine._scheduling.belief import CardTraining, FormStep

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from advisor.catalog import Card
 from advisor.core import HOST, AdvisorError, Configuration, Decision, Evaluation, Status
 from advisor.engine._decide import FLOAT, decide_run
-from advisor.engine._pipeline.cost import CostCalibration
+from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.evaluation.judging import JudgingPace
 from advisor.engine._pipeline.evaluation.scorer import Scorer
 from advisor.engine._pipeline.materials import TrainingBudget

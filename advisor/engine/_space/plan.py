@@ -14,7 +14,7 @@ from statistics import median
 from advisor.catalog import Card
 from advisor.core import FLOAT, Configuration, Evaluation, Status, Target, form_of, shift_of
 from advisor.engine._pipeline.cost import scoring_s
-from advisor.engine._pipeline.graph import CostModel
+from advisor.engine._pipeline.cost_model import CostModel
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import Workload
 from advisor.engine._pipeline.rule import RuleNeeds, Rules

@@ -37,8 +37,8 @@ from advisor.core import (
 )
 from advisor.datasets import address_of, class_order, expect_parts
 from advisor.downloads import FetchOptions
-from advisor.engine._pipeline.cost import CostCalibration
-from advisor.engine._pipeline.graph import CostModel
+from advisor.engine._pipeline.cost_calibration import CostCalibration
+from advisor.engine._pipeline.cost_model import CostModel
 from advisor.engine._pipeline.images import (
     CAPTURED_IMAGES,
     LARGE,

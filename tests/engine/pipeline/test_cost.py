@@ -12,9 +12,12 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET, HeadFacts
 from advisor.engine import Resources, Results, Scope, Stage, StageName, VariantStages, Workload
-from advisor.engine._pipeline.cost import DETECTOR_START_S, MOST, TRAINING_WALL, CostCalibration, detector_s
-from advisor.engine._pipeline.graph import CostModel, with_all_before
-from advisor.engine._pipeline.stage import ALONE, Durations, EventKind, StageEvent
+from advisor.engine._pipeline.cost import DETECTOR_START_S, TRAINING_WALL, detector_s
+from advisor.engine._pipeline.cost_calibration import MOST, CostCalibration
+from advisor.engine._pipeline.cost_model import CostModel
+from advisor.engine._pipeline.graph import with_all_before
+from advisor.engine._pipeline.stage import ALONE
+from advisor.engine._pipeline.stage_events import Durations, EventKind, StageEvent
 from advisor.training import WEIGHTS_FILE
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import PLAIN, materials

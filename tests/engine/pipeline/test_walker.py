@@ -16,8 +16,10 @@ import pytest
 from advisor.core import RuntimeRefusal, StageError, Status, UnsupportedRecipe
 from advisor.engine import Machine, Pool, Resources, Scope, Stage, StageName
 from advisor.engine._pipeline.graph import with_all_before
-from advisor.engine._pipeline.stage import EventKind, StageAborted, StageEvent
-from advisor.engine._pipeline.walker import Lookup, Walker, Workers, run_coroutine
+from advisor.engine._pipeline.lookup import Lookup
+from advisor.engine._pipeline.stage import StageAborted
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
+from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.isolation import ChildPool, run_program
 from advisor.store import ArtifactCache
 from advisor.store._limit import Lease, evict_results

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from advisor.engine import Images, Machine, Materials, Pool, Question, Stage
-from advisor.engine._pipeline.stage import StageEvent
+from advisor.engine._pipeline.stage_events import StageEvent
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.isolation import Children
 from advisor.measurement._host import describe

@@ -24,9 +24,10 @@ from advisor.core import (
     TimingFacts,
 )
 from advisor.engine import Role, Scope, StageName, input_spec, resolve, score_stage
-from advisor.engine._pipeline.cost import TRAINING_WALL, CostCalibration
+from advisor.engine._pipeline.cost import TRAINING_WALL
+from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.materials import Artefact
-from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._pipeline.stages.figures import SURVEY
 from advisor.engine._scheduling import early_score, finalists
 from advisor.engine._scheduling.early_score import PickSoFar

@@ -25,7 +25,8 @@ from advisor.core import (
 from advisor.engine._execution import call_in_own_thread
 from advisor.engine._pipeline.evaluation import accuracy
 from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict
-from advisor.engine._pipeline.evaluation.scorer import Scored, artefact_of, scope_of
+from advisor.engine._pipeline.evaluation.judge import Scored
+from advisor.engine._pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine._pipeline.graph import ALWAYS, VariantStages
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import Purpose, Workload

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from advisor.catalog import Card
 from advisor.engine._pipeline import cost
-from advisor.engine._pipeline.stage import EventKind, StageEvent, StageName
+from advisor.engine._pipeline.stage import StageName
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 
 FEWEST_JUDGED = 8
 """Images of the hold-out that a file runs on at least, however little time is left:

@@ -5,7 +5,7 @@ import pytest
 from advisor.engine import Role, Scope, cost, input_spec, score_stage
 from advisor.engine._pipeline.evaluation.judging import JudgingPace
 from advisor.engine._pipeline.materials import Artefact
-from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 
 from .test_evaluator import CARD
 

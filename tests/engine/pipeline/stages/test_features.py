@@ -18,7 +18,7 @@ from advisor.engine._pipeline.evaluation.accuracy import per_class
 from advisor.engine._pipeline.graph import with_all_before
 from advisor.engine._pipeline.images import Images
 from advisor.engine._pipeline.materials import Artefact, FloatModel
-from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._pipeline.stages import jobs as stages_jobs
 from advisor.engine._pipeline.stages.backbone import feature_stages
 from advisor.engine._pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing

@@ -12,7 +12,8 @@ from advisor.devices import MICRO_RUNTIME, find_version, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.engine import Materials, Scope, Stage, StageName
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
-from advisor.engine._pipeline.stage import EventKind, StageAborted, StageEvent
+from advisor.engine._pipeline.stage import StageAborted
+from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._pipeline.stages import other_runtimes
 from advisor.engine._pipeline.stages.other_runtimes import check_in_interpreter, measure_in_runtime
 from advisor.integrations import microcontroller as micro
