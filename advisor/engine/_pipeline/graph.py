@@ -1,9 +1,12 @@
-"""Stage graph of a variant: from a model card to a file that could ship, to its figures,
-and what all this costs.
+"""Put the stages of a variant together: from a model card to a file that could ship, to its
+figures.
 
+A variant is a card, a training and a compression. Evaluator, scorer, plan and prices ask
+:class:`VariantStages` for the stages that they need, and the walker runs what comes before them.
+The task has the stage that makes its float file, and the one that runs its files over images.
 Adding a stage takes edits in six files, of which this is one; ``docs/extend-stages.md`` shows
-them. The task has the stage that makes its float file, and the one that runs its files over
-images.
+them. Which stages depend on which decides what is computed again, not what is in a key: that is
+said by the stages themselves.
 """
 
 from __future__ import annotations
@@ -59,37 +62,33 @@ are made and scored beside the training of the model that ships.
 """
 
 
-def variant(
+def make_variant(
     card: Card, training: str, compression: str, purpose: Purpose, workload: Workload
 ) -> Stage[Artefact]:
-    """Return the graph of one variant:
-    the stage that makes its file, after all the stages that it needs.
-    """
+    """Return the stage that makes the file of a variant, after all the stages that it needs."""
     if not workload.trained_twice(training):
         purpose = Purpose.COMPARE if recipe_of(training).quick_head else Purpose.SHIP
     compared = None
-    if (
-        purpose is not Purpose.COMPARE
-        and workload.images
-        and recipe(compression).needs is Needs.SCORING
-    ):
-        compared = variant(card, training, compression, Purpose.COMPARE, workload)
+    decides_on_scores = recipe(compression).needs is Needs.SCORING
+    if purpose is not Purpose.COMPARE and workload.images and decides_on_scores:
+        compared = make_variant(card, training, compression, Purpose.COMPARE, workload)
     source = workload.question.of_task.model(card, training, purpose, workload)
     recipes = workload.recipes_of(training)
     scope = Scope(card.name, training, compression, purpose)
     shared = None
     if shares_calibration(compression, recipes):
-        shared = calibration(card, training, purpose, workload)
+        shared = _calibrate_forms(card, training, purpose, workload)
     return compress_float(scope, source, CardForms(card, training, purpose), compared, shared)
 
 
-def calibration(
+def _calibrate_forms(
     card: Card, training: str, purpose: Purpose, workload: Workload
 ) -> Stage[Calibration]:
     """Return the stage that makes what all forms of a float file share."""
     source = workload.question.of_task.model(card, training, purpose, workload)
-    twice = purpose is not Purpose.COMPARE and workload.trained_twice(training)
-    earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
+    earlier = None
+    if purpose is not Purpose.COMPARE and workload.trained_twice(training):
+        earlier = _calibrate_forms(card, training, Purpose.COMPARE, workload)
     scope = Scope(card.name, training, purpose=purpose)
     return calibrate_float(
         scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier
@@ -98,8 +97,9 @@ def calibration(
 
 @dataclass(frozen=True)
 class VariantStages:
-    """The stages of one variant of a card. A user's finished file has one:
-    it is taken, scored and timed, and stays as it is.
+    """The stages of one variant of a card; each property is one stage, or some.
+
+    A user's finished file has one variant: it is taken, scored and timed, and stays as it is.
     """
 
     card: Card
@@ -109,12 +109,14 @@ class VariantStages:
 
     @property
     def made_here(self) -> bool:
-        """The file is trained or compressed here:
+        """True where the file is trained or compressed here:
         its probabilities are calibrated, and float32 tells what it lost.
         """
         return not self.card.form
 
-    def lighter(self, recipes: Mapping[str, Recipe], named: Collection[str]) -> tuple[str, ...]:
+    def list_lighter(
+        self, recipes: Mapping[str, Recipe], named: Collection[str]
+    ) -> tuple[str, ...]:
         """Return the names of the compression recipes that come before this one;
         a finished file has its only form.
         """
@@ -134,9 +136,9 @@ class VariantStages:
 
         Neither changes its time.
         """
-        return self._made(Purpose.SHIP)
+        return self._make(Purpose.SHIP)
 
-    def _made(self, purpose: Purpose) -> Stage[Artefact]:
+    def _make(self, purpose: Purpose) -> Stage[Artefact]:
         # Several properties ask for the same file, and its graph goes back to the card.
         if purpose not in self._files:
             self._files[purpose] = self._make_file(purpose)
@@ -144,13 +146,13 @@ class VariantStages:
 
     @cached_property
     def _files(self) -> dict[Purpose, Stage[Artefact]]:
-        """The stages that :meth:`_made` has returned."""
+        """The stages that :meth:`_make` has returned."""
         return {}
 
     def _make_file(self, purpose: Purpose) -> Stage[Artefact]:
         if not self.made_here:
             return take_finished_file(self.card, self._scope, self.workload)
-        return variant(self.card, self.training, self.compression, purpose, self.workload)
+        return make_variant(self.card, self.training, self.compression, purpose, self.workload)
 
     @cached_property
     def ships(self) -> Stage[Artefact]:
@@ -165,10 +167,14 @@ class VariantStages:
         return self._calibrated(replace(self._scope, purpose=Purpose.ALL), Purpose.ALL)
 
     def _calibrated(self, scope: Scope, purpose: Purpose) -> Stage[Artefact]:
-        bare = not self.workload.images or not self.workload.question.of_task.probabilities
-        if bare or not self.made_here or recipe_of(self.training).quick_head:
-            return self._adjusted(purpose)
-        return with_confidence(scope, self._adjusted(purpose), self.scored, self._folds)
+        adjusted = self._adjusted(purpose)
+        has_probabilities = self.workload.question.of_task.probabilities
+        if not self.made_here or not self.workload.images or not has_probabilities:
+            return adjusted
+        # A quick head ranks cards and never ships, so nobody reads its probabilities.
+        if recipe_of(self.training).quick_head:
+            return adjusted
+        return with_confidence(scope, adjusted, self.scored, self._folds)
 
     @cached_property
     def compared(self) -> Stage[Artefact]:
@@ -179,7 +185,7 @@ class VariantStages:
         """Return the stage that makes a file whose head fits its own backbone;
         this changes no time either.
         """
-        made = self._made(purpose)
+        made = self._make(purpose)
         workload = self.workload
         if not self.made_here or not can_adjust(self.training, self.compression, workload):
             return made
@@ -193,12 +199,10 @@ class VariantStages:
         """The stage that fits the head of a compared classifier;
         None if there is none, or it is trained further.
         """
-        untrained = (
-            not self.made_here
-            or not self.workload.images
-            or recipe_of(self.training).tunes_backbone
-        )
-        if untrained or not self.workload.question.of_task.labelled:
+        if not self.made_here or not self.workload.images:
+            return None
+        labelled = self.workload.question.of_task.labelled
+        if recipe_of(self.training).tunes_backbone or not labelled:
             return None
         return fit_head(self.card, self.training, self.workload)
 
@@ -261,15 +265,15 @@ class VariantStages:
     def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
         """The stages that run the file on this machine for other targets that take its form."""
         form = form_of(self.compression).name
-        stages = []
+        stages: list[Stage[Any]] = []
         for local in self.workload.local_targets:
             if local.target.incompatibility(form):
                 continue
-            runtime = local.target.runtime
-            stage = (
-                self.checked_in(runtime) if interpreter_of(runtime) else self.measured_in(local)
-            )
-            stages.append(stage)
+            # A runtime of microcontrollers has an interpreter here, which tells no latency.
+            if interpreter_of(local.target.runtime):
+                stages.append(self.checked_in(local.target.runtime))
+            else:
+                stages.append(self.measured_in(local))
         return tuple(dict.fromkeys(stages))
 
     @cached_property
@@ -281,7 +285,6 @@ class VariantStages:
             raise StageAborted(
                 Status.SKIPPED, StageName.SCORE, "a finished file gets no further class"
             )
-        compared, shipped = map(self._learnt_features, (Purpose.COMPARE, Purpose.SHIP))
         probe = probe_classifier(
             self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s
         )
@@ -290,8 +293,8 @@ class VariantStages:
             self.ships,
             self.scored,
             probe,
-            compared,
-            shipped,
+            self._learnt_features(Purpose.COMPARE),
+            self._learnt_features(Purpose.SHIP),
             self._folds,
             self.workload,
         )
@@ -306,7 +309,7 @@ class VariantStages:
         count = self.workload.images[Role.LEARNT]
         if not recipe_of(self.training).tunes_backbone:
             return feature_stages(self.card, Role.LEARNT, count).parts
-        floats = variant(self.card, self.training, FLOAT, purpose, self.workload)
+        floats = make_variant(self.card, self.training, FLOAT, purpose, self.workload)
         scope = Scope(self.card.name, self.training, FLOAT, purpose)
         seconds = cost.scoring_s(self.card, FLOAT, count)
         return (probe_classifier(scope, input_spec(self.card), floats, Role.LEARNT, seconds),)
@@ -321,9 +324,8 @@ class VariantStages:
     @property
     def evaluation(self) -> tuple[Stage[Any], ...]:
         """The last stages of the variant's evaluation."""
-        captured = (
-            (self.captured,) if self.workload.question.robust and self.workload.images else ()
-        )
+        robust = self.workload.question.robust and self.workload.images
+        captured = (self.captured,) if robust else ()
         return (
             self.answers,
             *captured,
@@ -352,9 +354,8 @@ class VariantStages:
         if not self.workload.question.robust:
             return (scored,)
         judging_s = cost.judging_s(card, images[Role.CAPTURED])
-        return scored, task.capture(
-            network, input_spec(card), self.ships, Role.CAPTURED, judging_s
-        )
+        captured = task.capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
+        return scored, captured
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
         """Return the stage that runs a file of the card over images."""
@@ -364,6 +365,7 @@ class VariantStages:
 
     @property
     def _validation_s(self) -> float:
+        """CPU seconds of running the file over the validation part."""
         return cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
 
     @property

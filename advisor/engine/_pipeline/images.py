@@ -1,5 +1,8 @@
-"""The user's images in a search:
-their roles, the images of a role, and what decides which of them are read.
+"""Hold the user's images in a search, and choose those that each piece of work uses.
+
+A task reads and splits them once (``SearchTask.read``). Stages ask :meth:`Images.part` for the
+images with a role, and the fingerprint of a part is in their cache keys. So the choice of images
+follows from their hashes alone: another choice gives new keys, and all work is done again.
 """
 
 from __future__ import annotations
@@ -67,6 +70,7 @@ class Part:
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""
+        # Every field but the fingerprint has one value for each image, or none at all.
         values = {}
         for name, values_of in vars(self).items():
             if name != "fingerprint":
@@ -154,17 +158,17 @@ class Images:
 
         The images of a larger count are those of a smaller one and further ones.
         """
+        images = self.dataset.images
         members: dict[int, list[int]] = {}
-        for index in sorted(
-            self.split.holdout, key=lambda index: self.dataset.images[index].sha256
-        ):
-            members.setdefault(self.dataset.images[index].label, []).append(index)
+        for index in sorted(self.split.holdout, key=lambda index: images[index].sha256):
+            members.setdefault(images[index].label, []).append(index)
+        # The images of each class are spread evenly from 0 to 1, and the first ones are taken.
         places = []
         for label, of_class in members.items():
             for place, index in enumerate(of_class):
                 places.append(((place + 0.5) / len(of_class), label, index))
-        some = sorted(index for *_, index in sorted(places)[:count])
-        return replace(self, split=replace(self.split, holdout=tuple(some)))
+        chosen = sorted(index for *_, index in sorted(places)[:count])
+        return replace(self, split=replace(self.split, holdout=tuple(chosen)))
 
     @property
     def large(self) -> bool:
@@ -179,13 +183,13 @@ class Images:
         """Return the name of the group of each image with a role;
         empty where the images do not come in groups.
         """
-        images = self.dataset.images
         numbers = self.grouping.of
-        if numbers:
-            return tuple(
-                images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices
-            )
-        return ()
+        if not numbers:
+            return ()
+        names = []
+        for index in self.part(role).indices:
+            names.append(self.dataset.images[index].group or f"no. {numbers[index] + 1}")
+        return tuple(names)
 
     @property
     def counts(self) -> Mapping[Role, int]:
@@ -195,24 +199,22 @@ class Images:
     @cached_property
     def _parts(self) -> Mapping[Role, Part]:
         split = self.split
+        tuned = self._draw_evenly(split.train, self.tuned_images)
         indices = {
             Role.TRAIN: split.train,
             Role.VALIDATION: split.validation,
             Role.LEARNT: split.learnt,
             Role.ALL: tuple(sorted((*split.learnt, *split.holdout))),
-            Role.SUBSET: self._evenly(split.train, self.subset_images),
-            Role.TUNED: tuple(
-                sorted((*self._evenly(split.train, self.tuned_images), *split.validation))
-            ),
+            Role.SUBSET: self._draw_evenly(split.train, self.subset_images),
+            Role.TUNED: tuple(sorted((*tuned, *split.validation))),
             Role.HOLDOUT: split.holdout,
-            Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
+            Role.CAPTURED: self._draw_evenly(split.holdout, CAPTURED_IMAGES),
         }
-        return {
-            **{role: self._part(places) for role, places in indices.items()},
-            Role.OTHERS: _part_of(self.others),
-        }
+        parts = {role: self._make_part(places) for role, places in indices.items()}
+        # Images of other things are no part of the split.
+        return {**parts, Role.OTHERS: _make_part_of(self.others)}
 
-    def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
+    def _draw_evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
         """Return ``count`` of the images at most, in proportion to the classes,
         drawn by the images' hashes.
         """
@@ -226,9 +228,10 @@ class Images:
             drawn.add(ordered[step * len(ordered) // wanted])
         return tuple(sorted(drawn))
 
-    def _part(self, indices: tuple[int, ...]) -> Part:
+    def _make_part(self, indices: tuple[int, ...]) -> Part:
+        """Return the images at some places of the dataset, with all that is known of them."""
         boxes = _take(self.boxes.objects, indices) if self.boxes else ()
-        part = _part_of(_take(self.dataset.images, indices), boxes)
+        part = _make_part_of(_take(self.dataset.images, indices), boxes)
         fingerprint = part.fingerprint
         if self.keys:
             fingerprint = sha256_json([fingerprint, list(_take(self.keys, indices))])
@@ -248,18 +251,17 @@ def _take(values: Sequence[Value], indices: Sequence[int]) -> tuple[Value, ...]:
     return ()
 
 
-def _part_of(
+def _make_part_of(
     images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()
 ) -> Part:
     """Return images as a part; the places are those among the images themselves."""
     labels = tuple(image.label for image in images)
+    truths = zip(images, objects or labels, strict=True)
     return Part(
         indices=tuple(range(len(images))),
         paths=tuple(image.path for image in images),
         labels=labels,
-        fingerprint=sha256_json(
-            [(image.sha256, truth) for image, truth in zip(images, objects or labels, strict=True)]
-        ),
+        fingerprint=sha256_json([(image.sha256, truth) for image, truth in truths]),
         stamps=tuple(image.stamp for image in images),
         hashes=tuple(image.sha256 for image in images),
         objects=objects,

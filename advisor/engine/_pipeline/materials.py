@@ -1,5 +1,8 @@
-"""Materials that the stages of a search share:
-cache, weights, host, question, time, and the models of the stages.
+"""Hold what the stages of a search share, and the files that they make.
+
+``Resolved.materials`` makes the :class:`Materials` of a search: cache, images, weights, host and
+question. Every stage reads its inputs from them. :class:`Workload` says which variants there are,
+before any stage runs. :class:`FloatModel` and :class:`Artefact` are the files of the stages.
 """
 
 from __future__ import annotations
@@ -15,11 +18,7 @@ from advisor.catalog import Card
 from advisor.core import WeightsFile, recipe_of
 from advisor.datasets import InputSpec
 from advisor.devices import DeviceTarget, find_version
-from advisor.engine._pipeline.images import (
-    Images,
-    Part,
-    Role,
-)
+from advisor.engine._pipeline.images import Images, Part, Role
 from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine._question.values import Question
 from advisor.measurement import Host
@@ -32,10 +31,10 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 IMPORTS_S = 10.0
 NEXT_IMPORTS_S = 4.0
 NEXT_START_S = 10.0
-"""Seconds of a training before its time counts; of the one that follows it in the same process;
-and of this one before its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0.
+"""Seconds by the clock of a training before its time counts; of the one that follows it in the
+same process; and of this one before its first step. An AMD EPYC took 7, 2 and 6 for
+EfficientNet-Lite0.
 """
-
 
 # A training recipe and a compression recipe: of one card, one artefact.
 RecipePair = tuple[str, str]
@@ -55,9 +54,8 @@ class Purpose(StrEnum):
     @property
     def learns(self) -> Role:
         """The images that a model with this purpose is fitted to."""
-        return {Purpose.COMPARE: Role.TRAIN, Purpose.SHIP: Role.LEARNT, Purpose.ALL: Role.ALL}[
-            self
-        ]
+        roles = {Purpose.COMPARE: Role.TRAIN, Purpose.SHIP: Role.LEARNT, Purpose.ALL: Role.ALL}
+        return roles[self]
 
 
 @dataclass(frozen=True)
@@ -98,15 +96,13 @@ class Workload:
         return ("float32",) if recipe_of(training).quick_head else self.recipes
 
     def variants_of(self, card: Card) -> tuple[RecipePair, ...]:
-        """Return the variants of a card: all;
-        of one that is never trained, those of the lightest training or form.
+        """Return the variants of a card: all; of one that is never trained, those of the lightest
+        training, and of a file that keeps its form, this form alone.
         """
         if not card.is_finished:
             return self.variants
-        base = next(
-            (training for training in self.trainings if recipe_of(training).base),
-            self.trainings[0],
-        )
+        bases = [training for training in self.trainings if recipe_of(training).base]
+        base = bases[0] if bases else self.trainings[0]
         if card.form:
             return ((base, card.form),)
         return tuple(variant for variant in self.variants if variant[0] == base)
@@ -125,8 +121,8 @@ class TrainingBudget:
     """The time that a limit leaves for the trainings of a recipe on a card.
 
     Attributes:
-        seconds: what is left for them.
-        share: the same over the seconds (by the clock) that all of them take, at most 1.
+        seconds: seconds by the clock that are left for them.
+        share: the same over the seconds that all of them take, at most 1.
         reserve: what is kept for the work after them, if that is known.
     """
 
@@ -148,12 +144,12 @@ class Materials:
     images: Images | None
     # Weights file of each card by name; None for fixed-seed random weights.
     weights: Mapping[str, WeightsFile | None]
-    host: Host  # the machine that measures
+    host: Host  # The machine that measures
     question: Question = field(default_factory=Question)
     # Name of the effort of a timing, see :mod:`advisor.measurement._latency.timing`.
     effort: str = "search"
-    # returns the time that a limit leaves for a training recipe of the card of this name;
-    # None for no limit
+    # Returns the time that a limit leaves for a training recipe (second argument) of the card of
+    # this name (first); None for no limit.
     budget_training: Callable[[str, str], TrainingBudget | None] = lambda *_: None
 
     def require_images(self) -> Images:
@@ -166,7 +162,7 @@ class Materials:
         return self.require_images().part(role)
 
     def limit_s(self, scope: Scope, to_come: float | None) -> float | None:
-        """Return the time limit of one training in seconds; None for none.
+        """Return the time limit of one training in seconds by the clock; None for none.
 
         The time that is left is shared with the trainings that follow it on the same card, and
         each of these needs time to start. ``to_come``: the epochs of these over those of this

@@ -1,4 +1,8 @@
-"""The pool in which the job of a stage runs, and the resources that it may use."""
+"""Declare where the job of a stage runs, and which memory and time it may take.
+
+A stage names its :class:`Resources`. The walker waits until they are free, calls the job in the
+child process of its pool, and ends it at its limits. The values are in no cache key.
+"""
 
 from __future__ import annotations
 

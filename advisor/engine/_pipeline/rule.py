@@ -1,5 +1,8 @@
-"""A rule that rejects configurations: what it knows, and when it is asked.
-``advisor/engine/_rules.py`` lists them.
+"""Declare what a rule is that rejects configurations: what it knows, and when it is asked.
+
+``advisor/engine/_rules.py`` lists the rules of a search. The plan asks those that need nothing
+else, and the evaluator asks the others before it spends time on a configuration. A reason that a
+rule gives is in ``evaluations.jsonl`` and in the report.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +16,7 @@ from advisor.engine._pipeline.stage import StageAborted, StageName
 
 class RuleNeeds(StrEnum):
     """The facts that a rule needs, in the order in which a search learns them.
+
     A rule is asked as soon as it can be.
     """
 
@@ -67,14 +71,15 @@ class Rules:
         """Return the rules that are asked when something is known."""
         return tuple(rule for rule in self.listed if rule.needs is needs)
 
-    def reason(self, needs: RuleNeeds, candidate: Configuration) -> str:
+    def find_reason(self, needs: RuleNeeds, candidate: Configuration) -> str:
         """Return the first reason to reject a configuration by what is known of every one;
         empty if there is none.
         """
-        return next(
-            filter(None, (rule.reason(candidate, self.known) for rule in self.that_need(needs))),
-            "",
-        )
+        for rule in self.that_need(needs):
+            reason = rule.reason(candidate, self.known)
+            if reason:
+                return reason
+        return ""
 
     def require_none(self, needs: RuleNeeds, candidate: Configuration, **facts: Any) -> None:
         """Raise :class:`StageAborted` for the first reason to reject a configuration,
@@ -82,5 +87,6 @@ class Rules:
         """
         known = replace(self.known, **facts)
         for rule in self.that_need(needs):
-            if reason := rule.reason(candidate, known):
+            reason = rule.reason(candidate, known)
+            if reason:
                 raise StageAborted(Status.SKIPPED, rule.stage, reason)

@@ -1,4 +1,10 @@
-"""Declare a stage, its name, and the events of its work."""
+"""Declare what a stage is: its name, its inputs, its job and the error that ends it.
+
+The functions of ``stages/`` make stages, ``graph.py`` puts them together, and ``walker.py`` runs
+them. Names and versions are the folders of the cache, the hash of ``inputs`` is the key in it, and
+names are in the manifest and ``evaluations.jsonl`` of every run. So a name stays as it is, and a
+stage whose result changes gets a new version.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +25,10 @@ if TYPE_CHECKING:
 
 MODEL = "model.tflite"
 RESULT = "result.json"
-"""The file that a job writes, and what it returned, in the folder of its result."""
+"""The file that a job writes, and what it returned, in the folder of its result in the cache."""
 
 # Of an image whose features a stage holds: two copies of 5,000 floats;
-# EfficientNet-Lite0 has 3,488.
+# EfficientNet-Lite0 has 3,488 features.
 ROW_BYTES = 40_000
 
 LIGHT_WORK = Resources()
@@ -87,19 +93,18 @@ Its hash is the key in the artifact cache.
 
 Job = partial[Any]  # A function of a module with its arguments, to be called in a child process
 
-Epochs = Callable[[Path], tuple[int, int, float] | None]
-"""Reads from a folder of checkpoints how many epochs of how many are done,
-and which share of the job's seconds.
-"""
+EpochCount = tuple[int, int, float]
+"""How many epochs of how many are done, and which share (0-1) of the job's seconds."""
+
+Epochs = Callable[[Path], EpochCount | None]
+"""Reads from a folder of checkpoints how far a training is; None before its first epoch."""
 
 
-def holding(images: int) -> Resources:
-    """Return the resources of a stage that holds features of so many images, or of copies of
-    them.
-    """
-    more = ROW_BYTES * images
-    limits = replace(WORK_LIMITS, memory_bytes=WORK_LIMITS.memory_bytes + more)
-    return Resources(memory_bytes=EXPECTED_BYTES[LIGHT] + more, limits=limits)
+def reserve_feature_memory(images: int) -> Resources:
+    """Return the resources of a stage that holds the features of so many images in memory."""
+    features_bytes = ROW_BYTES * images
+    limits = replace(WORK_LIMITS, memory_bytes=WORK_LIMITS.memory_bytes + features_bytes)
+    return Resources(memory_bytes=EXPECTED_BYTES[LIGHT] + features_bytes, limits=limits)
 
 
 @dataclass(frozen=True)
@@ -150,8 +155,8 @@ class Stage(Generic[Result]):
     """One piece of work: a node of the graph of a variant.
 
     Two stages with the same name and scope are the same stage: it runs once in a search. Two
-    stages with the same version and inputs have the same result: it is kept in the artifact cache
-    for the next search.
+    stages with the same name, version and inputs have the same result: it is kept in the artifact
+    cache for the next search.
     """
 
     name: StageName
@@ -163,13 +168,14 @@ class Stage(Generic[Result]):
     # The work; what it returns is kept as ``result.json``.
     job: Callable[[Materials, Results, Folders], Job]
     read: Callable[[Path], Result]  # reads the result from the folder
-    # Rough seconds on the reference machine, see :mod:`advisor.engine._pipeline.cost`.
+    # Rough price, in CPU seconds of the reference machine; seconds by the clock of a stage that
+    # runs alone. See :mod:`advisor.engine._pipeline.cost`.
     cost_s: float = 0.0
     resources: Resources = LIGHT_WORK
     # The images that the job reads; they must not change meanwhile.
     reads: Callable[[Materials], Part] | None = None
     unsupported: str = ""  # why the card cannot have this stage; empty where it can
-    # called with the job's return value; False if the result must not be cached. None caches every
+    # Called with the job's return value; False if the result must not be cached. None caches every
     # result. A result that is not cached lies with the job's checkpoints, from which a later
     # search continues.
     keep_if: Callable[[Any], bool] | None = None

@@ -1,4 +1,10 @@
-"""Run a stage graph, or look up its results in the artifact cache."""
+"""Run a stage graph: each stage once in a search, or not at all if the cache has its result.
+
+The evaluator and the scorer await :meth:`Walker.run` for the stages whose figures they need; the
+stages before them follow from the graph. A stage waits for its inputs, then for a core or for the
+whole machine, and its job runs in a child process, by its ``module:function`` name. Callers
+without an event loop use :func:`run_coroutine`.
+"""
 
 import asyncio
 import contextlib
@@ -21,6 +27,7 @@ from advisor.engine._pipeline.lookup import list_cached_folders
 from advisor.engine._pipeline.materials import DAMAGED, Materials, read_result
 from advisor.engine._pipeline.stage import (
     RESULT,
+    EpochCount,
     Folders,
     Results,
     Stage,
@@ -31,11 +38,12 @@ from advisor.engine._pipeline.stage_events import EventKind, Listener, StageEven
 from advisor.isolation import UNWANTED, Children, Pause, Scratch
 
 Result = TypeVar("Result")
-Spent = Callable[[], dict[str, float]]  # Returns the seconds and the CPU seconds of a job so far
+# Returns the seconds by the clock and the CPU seconds of a job so far, as a StageEvent names them.
+MeasureWork = Callable[[], dict[str, float]]
 
 SO_FAR = "so-far"  # Folder beside checkpoints: the result of a job that a time limit ended
 EPOCHS_EVERY_S = 2.0  # Seconds between two counts of a long stage's epochs
-_NONE = 0, 0, 0.0  # No epochs
+_NO_EPOCHS = 0, 0, 0.0
 
 
 @dataclass(frozen=True)
@@ -75,14 +83,18 @@ class Walker:
         self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
 
     async def run(self, stage: Stage[Result]) -> Result:
-        """Return the result of a stage after the stages that it needs, once in a search;
-        StageAborted if one of them fails.
+        """Return the result of a stage after the stages that it needs, once in a search.
+
+        Raises:
+            StageAborted: the stage, or one that it needs, fails.
         """
         task = self._tasks.get(stage)
         if task is None:
-            task = self._tasks[stage] = asyncio.ensure_future(self._run(stage))
+            task = asyncio.ensure_future(self._run(stage))
+            self._tasks[stage] = task
             # Retrieve a failure that no caller awaits any more, for example after a time limit.
             task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        # A caller that is cancelled leaves the stage to the others that await it.
         return cast("Result", await asyncio.shield(task))
 
     async def drop(self) -> None:
@@ -106,9 +118,9 @@ class Walker:
     def has(self, stage: Stage[Any]) -> bool:
         """Return whether this search has the result of a stage."""
         task = self._tasks.get(stage)
-        return (
-            task is not None and task.done() and not task.cancelled() and task.exception() is None
-        )
+        if task is None or not task.done() or task.cancelled():
+            return False
+        return task.exception() is None
 
     async def _run(self, stage: Stage[Result]) -> Result:
         if stage.unsupported:
@@ -117,9 +129,8 @@ class Walker:
         results = Results(dict(zip(stage.after, before, strict=True)))
         try:
             run = _StageRun(stage, self.materials, results, self.workers, self._listener)
-            return cast(
-                "Result", await run.result(again=self._remeasure and stage.resources.alone)
-            )
+            again = self._remeasure and stage.resources.alone
+            return cast("Result", await run.find_or_compute(again))
         except (AdvisorError, OSError) as error:
             raise abort_stage(error, stage.name, stage.scope.compression) from error
 
@@ -134,7 +145,7 @@ class _StageRun:
     workers: Workers
     listener: Listener
 
-    async def result(self, again: bool) -> Any:
+    async def find_or_compute(self, again: bool) -> Any:
         """Return the stage's result from the cache unless ``again``, or compute it;
         a damaged one is computed again.
         """
@@ -143,35 +154,40 @@ class _StageRun:
                 shutil.rmtree(cached, ignore_errors=True)
             if await asyncio.to_thread(self.materials.cache.has, cached):
                 with contextlib.suppress(*DAMAGED):
-                    made = await self._read(cached)
+                    result = await self._read(cached)
                     self._tell(EventKind.CACHED)
-                    return made
+                    return result
                 # Only one that was there: another search may have made it since,
                 # and may read it now.
                 shutil.rmtree(cached, ignore_errors=True)
+        return await self._compute()
+
+    async def _compute(self) -> Any:
+        """Compute the result as soon as its resources are free; another search may do it first."""
         holders: list[str] = []
 
-        def waits(holder: str) -> None:
+        def note_holder(holder: str) -> None:
             holders.append(holder)
-            self._waits(f"the same work in another search, {holder}")
+            self._tell_waiting(f"the same work in another search, {holder}")
 
-        async with self._resources() as pause:
+        async with self._hold_resources() as pause:
             self._tell(EventKind.STARTED)
             started = time.monotonic()
 
-            def spent() -> dict[str, float]:
+            def measure_work() -> dict[str, float]:
                 seconds = time.monotonic() - started - pause.paused_s
                 # A measurement has the machine alone.
                 return {"seconds": seconds, "cpu_s": pause.cpu_s or seconds}
 
-            made, (done, epochs, share) = await self._made(pause, waits, spent)
+            result, (done, epochs, share) = await self._do_work(pause, note_holder, measure_work)
+        # This search did nothing if another one made the result meanwhile.
         kind = EventKind.CACHED if holders else EventKind.DONE
-        self._tell(kind, **spent(), epochs=(done, epochs), share=share)
-        return made
+        self._tell(kind, **measure_work(), epochs=(done, epochs), share=share)
+        return result
 
-    async def _made(
-        self, pause: Pause, waits: Waits, spent: Spent
-    ) -> tuple[Any, tuple[int, int, float]]:
+    async def _do_work(
+        self, pause: Pause, note_holder: Waits, measure_work: MeasureWork
+    ) -> tuple[Any, EpochCount]:
         """Compute a result; return it with its epochs if a time limit ended the job."""
         cache = self.materials.cache
         inputs = self.stage.inputs(self.materials, self.results)
@@ -179,7 +195,7 @@ class _StageRun:
 
         def fill(folder: Path) -> None:
             self._call_or_repeat(Folders(folder, checkpoints), pause)
-            if not self._kept(folder):
+            if not self._is_complete(folder):
                 so_far = checkpoints / SO_FAR
                 shutil.rmtree(so_far, ignore_errors=True)
                 shutil.copytree(folder, so_far)
@@ -187,18 +203,20 @@ class _StageRun:
 
         if self.stage.resources.alone:
             UNWANTED.set(pause.unwanted)
-            return await asyncio.to_thread(self._uncached, fill), _NONE
-        watch = asyncio.ensure_future(self._count_epochs(checkpoints, spent))
+            return await asyncio.to_thread(self._measure, fill), _NO_EPOCHS
+        watch = asyncio.ensure_future(self._tell_epochs(checkpoints, measure_work))
         try:
-            folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, waits)
+            folder = await asyncio.to_thread(
+                cache.get, self.stage.folder, inputs, fill, note_holder
+            )
         except _EndedEarly as end:
-            return await self._read(end.folder), self._epochs(checkpoints) or _NONE
+            return await self._read(end.folder), self._count_epochs(checkpoints) or _NO_EPOCHS
         finally:
             watch.cancel()
         await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
-        return await self._read(folder), _NONE
+        return await self._read(folder), _NO_EPOCHS
 
-    def _kept(self, folder: Path) -> bool:
+    def _is_complete(self, folder: Path) -> bool:
         """Return whether a result is complete;
         a job of another kind than training has no other ones.
         """
@@ -206,17 +224,15 @@ class _StageRun:
         keep_if = self.stage.keep_if
         return alone or keep_if is None or keep_if(read_result(folder))
 
-    def _uncached(self, fill: Callable[[Path], None]) -> Any:
-        """Compute a result that may not be cached:
-        read it first, and cache it if the stage allows it.
-        """
+    def _measure(self, fill: Callable[[Path], None]) -> Any:
+        """Measure, and cache the result only if the stage allows it."""
         with Scratch() as folder:
             fill(folder)
-            made = self.stage.read(folder)
+            result = self.stage.read(folder)
             if self.stage.keep_if is None or self.stage.keep_if(read_result(folder)):
                 inputs = self.stage.inputs(self.materials, self.results)
                 self.materials.cache.get(self.stage.folder, inputs, partial(_copy_files, folder))
-            return made
+            return result
 
     def _call_or_repeat(self, folders: Folders, pause: Pause) -> None:
         """Do the job; once more if it is a training whose process crashed."""
@@ -231,6 +247,7 @@ class _StageRun:
             self._call(folders, pause)
 
     def _call(self, folders: Folders, pause: Pause) -> None:
+        """Do the job where it belongs, and write what it returned into its folder."""
         job = self.stage.job(self.materials, self.results, folders)
         assert not job.keywords, "only positional arguments travel to a child process"
         if self.stage.resources.alone:
@@ -247,7 +264,7 @@ class _StageRun:
             (folders.out / RESULT).write_text(json.dumps(returned), encoding="utf-8")
 
     @asynccontextmanager
-    async def _resources(self) -> AsyncIterator[Pause]:
+    async def _hold_resources(self) -> AsyncIterator[Pause]:
         """Hold a core, or the whole machine, in the card's turn."""
         resources = self.stage.resources
         machine = self.workers.machine
@@ -257,9 +274,11 @@ class _StageRun:
             held = machine.alone(priority)
         elif resources.long:
             soon = self.materials.limit_s(self.stage.scope, 0.0) is not None
-            held = machine.trainer(pause, priority, resources.memory_bytes, soon, self._waits)
+            held = machine.trainer(
+                pause, priority, resources.memory_bytes, soon, self._tell_waiting
+            )
         else:
-            held = machine.core(priority, resources.memory_bytes, pause, self._waits)
+            held = machine.core(priority, resources.memory_bytes, pause, self._tell_waiting)
         try:
             async with held:
                 yield pause
@@ -268,30 +287,33 @@ class _StageRun:
             self._tell(EventKind.ENDED)
             raise
 
-    async def _count_epochs(self, checkpoints: Path, spent: Spent) -> None:
+    async def _tell_epochs(self, checkpoints: Path, measure_work: MeasureWork) -> None:
+        """Tell of each epoch of a training until this is cancelled; of other work, nothing."""
         last = None
         while self.stage.epochs is not None:
             await asyncio.sleep(EPOCHS_EVERY_S)
-            now = await asyncio.to_thread(self._epochs, checkpoints)
+            now = await asyncio.to_thread(self._count_epochs, checkpoints)
             if now is not None and now != last:
                 last = now
-                self._tell(EventKind.EPOCH, **spent(), epochs=now[:2], share=now[2])
+                done, epochs, share = now
+                self._tell(EventKind.EPOCH, **measure_work(), epochs=(done, epochs), share=share)
 
-    def _epochs(self, checkpoints: Path) -> tuple[int, int, float] | None:
+    def _count_epochs(self, checkpoints: Path) -> EpochCount | None:
         if self.stage.epochs is None:
             return None
         return self.stage.epochs(self.materials, self.results)(checkpoints)
 
     async def _read(self, folder: Path) -> Any:
+        """Return the result in a folder of the cache, after what the stage does with each."""
         if self.stage.when_done is not None:
             await asyncio.to_thread(self.stage.when_done, self.materials, self.results, folder)
         return self.stage.read(folder)
 
-    def _waits(self, what: str) -> None:
+    def _tell_waiting(self, what: str) -> None:
         self._tell(EventKind.WAITING, waits_for=what)
 
-    def _tell(self, kind: EventKind, **more: Any) -> None:
-        self.listener(StageEvent(self.stage, kind, **more))
+    def _tell(self, kind: EventKind, **facts: Any) -> None:
+        self.listener(StageEvent(self.stage, kind, **facts))
 
 
 class _EndedEarly(Exception):

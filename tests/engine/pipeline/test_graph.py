@@ -14,7 +14,7 @@ from advisor.datasets import PARTS, Dataset, LabelledImage, Split
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.devices import DeviceTarget
 from advisor.engine import Images, Pool, Purpose, Question, Results, Role, StageName, VariantStages, Workload, cut_stage
-from advisor.engine._pipeline.graph import variant, with_all_before
+from advisor.engine._pipeline.graph import make_variant, with_all_before
 from advisor.engine._pipeline.materials import FloatModel, LocalTarget
 from advisor.engine._pipeline.stages.backbone import convert
 from advisor.engine._pipeline.stages.head import TrainedHead, fit_head, refit_shipped_head
@@ -127,7 +127,7 @@ def test_a_first_look_reads_some_images_and_robust_accuracy_those_under_capture_
 
 def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> None:
     workload = replace(TRAINED, trainings=(HEAD, FINETUNE_TOP), question=Question(tune_training=3))
-    ships = variant(CARD, FINETUNE_TOP, "float32", Purpose.SHIP, workload)
+    ships = make_variant(CARD, FINETUNE_TOP, "float32", Purpose.SHIP, workload)
     tuned = [stage for stage in with_all_before([ships]) if stage.name is StageName.FINETUNE_TOP]
     assert [stage.scope.detail or stage.scope.purpose for stage in tuned] == [
         "trial 0", "trial 1", "trial 2", "compare", "ship",
@@ -136,10 +136,10 @@ def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> Non
 
 
 def test_a_recipe_that_decides_on_scores_decides_on_the_file_that_is_compared() -> None:
-    ships = variant(CARD, HEAD, "mixed_int8", Purpose.SHIP, TRAINED)
-    assert variant(CARD, HEAD, "mixed_int8", Purpose.COMPARE, TRAINED) in ships.after
-    plain = variant(CARD, HEAD, "int8", Purpose.SHIP, TRAINED)
-    assert variant(CARD, HEAD, "int8", Purpose.COMPARE, TRAINED) not in plain.after
+    ships = make_variant(CARD, HEAD, "mixed_int8", Purpose.SHIP, TRAINED)
+    assert make_variant(CARD, HEAD, "mixed_int8", Purpose.COMPARE, TRAINED) in ships.after
+    plain = make_variant(CARD, HEAD, "int8", Purpose.SHIP, TRAINED)
+    assert make_variant(CARD, HEAD, "int8", Purpose.COMPARE, TRAINED) not in plain.after
 
 
 def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_file() -> None:

@@ -24,7 +24,7 @@ from advisor.core import (
 )
 from advisor.datasets import STAYING
 from advisor.engine import AccuracyVerdict, Images, Question, Role, Scored
-from advisor.engine._pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, robust
+from advisor.engine._pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, compare_captured
 from advisor.measurement import Detections, load_detections, save_detections, true_boxes
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
@@ -258,7 +258,7 @@ def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_p
         tmp_path / "own.npz", [nothing if test == dark else one for one in true for test in range(len(STAYING))]
     )
     own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", IMAGES, Role.CAPTURED)
-    verdict = robust(own, own, CAPTURED_HOLDOUT)
+    verdict = compare_captured(own, own, CAPTURED_HOLDOUT)
     found, mean = verdict.capture, verdict.accuracy
     assert [(row.condition, row.strength) for row in found.by_condition] == [(one.name, at) for one, at in STAYING]
     assert [row.top1 for row in found.by_condition] == pytest.approx([100.0] * dark + [0.0])
@@ -271,4 +271,4 @@ def test_images_without_an_object_say_nothing_about_capture_conditions(tmp_path:
     save_found(tmp_path / "one.npz", images, Role.CAPTURED)
     save_detections(tmp_path / "own.npz", [one for one in load_detections(tmp_path / "one.npz") for _ in STAYING])
     own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", images, Role.CAPTURED)
-    assert robust(own, own) == AccuracyVerdict(None, None)
+    assert compare_captured(own, own) == AccuracyVerdict(None, None)

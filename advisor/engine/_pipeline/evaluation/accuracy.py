@@ -1,4 +1,9 @@
-"""Top-1 of an artefact: measured if there are images, otherwise published or estimated."""
+"""Figure out the accuracy of a file: measured if there are images, else published or estimated.
+
+The judges of the tasks and the evaluator call these functions with the answers of a file and of
+its float32 form. Each returns an :class:`AccuracyVerdict`, whose fields are those of
+``evaluations.jsonl``. The sources that it names are shown in the report.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -93,7 +98,7 @@ class Captured:
     metric: str = ""  # name of the figure; empty for top-1
 
 
-def robust(
+def compare_captured(
     captured: Captured, floats: Captured, source: str = CAPTURED_VALIDATION
 ) -> AccuracyVerdict:
     """Return the mean figure under capture conditions,
@@ -105,22 +110,22 @@ def robust(
     if not captured.shares.size or not np.isfinite(captured.shares).all():
         return AccuracyVerdict(None, None)
     means = captured.shares.mean(axis=0)
+    float_means = floats.shares.mean(axis=0)
     count = len(means)
     share = resample_mean(means)
     # All images give the same value, so resampling them shows no spread.
     if share.low == share.high:
         ends = Interval.wilson(round(share.value * count), count, LEVEL)
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
-    rows = zip(captured.tests, captured.shares.mean(axis=1).tolist(), strict=True)
+    lost = Interval.paired_shares(float_means.tolist(), means.tolist(), LEVEL)
+    conditions = []
+    means_of_tests = captured.shares.mean(axis=1).tolist()
+    for (test, strength), mean in zip(captured.tests, means_of_tests, strict=True):
+        conditions.append(ConditionAccuracy(test.name, strength, 100 * mean))
     return AccuracyVerdict(
         accuracy=make_percent(share, count, f"{captured.metric} {source}".strip()),
-        drop=drop_of(
-            Interval.paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL),
-            count,
-        ),
-        capture=CaptureAccuracy(
-            tuple(ConditionAccuracy(test.name, at, 100 * value) for (test, at), value in rows)
-        ),
+        drop=drop_of(lost, count),
+        capture=CaptureAccuracy(tuple(conditions)),
     )
 
 
@@ -147,20 +152,18 @@ def quote_top1(card: Card, recipe: str) -> AccuracyVerdict:
     if float_top1 is None:
         return AccuracyVerdict(None, None)
     if recipe in ("float32", "float16"):
-        source = "the published figure is that of the float weights"
-        no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=source)
-        source = f"ImageNet, {_source(card, 'float32')}"
-        return AccuracyVerdict(
-            Quantity(float_top1, "%", Provenance.PUBLISHED, source=source), no_drop
-        )
+        same_weights = "the published figure is that of the float weights"
+        no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=same_weights)
+        source = f"ImageNet, {_find_source(card, 'float32')}"
+        accuracy = Quantity(float_top1, "%", Provenance.PUBLISHED, source=source)
+        return AccuracyVerdict(accuracy, no_drop)
     quantised = card.top1("int8") if recipe == "int8" else None
     if quantised is None:
         return AccuracyVerdict(None, None)
-    source = _source(card, "int8")
+    source = _find_source(card, "int8")
     drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=source)
-    return AccuracyVerdict(
-        Quantity(quantised, "%", Provenance.PUBLISHED, source=f"ImageNet, {source}"), drop
-    )
+    accuracy = Quantity(quantised, "%", Provenance.PUBLISHED, source=f"ImageNet, {source}")
+    return AccuracyVerdict(accuracy, drop)
 
 
 def find_published_top1(
@@ -177,19 +180,14 @@ def find_published_top1(
     verdict = quote_top1(card, recipe)
     if float_top1 is None:
         return verdict
-    same = []
-    for answer, other in zip(answers, float_answers, strict=True):
-        same.append(answer[0] == other[0])
-    weights = [probability for _, probability in float_answers]
-    share = sum(weight for weight, agrees in zip(weights, same, strict=True) if agrees) / sum(
-        weights
-    )
-    agreement = Agreement(sum(same) / len(same), len(same), share)
+    agreement = _compare_answers(answers, float_answers)
     if verdict.accuracy is not None:
         return replace(verdict, agreement=agreement)
-    least = Interval.wilson(round(share * len(same)), len(same), LEVEL).low
+    photographs = len(answers)
+    share = agreement.kept
+    least = Interval.wilson(round(share * photographs), photographs, LEVEL).low
     source = (
-        f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)}"
+        f"published float top-1 {float_top1:.1f} % x share of answers kept on {photographs}"
         " photographs"
     )
     accuracy = Quantity(
@@ -199,14 +197,27 @@ def find_published_top1(
         float_top1 * least,
         float_top1,
         LEVEL,
-        len(same),
+        photographs,
         source,
     )
     drop = Quantity(float_top1 * (1 - share), "points", Provenance.ESTIMATED, source=source)
     return AccuracyVerdict(accuracy, drop, agreement=agreement)
 
 
-def _source(card: Card, precision: str) -> str:
+def _compare_answers(answers: Sequence[Answer], float_answers: Sequence[Answer]) -> Agreement:
+    """Return how many answers are those of the float form, plain and by its probabilities."""
+    weights = []
+    weights_of_same = []
+    for (label, _), (float_label, probability) in zip(answers, float_answers, strict=True):
+        weights.append(probability)
+        if label == float_label:
+            weights_of_same.append(probability)
+    share = len(weights_of_same) / len(weights)
+    return Agreement(share, len(weights), sum(weights_of_same) / sum(weights))
+
+
+def _find_source(card: Card, precision: str) -> str:
+    """Return where a published top-1 of a card comes from; empty if there is none."""
     for row in card.published:
         if row.precision == precision and row.top1 is not None:
             return row.source
@@ -227,8 +238,8 @@ def per_class(
         if answer < len(classes):
             confusion[label][answer] += 1
     recall = {}
-    for i, name in enumerate(classes):
-        recall[name] = confusion[i][i] / images[i] if images[i] else None
+    for label, name in enumerate(classes):
+        recall[name] = confusion[label][label] / images[label] if images[label] else None
     shown = None
     if len(classes) <= MAX_CONFUSION_CLASSES:
         shown = tuple(map(tuple, confusion))

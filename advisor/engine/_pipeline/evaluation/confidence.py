@@ -1,5 +1,8 @@
-"""Calibration of a classifier's probabilities and thresholds:
-chosen on validation, verified on the hold-out.
+"""Choose the temperature and the thresholds of a classifier on validation, verify them on the
+hold-out, and score its probabilities by other metrics.
+
+The judge of the task of classification calls these functions with the ``.npy`` files that the
+scoring stages wrote. What they return is in ``evaluations.jsonl`` and in the model card.
 """
 
 from __future__ import annotations
@@ -54,22 +57,24 @@ def verify_thresholds(
     rows = np.load(probabilities, allow_pickle=False)
     labels = np.asarray(images.part(Role.HOLDOUT).labels)
     judged = judge_class_thresholds(rows, labels, images.classes, chosen)
-    wrong = replace(judged, mistakes=_wrong_answers(rows, images))
-    return replace(wrong, mistakes=wrong.varied_mistakes[:MISTAKES])
+    with_all = replace(judged, mistakes=_list_mistakes(rows, images))
+    return replace(with_all, mistakes=with_all.varied_mistakes[:MISTAKES])
 
 
-def _wrong_answers(rows: NDArray[np.floating[Any]], images: Images) -> tuple[Mistake, ...]:
+def _list_mistakes(rows: NDArray[np.floating[Any]], images: Images) -> tuple[Mistake, ...]:
     """Return the wrong answers on the hold-out, the most probable first."""
     part = images.part(Role.HOLDOUT)
-    sure = rows.max(axis=1)
+    largest = rows.max(axis=1)
     answers = rows.argmax(axis=1)
     wrong = np.flatnonzero(answers != np.asarray(part.labels))
+    most_probable_first = wrong[np.argsort(-largest[wrong], kind="stable")]
     mistakes = []
-    for row in wrong[np.argsort(-sure[wrong], kind="stable")]:
+    for row in most_probable_first:
         path = images.dataset.show_path(part.paths[row])
-        mistakes.append(
-            Mistake(path, part.hashes[row], part.labels[row], int(answers[row]), float(sure[row]))
-        )
+        answer = int(answers[row])
+        probability = float(largest[row])
+        label = part.labels[row]
+        mistakes.append(Mistake(path, part.hashes[row], label, answer, probability))
     return tuple(mistakes)
 
 
@@ -94,8 +99,8 @@ def score_metrics(
     return score_classifier(rows, labels, groups, table, names, calibrate=role is Role.VALIDATION)
 
 
-def quantities(scores: Mapping[str, Score], source: str) -> dict[str, Quantity]:
-    """Return metrics in %; each names its source,
+def describe_scores(scores: Mapping[str, Score], source: str) -> dict[str, Quantity]:
+    """Return metrics in %, by name; each names its source,
     and what it belongs to where the metric does not say it.
     """
     metrics = {}

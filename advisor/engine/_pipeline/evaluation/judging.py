@@ -1,5 +1,8 @@
-"""Seconds of running a file over the hold-out and of judging its answers,
-by what they took in this search.
+"""Expect the seconds of running a file over the hold-out and of judging its answers.
+
+A search tells :class:`JudgingPace` of each file that ran over images and of each judgement. Its
+time limit reserves the seconds that this expects, and the scorer asks over how many images it can
+still judge. Nothing of it is stored.
 """
 
 from __future__ import annotations
@@ -21,9 +24,9 @@ class JudgingPace:
     """The seconds of the hold-out on this machine,
     by the files that ran over images and the answers that were judged.
 
-    ``paced`` is what scoring took in earlier searches over its rough price. ``judging_s`` are the
-    rough seconds of turning the answers to one image into figures. ``slowdown`` returns the wall
-    seconds of a CPU second of jobs now.
+    ``paced`` is what scoring took in earlier searches over its rough price, both in CPU seconds.
+    ``judging_s`` are the rough CPU seconds of turning the answers to one image into figures.
+    ``slowdown`` returns the wall seconds of a CPU second of jobs now.
     """
 
     def __init__(
@@ -44,15 +47,13 @@ class JudgingPace:
 
     def note(self, event: StageEvent, images: int) -> None:
         """Record that a file ran over so many images."""
-        if (
-            event.stage.name is not StageName.SCORE
-            or event.kind is not EventKind.DONE
-            or not images
-        ):
+        stage = event.stage
+        has_run = event.kind is EventKind.DONE and stage.name is StageName.SCORE
+        if not has_run or not images:
             return
-        file = event.stage.scope.card, event.stage.scope.compression
+        file = stage.scope.card, stage.scope.compression
         self._image_s[file] = max(self._image_s.get(file, 0.0), event.cpu_s / images)
-        self._price_s += event.stage.cost_s
+        self._price_s += stage.cost_s
         self._cpu_s += event.cpu_s
 
     def note_judged(self, images: int, cpu_s: float) -> None:
@@ -65,18 +66,20 @@ class JudgingPace:
         return any(name == card.name for name, _ in self._image_s)
 
     def seconds(self, card: Card, recipe: str, images: int) -> float:
-        """Return the seconds in which one core runs a file over images and judges its answers."""
-        return self._slowdown() * (
-            self._speed * cost.READ_START_S + images * self._of_image_s(card, recipe)
-        )
+        """Return the wall seconds in which one core runs a file over images and judges its
+        answers.
+        """
+        start_s = self._speed * cost.READ_START_S
+        return self._slowdown() * (start_s + images * self._expect_image_s(card, recipe))
 
     def images_in(self, seconds: float, files: Sequence[tuple[Card, str]], cores: int) -> int:
         """Return over how many images each of some files, of a card and a recipe,
-        runs in so many seconds.
+        runs in so many wall seconds.
         """
         side_by_side = min(len(files), cores)
         start_s = sum(self.seconds(card, recipe, 0) for card, recipe in files) / side_by_side
-        image_s = self._slowdown() * sum(self._of_image_s(*file) for file in files) / side_by_side
+        images_cpu_s = sum(self._expect_image_s(card, recipe) for card, recipe in files)
+        image_s = self._slowdown() * images_cpu_s / side_by_side
         return max(0, int((seconds - start_s) / image_s))
 
     @property
@@ -84,14 +87,18 @@ class JudgingPace:
         """CPU seconds of running files over their rough price."""
         return self._cpu_s / self._price_s if self._price_s and self._cpu_s else self._paced
 
-    def _of_image_s(self, card: Card, recipe: str) -> float:
-        rough_s = cost.READ_IMAGE_S + cost.rough_latency_ms(card, recipe) / 1e3
-        judging_s = (
-            self._judged_s / self._judged if self._judged else self._speed * self._rough_judging_s
-        )
-        of_card = [image_s for (name, _), image_s in self._image_s.items() if name == card.name]
-        # Of a form that has not run yet, the slowest file of the card tells most.
-        image_s = self._image_s.get(
-            (card.name, recipe), max(of_card, default=self._speed * rough_s)
-        )
+    def _expect_image_s(self, card: Card, recipe: str) -> float:
+        """Return the CPU seconds of running a file over an image and judging its answer."""
+        if self._judged:
+            judging_s = self._judged_s / self._judged
+        else:
+            judging_s = self._speed * self._rough_judging_s
+        image_s = self._image_s.get((card.name, recipe))
+        if image_s is None:
+            rough_s = cost.READ_IMAGE_S + cost.rough_latency_ms(card, recipe) / 1e3
+            of_card = [
+                spent_s for (name, _), spent_s in self._image_s.items() if name == card.name
+            ]
+            # Of a form that has not run yet, the slowest file of the card tells most.
+            image_s = max(of_card, default=self._speed * rough_s)
         return image_s + judging_s

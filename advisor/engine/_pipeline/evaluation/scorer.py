@@ -1,5 +1,9 @@
-"""Figures of finalists: their files on the hold-out, under capture conditions,
-and on images of other things.
+"""Judge finalists: run their files on the hold-out, under capture conditions, and on images of
+other things.
+
+The search loop (``_scheduling/finalists.py``) says which files are finalists and how long judging
+may take. No image that a :class:`Scorer` uses chose a candidate, so its figures flatter nobody. It
+writes the answers and files of finalists into the run folder.
 """
 
 from __future__ import annotations
@@ -30,14 +34,23 @@ from advisor.engine._execution import call_in_own_thread
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.evaluation.accuracy import (
     CAPTURED_HOLDOUT,
-    robust,
+    compare_captured,
 )
 from advisor.engine._pipeline.evaluation.judge import HeldOut
 from advisor.engine._pipeline.evaluation.judging import FEWEST_JUDGED, JudgingPace
 from advisor.engine._pipeline.graph import VariantStages
 from advisor.engine._pipeline.images import Images, Role
 from advisor.engine._pipeline.materials import Artefact, Materials, Workload, input_spec
-from advisor.engine._pipeline.stage import Scope, Stage, StageAborted, StageName
+from advisor.engine._pipeline.stage import (
+    Folders,
+    Inputs,
+    Job,
+    Results,
+    Scope,
+    Stage,
+    StageAborted,
+    StageName,
+)
 from advisor.engine._pipeline.stages.figures import score_stage
 from advisor.engine._pipeline.stages.unknown_score import compute_auroc
 from advisor.engine._pipeline.walker import Walker
@@ -46,7 +59,7 @@ from advisor.store import RunFolder, answers_file, artefact_problem
 Floats = NDArray[np.floating[Any]]
 
 
-def with_answers(
+def describe_unknown(
     facts: UnknownFacts, holdout: Path, labels: Sequence[int], others: Path | None
 ) -> UnknownFacts:
     """Return the facts with those of the file's answers to the hold-out,
@@ -58,22 +71,18 @@ def with_answers(
     known = np.load(holdout, allow_pickle=False)
     answers = known.argmax(axis=1)
     last = known.shape[1] - 1
-    answered = answers != last
-    right = answers == np.asarray(labels)
-    precision = Interval.wilson(int(right.sum()), int(answered.sum())) if answered.any() else None
-    facts = replace(
-        facts, kept=Interval.wilson(int(answered.sum()), len(answered)), precision=precision
-    )
+    is_answered = answers != last
+    answered = int(is_answered.sum())
+    right = int((answers == np.asarray(labels)).sum())
+    precision = Interval.wilson(right, answered) if answered else None
+    facts = replace(facts, kept=Interval.wilson(answered, len(answers)), precision=precision)
     if others is None:
         return facts
     unknown = np.load(others, allow_pickle=False)
-    share: Interval = Interval.wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
-    return replace(
-        facts,
-        others=OtherThings(
-            share, compute_auroc(_compute_margins(known), _compute_margins(unknown)), len(unknown)
-        ),
-    )
+    rejected = int((unknown.argmax(axis=1) == last).sum())
+    share: Interval = Interval.wilson(rejected, len(unknown))
+    auroc = compute_auroc(_compute_margins(known), _compute_margins(unknown))
+    return replace(facts, others=OtherThings(share, auroc, len(unknown)))
 
 
 def _compute_margins(probabilities: Floats) -> Floats:
@@ -83,8 +92,9 @@ def _compute_margins(probabilities: Floats) -> Floats:
 
 
 class Scorer:
-    """Runs the files of finalists over images that chose nothing; ``pace`` knows what this
-    takes.
+    """Runs the files of finalists over images that chose nothing.
+
+    ``pace`` knows the seconds that this takes.
     """
 
     def __init__(
@@ -114,33 +124,34 @@ class Scorer:
 
     def affordable(self, evaluations: Sequence[Evaluation], seconds: float) -> int:
         """Return on how many images of the hold-out the files
-        of some evaluations can be judged in so many seconds.
+        of some evaluations can be judged in so many seconds by the clock.
 
         There are at least :data:`.judging.FEWEST_JUDGED`, and at most all.
         """
-        files = {e.artefact_sha256: e.configuration for e in evaluations}
-        if seconds == float("inf") or not files:
+        # Two evaluations may have one file, which runs once.
+        configurations = {e.artefact_sha256: e.configuration for e in evaluations}
+        if seconds == float("inf") or not configurations:
             return self.holdout_images
-        named = [
-            (self.cards[configuration.card], configuration.compression)
-            for configuration in files.values()
-        ]
-        count = self._pace.images_in(seconds, named, self.walker.workers.machine.cores)
+        files = []
+        for configuration in configurations.values():
+            files.append((self.cards[configuration.card], configuration.compression))
+        count = self._pace.images_in(seconds, files, self.walker.workers.machine.cores)
         return min(max(count, FEWEST_JUDGED), self.holdout_images)
 
     async def hold_out(self, evaluation: Evaluation, most: int | None = None) -> Evaluation:
-        """Return a finalist with the accuracy of its file on the hold-out;
-        StageAborted if the file cannot be run.
+        """Return a finalist with the accuracy of its file on the hold-out, or on ``most`` of its
+        images; None for all.
 
-        It is that of ``most`` images at most; None for all.
+        Raises:
+            StageAborted: the file cannot be run.
         """
         images = self.walker.materials.require_images()
         artefact = artefact_of(self._run, evaluation)
         whole = self.holdout_images
-        some = None
+        part = None
         if most is not None and most < whole:
             images = images.held_out(most)
-            some = HoldoutPart(most, whole)
+            part = HoldoutPart(most, whole)
         count = len(images.part(Role.HOLDOUT).paths)
         card = self.cards[evaluation.configuration.card]
         scope = scope_of(evaluation)
@@ -148,16 +159,16 @@ class Scorer:
         stage = self.workload.question.of_task.score(
             scope, input_spec(card), artefact, Role.HOLDOUT, seconds
         )
-        judging = stage if some is None else on_images(stage, images, some.shown)
+        judging = stage if part is None else replace_images(stage, images, part.shown)
         answers = await self.walker.run(judging)
         # Answers are kept for comparisons of files, which need those to all images.
-        name = answers_file(f"{HOLDOUT}-{artefact.path.stem}") if some is None else ""
+        name = answers_file(f"{HOLDOUT}-{artefact.path.stem}") if part is None else ""
         judge = partial(self._judge.held_out, evaluation, answers, images, name)
-        (judged, files_of), cpu_s = await call_in_own_thread(_time_judge, judge)
+        (judged, answers_by_file), cpu_s = await call_in_own_thread(_time_judge, judge)
         self._pace.note_judged(count, cpu_s)
-        for file, values in files_of.items():
+        for file, values in answers_by_file.items():
             self._run.keep_answers(Path(file).stem, values)
-        return with_new_conditions(replace(judged, holdout_part=some), images.own_holdout)
+        return with_new_conditions(replace(judged, holdout_part=part), images.own_holdout)
 
     def tells_unknown(self, in_time: bool) -> bool:
         """Return whether a finalist gets a class for unknown things.
@@ -166,12 +177,10 @@ class Scorer:
         Without images of other things, there must be time, too.
         """
         images = self.walker.materials.images
-        asked = images is not None and bool(images.others)
-        return (
-            self.workload.question.of_task.probabilities
-            and bool(self.holdout_images)
-            and (asked or in_time)
-        )
+        if not self.workload.question.of_task.probabilities or not self.holdout_images:
+            return False
+        has_others = images is not None and bool(images.others)
+        return has_others or in_time
 
     async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers to images
@@ -183,24 +192,23 @@ class Scorer:
         configuration = evaluation.configuration
         card = self.cards[configuration.card]
         scope = scope_of(evaluation)
-        made = await self.walker.run(
-            VariantStages(
-                card, configuration.training, configuration.compression, self.workload
-            ).with_unknown
+        variant = VariantStages(
+            card, configuration.training, configuration.compression, self.workload
         )
+        made = await self.walker.run(variant.with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path = self._run.keep_artefact(made.artefact.path, name)
         answers = dict[Role, Path]()
         for role in (Role.HOLDOUT, Role.OTHERS):
-            if count := len(images.part(role).paths):
+            count = len(images.part(role).paths)
+            if count:
                 seconds = cost.scoring_s(card, configuration.compression, count)
-                answers[role] = await self.walker.run(
-                    score_stage(scope, input_spec(card), made.artefact, role, seconds)
-                )
+                stage = score_stage(scope, input_spec(card), made.artefact, role, seconds)
+                answers[role] = await self.walker.run(stage)
         labels = images.part(Role.HOLDOUT).labels
         others = answers.get(Role.OTHERS)
         facts = await asyncio.to_thread(
-            with_answers, made.facts, answers[Role.HOLDOUT], labels, others
+            describe_unknown, made.facts, answers[Role.HOLDOUT], labels, others
         )
         file = str(path.relative_to(self._run.path))
         return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
@@ -213,37 +221,40 @@ class Scorer:
         card = self.cards[evaluation.configuration.card]
         scope = scope_of(evaluation)
         seconds = cost.judging_s(card, len(part.paths))
-        task = self.workload.question.of_task
         images = self.walker.materials.require_images()
-        stage = task.capture(
-            scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds
+        artefact = artefact_of(self._run, evaluation)
+        stage = self.workload.question.of_task.capture(
+            scope, input_spec(card), artefact, Role.CAPTURED, seconds
         )
-        captured = await asyncio.to_thread(
-            self._judge.captured, await self.walker.run(stage), images, Role.CAPTURED
-        )
-        judged = robust(captured, captured, CAPTURED_HOLDOUT)
+        answers = await self.walker.run(stage)
+        captured = await asyncio.to_thread(self._judge.captured, answers, images, Role.CAPTURED)
+        judged = compare_captured(captured, captured, CAPTURED_HOLDOUT)
         capture = replace(judged.capture, holdout=judged.accuracy, plain=evaluation.capture.plain)
         return replace(evaluation, capture=capture)
 
 
-def on_images(stage: Stage[Path], images: Images, detail: str) -> Stage[Path]:
+def replace_images(stage: Stage[Path], images: Images, detail: str) -> Stage[Path]:
     """Return a stage that runs a file over other images than those of the search;
     ``detail`` names them.
     """
 
-    def with_images(materials: Materials) -> Materials:
+    def change(materials: Materials) -> Materials:
         return replace(materials, images=images)
 
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return stage.inputs(change(materials), results)
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        return stage.job(change(materials), results, folders)
+
     reads = stage.reads
-    reads_images = None if reads is None else lambda materials: reads(with_images(materials))
     return replace(
         stage,
+        # Another detail makes it another stage, which runs beside that of all images.
         scope=replace(stage.scope, detail=f"{stage.scope.detail} {detail}"),
-        inputs=lambda materials, results: stage.inputs(with_images(materials), results),
-        job=lambda materials, results, folders: stage.job(
-            with_images(materials), results, folders
-        ),
-        reads=reads_images,
+        inputs=inputs,
+        job=job,
+        reads=None if reads is None else lambda materials: reads(change(materials)),
     )
 
 
@@ -259,7 +270,8 @@ def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:
     The cache keeps figures by the hash of the file,
     so a changed one would give its figures to the file that was there.
     """
-    if (problem := artefact_problem(run, evaluation)) is not None:
+    problem = artefact_problem(run, evaluation)
+    if problem is not None:
         raise StageAborted(Status.FAILED, StageName.SCORE, str(problem))
     return Artefact.at(run.path / evaluation.artefact, evaluation.artefact_sha256)
 

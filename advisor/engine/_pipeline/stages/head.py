@@ -30,7 +30,7 @@ from advisor.engine._pipeline.stage import (
     Scope,
     Stage,
     StageName,
-    holding,
+    reserve_feature_memory,
 )
 from advisor.engine._pipeline.stages import jobs
 from advisor.engine._pipeline.stages.backbone import FeatureSet, cut_stage, feature_stages
@@ -151,7 +151,7 @@ def fit_head(card: Card, training: str, workload: Workload) -> Stage[TrainedHead
         job=job,
         read=TrainedHead.within,
         cost_s=cost.head_s(workload.images[train], workload.classes),
-        resources=holding(len(read) * workload.images[train]),
+        resources=reserve_feature_memory(len(read) * workload.images[train]),
     )
 
 
@@ -226,7 +226,7 @@ def expect_robustness(card: Card, workload: Workload) -> Stage[NewConditions]:
         job=job,
         read=lambda folder: parse(NewConditions, read_result(folder)),
         cost_s=cost.EXPECTATION_S,
-        resources=holding(workload.images[Role.LEARNT]),
+        resources=reserve_feature_memory(workload.images[Role.LEARNT]),
     )
 
 
@@ -273,7 +273,7 @@ def refit_shipped_head(
         job=job,
         read=TrainedHead.within,
         cost_s=cost.REFIT_S,
-        resources=holding(len(read) * workload.images[role]),
+        resources=reserve_feature_memory(len(read) * workload.images[role]),
     )
 
 

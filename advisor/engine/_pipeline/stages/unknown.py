@@ -32,7 +32,7 @@ from advisor.engine._pipeline.stage import (
     Scope,
     Stage,
     StageName,
-    holding,
+    reserve_feature_memory,
 )
 from advisor.engine._pipeline.stages import unknown_jobs
 from advisor.engine._pipeline.stages.head import Folds, fold_inputs, out_of_fold
@@ -188,5 +188,5 @@ def with_unknown(
         job=job,
         read=WithUnknown.within,
         cost_s=cost.HEAD_S,
-        resources=holding(workload.images[Role.LEARNT]),
+        resources=reserve_feature_memory(workload.images[Role.LEARNT]),
     )

@@ -11,9 +11,14 @@ from advisor.catalog import load_catalogue
 from advisor.core import ConditionAccuracy, Guarantees, Interval, Provenance, Shares, ShippedThresholds, UnknownFacts
 from advisor.datasets import TESTS
 from advisor.engine import Captured, Images, Role
-from advisor.engine._pipeline.evaluation.accuracy import find_published_top1, measure_accuracy, quote_top1, robust
+from advisor.engine._pipeline.evaluation.accuracy import (
+    compare_captured,
+    find_published_top1,
+    measure_accuracy,
+    quote_top1,
+)
 from advisor.engine._pipeline.evaluation.confidence import MISTAKES, choose_thresholds, verify_thresholds
-from advisor.engine._pipeline.evaluation.scorer import with_answers
+from advisor.engine._pipeline.evaluation.scorer import describe_unknown
 from advisor.measurement import OutOfFold, fit_temperature
 from advisor.measurement._calibration import apply_temperature
 from advisor.measurement._class_thresholds import GUARANTEE
@@ -69,7 +74,7 @@ def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
     right = np.ones((len(TESTS), 4))
     shares = right.copy()
     shares[0] = 0
-    verdict = robust(Captured(TESTS, shares, shares), Captured(TESTS, right, right))
+    verdict = compare_captured(Captured(TESTS, shares, shares), Captured(TESTS, right, right))
     assert present(verdict.accuracy).value == pytest.approx(100 * (len(TESTS) - 1) / len(TESTS))
     assert present(verdict.drop).value == pytest.approx(100 / len(TESTS))
     assert verdict.capture.by_condition[0] == ConditionAccuracy(TESTS[0][0].name, TESTS[0][1], 0.0)
@@ -78,12 +83,12 @@ def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
 
 def test_more_images_make_the_interval_of_robust_accuracy_narrower_and_right_answers_alone_leave_room() -> None:
     right = np.ones((len(TESTS), 9))
-    verdict = robust(Captured(TESTS, right, right), Captured(TESTS, right, right))
+    verdict = compare_captured(Captured(TESTS, right, right), Captured(TESTS, right, right))
     assert present(verdict.accuracy).low == pytest.approx(100 * Interval.wilson(9, 9).low)
 
     def width(count: int) -> float:
         shares = np.tile(np.arange(count) % 2 == 0, (len(TESTS), 1)).astype(float)
-        found = present(robust(Captured(TESTS, shares, shares), Captured(TESTS, shares, shares)).accuracy)
+        found = present(compare_captured(Captured(TESTS, shares, shares), Captured(TESTS, shares, shares)).accuracy)
         return present(found.high) - present(found.low)
 
     assert width(400) < 0.5 * width(50)
@@ -257,12 +262,12 @@ def kept(rows: list[list[float]], path: Path) -> Path:
 
 
 def test_known_images_answered_as_unknown_are_not_kept_and_other_things_are_found_and_ranked(tmp_path: Path) -> None:
-    found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
+    found = describe_unknown(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
     assert present(found.kept).value == pytest.approx(3 / 4)
     assert (present(found.precision).value, found.others) == (pytest.approx(2 / 3), None)
-    none = with_answers(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
+    none = describe_unknown(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
     assert none.precision is None
     others = kept(OTHERS, tmp_path / "others.npy")
-    found = present(with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, others).others)
+    found = present(describe_unknown(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, others).others)
     assert (found.images, found.found.value) == (4, pytest.approx(3 / 4))
     assert found.auroc.value == pytest.approx(15 / 16)
