@@ -40,7 +40,7 @@ from advisor.engine._pipeline.stages.artefacts import (
     with_confidence,
 )
 from advisor.engine._pipeline.stages.backbone import feature_stages, take_finished_file
-from advisor.engine._pipeline.stages.figures import Answer, Timings, answers, timing
+from advisor.engine._pipeline.stages.figures import Answer, Timings, answer_stage, timing_stage
 from advisor.engine._pipeline.stages.head import (
     Folds,
     TrainedHead,
@@ -243,12 +243,12 @@ class VariantStages:
     def answered(self) -> Stage[tuple[Answer, ...]]:
         """The stage that runs the file on bundled photographs."""
         seconds = cost.scoring_s(self.card, self.compression, 0)
-        return answers(self._scope, input_spec(self.card), self.made, seconds)
+        return answer_stage(self._scope, input_spec(self.card), self.made, seconds)
 
     @cached_property
     def timed(self) -> Stage[Timings]:
         """The stage that times the file that ships."""
-        return timing(self._scope, self.made)
+        return timing_stage(self._scope, self.made)
 
     def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
         """Return the stage that measures the file that ships in another runtime of this

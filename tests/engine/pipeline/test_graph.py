@@ -16,7 +16,7 @@ from advisor.devices import DeviceTarget
 from advisor.engine import Images, Pool, Purpose, Question, Results, Role, StageName, VariantStages, Workload, cut_stage
 from advisor.engine._pipeline.graph import make_variant, with_all_before
 from advisor.engine._pipeline.materials import FloatModel, LocalTarget
-from advisor.engine._pipeline.stages.backbone import convert
+from advisor.engine._pipeline.stages.backbone import convert_stage
 from advisor.engine._pipeline.stages.head import TrainedHead, fit_head, refit_shipped_head
 from advisor.engine._preview import overview_of
 from advisor.tasks.detection import DETECTION
@@ -48,7 +48,7 @@ def test_a_head_needs_no_process_with_tensorflow_unless_the_card_has_no_graph_fi
     stages = VariantStages(CARD, HEAD, "int8", TRAINED)
     pools = {stage.resources.pool for stage in with_all_before((*stages.evaluation, *stages.judging))}
     assert not pools & {Pool.HEAVY, Pool.TRAINERS}
-    assert convert(CARD.at(320)).resources.pool is Pool.HEAVY
+    assert convert_stage(CARD.at(320)).resources.pool is Pool.HEAVY
 
 
 @pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])

@@ -39,8 +39,8 @@ from advisor.engine._pipeline.materials import Purpose, Workload
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageAborted, StageName
-from advisor.engine._pipeline.stages.backbone import screen
-from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, timing
+from advisor.engine._pipeline.stages.backbone import screen_stage
+from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, timing_stage
 from advisor.engine._pipeline.stages.finetuning import was_shortened
 from advisor.engine._pipeline.walker import Walker
 from advisor.store import RunFolder
@@ -104,7 +104,7 @@ class Evaluator:
         StageAborted if it cannot be timed now.
         """
         artefact = artefact_of(self._run, evaluation)
-        timings = await self.walker.run(timing(scope_of(evaluation), artefact, THOROUGH))
+        timings = await self.walker.run(timing_stage(scope_of(evaluation), artefact, THOROUGH))
         return timings[evaluation.configuration.target.threads].apply_to(evaluation)
 
     async def _evaluate(self, configuration: Configuration) -> Evaluation:
@@ -201,7 +201,7 @@ class Evaluator:
             return
         self._rules.require_none(RuleNeeds.PREDICTION, configuration)
         if self._rules.that_need(RuleNeeds.BACKBONE) and not (card.is_finished or card.whole):
-            backbone_ms = await self.walker.run(screen(card))
+            backbone_ms = await self.walker.run(screen_stage(card))
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, backbone_ms=backbone_ms)
 
     async def _ask_lighter_rules(self, configuration: Configuration) -> None:

@@ -1,4 +1,9 @@
-"""Stages from a card to its backbone, and from the backbone to the features of images."""
+"""Stages from a card to its backbone, and from the backbone to the features of images.
+
+Every variant of a card begins with them, so they run once for all of its variants. The words in
+the keys ("trunk", "view", "pictures") are older than the names in the code: they stay, because
+another word makes every search compute its features again.
+"""
 
 from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache, partial
@@ -30,7 +35,8 @@ from advisor.training import AS_IT_IS, CaptureAugmentation
 
 PROBABILITIES = "probabilities"
 
-MOST_FEATURE_SETS = 1024  # That are kept: the stages of all variants of a card share a few
+# Feature sets that are remembered: the stages of all variants of a card share a few.
+MOST_FEATURE_SETS = 1024
 
 CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
 BYTES_A_VALUE = {Pool.HEAVY: 64, Pool.LIGHT: 32}
@@ -56,8 +62,9 @@ def identity(materials: Materials, card: Card) -> dict[str, object]:
     }
 
 
-@cache  # every stage of a card comes after this one, so a plan asks for it thousands of times
-def convert(card: Card) -> Stage[FloatModel]:
+# Every stage of a card comes after this one, so a plan asks for it thousands of times.
+@cache
+def convert_stage(card: Card) -> Stage[FloatModel]:
     """Make the card's float file with the outputs ``probabilities`` and ``features``:
     from its graph file, or by Keras.
 
@@ -65,13 +72,11 @@ def convert(card: Card) -> Stage[FloatModel]:
     """
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
+        facts = identity(materials, card)
         if card.needs_converter:
-            return {
-                **identity(materials, card),
-                **list_versions("tensorflow", "keras", "ai-edge-litert"),
-            }
+            return {**facts, **list_versions("tensorflow", "keras", "ai-edge-litert")}
         graph = {"graph file": card.filled_graph.sha256} if card.filled_graph else {}
-        return {**identity(materials, card), **graph, **list_versions("ai-edge-litert", "numpy")}
+        return {**facts, **graph, **list_versions("ai-edge-litert", "numpy")}
 
     return Stage(
         name=StageName.CONVERT,
@@ -91,10 +96,10 @@ def convert(card: Card) -> Stage[FloatModel]:
 
 def convert_resources(card: Card) -> Resources:
     """Return the place and the limits of the card's conversion: large models need more memory."""
-    kind = Pool.HEAVY if card.needs_converter else Pool.LIGHT
-    more = BYTES_A_VALUE[kind] * card.params
-    limits = replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + more)
-    return Resources(kind, EXPECTED_BYTES[kind] + more, limits)
+    pool = Pool.HEAVY if card.needs_converter else Pool.LIGHT
+    values_bytes = BYTES_A_VALUE[pool] * card.params
+    limits = replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + values_bytes)
+    return Resources(pool, EXPECTED_BYTES[pool] + values_bytes, limits)
 
 
 @cache
@@ -104,16 +109,14 @@ def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
 
     The backbone is unsupported if a user's file does not end in one linear layer.
     """
-    converted = convert(card)
+    converted = convert_stage(card)
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
         model = results[converted]
-        if (
-            output == FEATURES
-            and card.own_file
-            and not read_result(model.path.parent).get("features", True)
-        ):
-            raise UnsupportedRecipe(NO_FEATURES)
+        if output == FEATURES and card.own_file:
+            facts = read_result(model.path.parent)
+            if not facts.get("features", True):
+                raise UnsupportedRecipe(NO_FEATURES)
         return {"master": model.sha256, "output": output, "levels": LEVELS_VERSION}
 
     return Stage(
@@ -131,7 +134,7 @@ def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
     )
 
 
-def screen(card: Card) -> Stage[float]:
+def screen_stage(card: Card) -> Stage[float]:
     """Measure the least CPU time of the card's float backbone at one thread, in ms."""
     source = cut_stage(card, FEATURES)
 
@@ -160,6 +163,7 @@ class FeatureSet:
     """The features of some images, in parts that are computed in parallel.
 
     ``source`` makes the backbone; ``parts`` make files of rows (N, F), in the order of the images.
+    ``seen`` says how a camera changes the images before.
     """
 
     card: Card
@@ -180,14 +184,14 @@ class FeatureSet:
     def key(self, materials: Materials, results: Results) -> str:
         """Return the hash of everything that the features depend on."""
         part = materials.part(self.role)
-        return sha256_json(_inputs(self.card, self.seen, part, results[self.source]))
+        return sha256_json(_list_inputs(self.card, self.seen, part, results[self.source]))
 
 
 @lru_cache(maxsize=MOST_FEATURE_SETS)
 def feature_stages(
     card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
 ) -> FeatureSet:
-    """Extract the features of ``count`` images, one part for each core.
+    """Extract the features of ``count`` images, in parts that run side by side.
 
     Features that this backbone computed before, for any set, are reused. ``training`` is the only
     training that needs them; empty if all trainings of the card do.
@@ -196,59 +200,49 @@ def feature_stages(
     parts = cost.feature_parts(count)
     bounds = [count * part // parts for part in range(parts + 1)]
     seconds = cost.reading_s(card, count) / parts
-    read = FeatureSet(card, role, seen, source, ())
-    return replace(
-        read, parts=tuple(_extract(read, chunk, training, seconds) for chunk in pairwise(bounds))
-    )
+    features = FeatureSet(card, role, seen, source, ())
+    stages = []
+    for chunk in pairwise(bounds):
+        stages.append(_extract_chunk(features, chunk, training, seconds))
+    return replace(features, parts=tuple(stages))
 
 
-def _extract(
-    read: FeatureSet, chunk: tuple[int, int], training: str, seconds: float
+def _extract_chunk(
+    features: FeatureSet, chunk: tuple[int, int], training: str, seconds: float
 ) -> Stage[Path]:
     """Return the stage that computes the features of one chunk of the images."""
-    card = read.card
-    seen = read.seen
-    source = read.source
+    card = features.card
+    seen = features.seen
+    source = features.source
 
-    def images(materials: Materials) -> Part:
-        return materials.part(read.role).between(*chunk)
+    def read_part(materials: Materials) -> Part:
+        return materials.part(features.role).between(*chunk)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        whole = materials.part(read.role)
-        return {**_inputs(card, seen, whole, results[source]), "part": list(chunk)}
+        whole = materials.part(features.role)
+        return {**_list_inputs(card, seen, whole, results[source]), "part": list(chunk)}
 
-    def blocks(materials: Materials, results: Results) -> Path:
-        shared = sha256_json(_feature_inputs(card, seen, results[source]))
+    def place_blocks(materials: Materials, results: Results) -> Path:
+        shared = sha256_json(_list_image_inputs(card, seen, results[source]))
         return materials.cache.root / stage.folder / f"{shared}.blocks"
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        part = images(materials)
-        names = seen.names(part.hashes, part.paths)
-        known = blocks(materials, results)
-        # A time limit makes a pass over the images dear;
-        # without one, equal searches shall give equal networks.
-        cached = [
-            training for training in materials.question.trainings if recipe_of(training).cached
-        ]
-        limited = any(
-            materials.budget_training(card.name, training) is not None for training in cached
-        )
-        maps = limited and seen == AS_IT_IS and not card.is_finished
+        part = read_part(materials)
         return partial(
             jobs.write_features,
             results[source].path,
             part.paths,
-            names,
+            seen.names(part.hashes, part.paths),
             input_spec(card),
             seen,
-            known,
+            place_blocks(materials, results),
             folders.out,
-            maps,
+            seen == AS_IT_IS and _writes_maps(card, materials),
         )
 
     stage: Stage[Path] = Stage(
         name=StageName.FEATURES,
-        scope=Scope(card.name, training, detail=f"{read.role} {seen.captured} {chunk}"),
+        scope=Scope(card.name, training, detail=f"{features.role} {seen.captured} {chunk}"),
         version="3",
         doing="reading images with",
         after=(source,),
@@ -256,13 +250,28 @@ def _extract(
         job=job,
         read=lambda folder: folder / ROWS,
         cost_s=seconds,
-        reads=images,
-        when_done=lambda materials, results, folder: add_block(blocks(materials, results), folder),
+        reads=read_part,
+        when_done=lambda materials, results, folder: add_block(
+            place_blocks(materials, results), folder
+        ),
     )
     return stage
 
 
-def _feature_inputs(
+def _writes_maps(card: Card, materials: Materials) -> bool:
+    """Return whether the pass for the features also writes the maps that fine-tuning reads."""
+    if card.is_finished:
+        return False
+    # A time limit makes a pass over the images dear;
+    # without one, equal searches shall give equal networks.
+    for training in materials.question.trainings:
+        limited = materials.budget_training(card.name, training) is not None
+        if recipe_of(training).cached and limited:
+            return True
+    return False
+
+
+def _list_image_inputs(
     card: Card, seen: CaptureAugmentation, source: FloatModel
 ) -> dict[str, object]:
     """Return everything that an image's features depend on, except the image."""
@@ -271,17 +280,18 @@ def _feature_inputs(
         "view": input_spec(card).key,
         **list_versions("ai-edge-litert", "pillow", "numpy"),
     }
-    return (
-        inputs if seen == AS_IT_IS else {**inputs, "seen": seen.key, "conditions": CAPTURE_VERSION}
-    )
+    if seen != AS_IT_IS:
+        inputs |= {"seen": seen.key, "conditions": CAPTURE_VERSION}
+    return inputs
 
 
-def _inputs(
+def _list_inputs(
     card: Card, seen: CaptureAugmentation, part: Part, source: FloatModel
 ) -> dict[str, object]:
+    """Return everything that the features of some images depend on."""
     names = seen.names(part.hashes, part.paths)
     return {
-        **_feature_inputs(card, seen, source),
+        **_list_image_inputs(card, seen, source),
         "pictures": sha256_json([name.hex() for name in names]),
     }
 

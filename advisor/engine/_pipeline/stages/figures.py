@@ -1,4 +1,9 @@
-"""Stages that measure an artefact: its answers on images, and its latency and memory."""
+"""Stages that measure a file: its answers on images, and its latency and memory.
+
+The graph asks for them with the stage that makes a file, and the scorer with a file of the run
+folder. ``over_images`` serves all tasks: a task gives the job that writes its answers. A timing
+holds the whole machine; one that other work disturbed is not kept.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +19,9 @@ from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import Materials, Purpose, list_versions, read_result
 from advisor.engine._pipeline.stage import (
     ALONE,
+    Folders,
     Inputs,
+    Job,
     Results,
     Scope,
     Source,
@@ -70,7 +77,7 @@ Timings = Mapping[int, ThreadTiming]  # Timings of one file by number of CPU thr
 
 def over_images(
     name: StageName,
-    run: Callable[..., None],
+    job: Callable[..., None],
     file: str,
     scope: Scope,
     spec: InputSpec,
@@ -85,21 +92,28 @@ def over_images(
     Raises ValueError if the file has learnt from the images of the hold-out,
     on which it would be judged.
     """
-    made_for = source.scope.purpose if isinstance(source, Stage) else scope.purpose
-    if made_for == Purpose.ALL and role in (Role.HOLDOUT, Role.CAPTURED):
+    purpose = source.scope.purpose if isinstance(source, Stage) else scope.purpose
+    if purpose == Purpose.ALL and role in (Role.HOLDOUT, Role.CAPTURED):
         raise ValueError("a file that has learnt from the hold-out is not judged on it")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        artefact = result_of(source, results).sha256
-        pictures = materials.part(role).fingerprint
-        packages = list_versions("ai-edge-litert", "pillow", "numpy")
         return {
-            "artefact": artefact,
-            "pictures": pictures,
+            "artefact": result_of(source, results).sha256,
+            "pictures": materials.part(role).fingerprint,
             "view": spec.key,
             **extra_inputs(materials),
-            **packages,
+            **list_versions("ai-edge-litert", "pillow", "numpy"),
         }
+
+    def make_job(materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(
+            job,
+            result_of(source, results).path,
+            materials.part(role).paths,
+            spec,
+            folders.out / file,
+            materials.require_images().classes,
+        )
 
     doing = "scoring" if name is StageName.SCORE else "applying capture conditions to images for"
     return Stage(
@@ -109,14 +123,7 @@ def over_images(
         doing=doing,
         after=after(source),
         inputs=inputs,
-        job=lambda materials, results, folders: partial(
-            run,
-            result_of(source, results).path,
-            materials.part(role).paths,
-            spec,
-            folders.out / file,
-            materials.require_images().classes,
-        ),
+        job=make_job,
         read=lambda folder: folder / file,
         cost_s=cost_s,
         reads=lambda materials: materials.part(role),
@@ -151,7 +158,7 @@ def capture_stage(
     )
 
 
-def answers(
+def answer_stage(
     scope: Scope, spec: InputSpec, source: Source, cost_s: float
 ) -> Stage[tuple[Answer, ...]]:
     """Run a file over bundled photographs and write its top-1 label and probability for each."""
@@ -177,14 +184,17 @@ def answers(
             spec,
             materials.question.seed + 1,
         ),
-        read=lambda folder: tuple(
-            (int(label), float(probability)) for label, probability in read_result(folder)
-        ),
+        read=_read_answers,
         cost_s=cost_s,
     )
 
 
-def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
+def _read_answers(folder: Path) -> tuple[Answer, ...]:
+    rows = read_result(folder)
+    return tuple((int(label), float(probability)) for label, probability in rows)
+
+
+def timing_stage(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
     """Time a file at every thread count of the search, with no other work running.
 
     A timing that other work disturbed is not cached. An earlier, longer timing is reused.
@@ -214,7 +224,7 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
             effort or materials.effort,
         ),
         read=lambda folder: {
-            int(count): _timing(row) for count, row in read_result(folder).items()
+            int(count): _read_timing(row) for count, row in read_result(folder).items()
         },
         cost_s=cost.TIMING_S,
         resources=ALONE,
@@ -224,14 +234,16 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
 
 
 def with_detail(scope: Scope, detail: str, source: Source) -> Scope:
-    """Return a scope with the hash of a file that no stage made:
-    a scope may have several, such as that of a run.
+    """Return a scope with a detail, and with the hash of a file that no stage made.
+
+    A scope may have several such files, for example in the folder of a run.
     """
     file = "" if isinstance(source, Stage) else source.sha256
     return replace(scope, detail=f"{detail} {file}".strip())
 
 
-def _timing(row: Mapping[str, Any]) -> ThreadTiming:
+def _read_timing(row: Mapping[str, Any]) -> ThreadTiming:
+    """Return one row of what the job :func:`.jobs.time_file` returned."""
     memory = row.get("memory")
     return ThreadTiming(
         latency=parse(Quantity, row["latency"]),

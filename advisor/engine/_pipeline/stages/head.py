@@ -1,5 +1,9 @@
-"""Stages of the head: fitted to features of the images, joined with the backbone,
-given a class for unknown things.
+"""Stages of a classifier's head: fitted to features of the images, scored, joined with the
+backbone.
+
+The head that is compared is fitted to the training part and chosen by cross-validation; the head
+that ships is fitted once more, to more images. Fine-tuning and the adjusting of int8 files begin
+with them. The words in the keys stay as they are.
 """
 
 from __future__ import annotations
@@ -67,8 +71,10 @@ class TrainedHead:
 
     @property
     def chosen(self) -> HeadFacts:
-        """The choice of the head: kind, penalty, cross-validation;
-        of a refitted head, it is a StageError.
+        """The choice of the head: kind, penalty, cross-validation.
+
+        Raises:
+            StageError: it is a refitted head, which chose nothing.
         """
         if self.facts is None:
             raise StageError(
@@ -82,12 +88,10 @@ def join_trained_head(
 ) -> Stage[FloatModel]:
     """Join the backbone with a trained head: softmax over the user's classes."""
     source = cut_stage(card, FEATURES)
-    ships = purpose is not Purpose.COMPARE and recipe_of(training).trained_twice
-    head = (
-        refit_shipped_head(card, workload, purpose)
-        if ships
-        else fit_head(card, training, workload)
-    )
+    if purpose is not Purpose.COMPARE and recipe_of(training).trained_twice:
+        head = refit_shipped_head(card, workload, purpose)
+    else:
+        head = fit_head(card, training, workload)
     return Stage(
         name=StageName.JOIN,
         scope=Scope(card.name, training, purpose=purpose),
@@ -108,35 +112,35 @@ def fit_head(card: Card, training: str, workload: Workload) -> Stage[TrainedHead
     or to a subset of it.
     """
     source = cut_stage(card, FEATURES)
-    quick_head = recipe_of(training).quick_head
-    train = Role.SUBSET if quick_head else Role.TRAIN
-    read = _feature_sets(
-        card, Role.SUBSET if quick_head else Role.LEARNT, workload, training if quick_head else ""
-    )
+    # The features of all images to learn from serve the head that ships, too; a quick head reads
+    # only its own images.
+    if recipe_of(training).quick_head:
+        train = Role.SUBSET
+        read = _list_feature_sets(card, Role.SUBSET, workload, training)
+    else:
+        train = Role.TRAIN
+        read = _list_feature_sets(card, Role.LEARNT, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
-        of_split = {
+        return {
+            **_list_head_inputs(read, materials, results),
             "train": part.fingerprint,
             "groups": part.groups,
             "seed": materials.question.seed,
         }
-        return {**_head_inputs(read, materials, results), **of_split}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images = materials.require_images()
         part = images.part(train)
-        rows = images.part(read[0].role).rows_of(images.part(train))
-        files = [look.files(results) for look in read]
-        classes = len(images.classes)
         return partial(
             jobs.train_head,
             results[source].path,
-            files,
-            rows,
+            [feature_set.files(results) for feature_set in read],
+            images.part(read[0].role).rows_of(part),
             part.labels,
             part.groups,
-            classes,
+            len(images.classes),
             materials.question.seed,
             folders.out / HEAD_FILE,
         )
@@ -146,7 +150,7 @@ def fit_head(card: Card, training: str, workload: Workload) -> Stage[TrainedHead
         scope=Scope(card.name, training),
         version="5",
         doing="training the head of",
-        after=(source, *_stages(read)),
+        after=(source, *_list_stages(read)),
         inputs=inputs,
         job=job,
         read=TrainedHead.within,
@@ -165,9 +169,9 @@ def score_float(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
     read = feature_stages(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        of_head = {"features": read.key(materials, results), "head": results[head].sha256}
         return {
-            **of_head,
+            "features": read.key(materials, results),
+            "head": results[head].sha256,
             "pictures": materials.part(Role.VALIDATION).fingerprint,
             **list_versions("scipy", "numpy"),
         }
@@ -197,16 +201,14 @@ def expect_robustness(card: Card, workload: Workload) -> Stage[NewConditions]:
     read = feature_stages(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        parts = {
-            role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)
-        }
-        grouped = bool(materials.require_images().grouping.of)
-        of_images = {
+        return {
+            Role.LEARNT.value: materials.part(Role.LEARNT).fingerprint,
+            Role.VALIDATION.value: materials.part(Role.VALIDATION).fingerprint,
             "features": read.key(materials, results),
-            "grouped": grouped,
+            "grouped": bool(materials.require_images().grouping.of),
             "version": EXPECTATION_VERSION,
+            **list_versions("scipy", "numpy"),
         }
-        return {**parts, **of_images, **list_versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         part = materials.part(Role.LEARNT)
@@ -241,25 +243,27 @@ def refit_shipped_head(
     source = cut_stage(card, FEATURES)
     compared = fit_head(card, HEAD, workload)
     role = purpose.learns
-    read = _feature_sets(card, role, workload)
+    read = _list_feature_sets(card, role, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         facts = results[compared].chosen
-        of_head = {"kind": facts.kind, "regularization": facts.regularization}
         return {
-            **_head_inputs(read, materials, results),
-            **of_head,
+            **_list_head_inputs(read, materials, results),
+            "kind": facts.kind,
+            "regularization": facts.regularization,
             "pictures": materials.part(role).fingerprint,
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images = materials.require_images()
-        facts = results[compared].chosen
-        files = [look.files(results) for look in read]
-        labels = images.part(role).labels
-        path = folders.out / HEAD_FILE
         return partial(
-            jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, path
+            jobs.refit_head,
+            results[source].path,
+            [feature_set.files(results) for feature_set in read],
+            images.part(role).labels,
+            len(images.classes),
+            results[compared].chosen,
+            folders.out / HEAD_FILE,
         )
 
     scope = Scope(card.name, HEAD, purpose=purpose if purpose is Purpose.ALL else "")
@@ -268,7 +272,7 @@ def refit_shipped_head(
         scope=scope,
         version="2",
         doing="fitting the final head of",
-        after=(source, compared, *_stages(read)),
+        after=(source, compared, *_list_stages(read)),
         inputs=inputs,
         job=job,
         read=TrainedHead.within,
@@ -277,26 +281,29 @@ def refit_shipped_head(
     )
 
 
-def _feature_sets(
+def _list_feature_sets(
     card: Card, role: Role, workload: Workload, training: str = ""
 ) -> tuple[FeatureSet, ...]:
     """Return the features of images;
     if robust accuracy counts, also those of images changed like a phone's camera.
     """
-    seen = (AS_IT_IS, *(CAPTURED if workload.question.robust else ()))
+    augmentations = [AS_IT_IS]
+    if workload.question.robust:
+        augmentations += CAPTURED
+    count = workload.images[role]
     return tuple(
-        feature_stages(card, role, workload.images[role], seen_as, training) for seen_as in seen
+        feature_stages(card, role, count, augmentation, training) for augmentation in augmentations
     )
 
 
-def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
+def _list_stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
     stages = list[Stage[Any]]()
     for feature_set in read:
         stages += feature_set.stages
     return tuple(dict.fromkeys(stages))
 
 
-def _head_inputs(
+def _list_head_inputs(
     read: Sequence[FeatureSet], materials: Materials, results: Results
 ) -> dict[str, object]:
     keys = [feature_set.key(materials, results) for feature_set in read]
@@ -309,18 +316,19 @@ Folds = tuple[Stage[TrainedHead], Stage[Path]]
 
 def out_of_fold(folds: Folds | None, materials: Materials, results: Results) -> OutOfFold | None:
     """Return the answers of a float head out of fold; None if there are none."""
-    answers = results[folds[0]].answers if folds else None
-    return (
-        OutOfFold(answers, materials.part(Role.TRAIN).labels, results[folds[1]])
-        if folds and answers
-        else None
-    )
+    if folds is None:
+        return None
+    head, scored = folds
+    answers = results[head].answers
+    if not answers:
+        return None
+    return OutOfFold(answers, materials.part(Role.TRAIN).labels, results[scored])
 
 
 def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> Inputs:
     """Return what a temperature depends on beside a file's probabilities."""
-    folds_out = out_of_fold(folds, materials, results)
-    if folds_out is None:
+    answers = out_of_fold(folds, materials, results)
+    if answers is None:
         return {}
-    hashes = [read_cached_sha256(folds_out.answers), read_cached_sha256(folds_out.floats)]
+    hashes = [read_cached_sha256(answers.answers), read_cached_sha256(answers.floats)]
     return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}

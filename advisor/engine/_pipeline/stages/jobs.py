@@ -1,4 +1,10 @@
-"""Jobs of the stages: functions for child processes, from paths and values to files and values."""
+"""Jobs of the stages: functions for child processes, from paths and values to files and values.
+
+The walker calls them by ``module:function`` and by position, on this machine or on another one. So
+a function keeps its name and the order of its arguments; arguments and results must travel as
+messages. Heavy imports stay inside the functions. What a job writes or returns is in the cache:
+change it only with a new version of its stage.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +80,9 @@ def prepare_calibration(
     folder: Path,
     earlier: Sequence[Path],
 ) -> None:
-    """See :func:`.compression.prepare_file`."""
+    """Write what all forms of a float file share into a folder; see
+    :func:`.compression.prepare_file`.
+    """
     from advisor.compression import prepare_file
 
     prepare_file(model, grids, calibration, folder, earlier)
@@ -136,10 +144,10 @@ def score_images(
     from advisor.measurement import predict_pixels
 
     rows = as_probabilities(predict_pixels(model, decode_images(images, view.size), view))
-    np.save(path, rows[:, _columns(model, classes)])
+    np.save(path, rows[:, _order_columns(model, classes)])
 
 
-def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
+def _order_columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
     """Return the outputs of a file in the order of the classes, by the labels in the file;
     then its further outputs.
     """
@@ -150,8 +158,9 @@ def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
     labels = metadata.labels if metadata else ()
     if not classes or labels[: len(classes)] == tuple(classes):
         return slice(None)
-    first = class_order(classes, labels, len(labels))
-    return [*first, *(place for place in range(len(labels)) if place not in first)]
+    of_classes = class_order(classes, labels, len(labels))
+    further = [place for place in range(len(labels)) if place not in of_classes]
+    return [*of_classes, *further]
 
 
 def fold_temperature(
@@ -171,9 +180,10 @@ def fold_temperature(
     """
     from advisor.tflite import with_temperature
 
-    degrees = choose_temperature(scores, labels, folds)
-    data = model.read_bytes()
-    content = data if degrees == 1 else with_temperature(data, degrees, model.name)
+    temperature = choose_temperature(scores, labels, folds)
+    content = model.read_bytes()
+    if temperature != 1:
+        content = with_temperature(content, temperature, model.name)
     path.write_bytes(content)
     return {**figures, "notes": dict(notes)}
 
@@ -202,7 +212,7 @@ def classify_captures(
     from advisor.measurement import predict_captured
 
     answers = predict_captured(model, images, view)
-    columns = _columns(model, classes)
+    columns = _order_columns(model, classes)
     labels = answers if isinstance(columns, slice) else np.argsort(columns)[answers]
     np.save(path, labels)
 
@@ -221,6 +231,7 @@ def answer_photographs(model: Path, view: InputSpec, seed: int) -> list[tuple[in
 
 def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
     """Return the timings of a file by thread count, as JSON.
+
     No other work may run on the machine at the same time.
     """
     from advisor.measurement import timing
@@ -275,7 +286,8 @@ def train_head(
     from advisor.tflite import last_width
     from advisor.training import join_parts, train_head as fit
 
-    features, *views = [join_parts(parts, np.asarray(train)) for parts in feature_files]
+    rows = np.asarray(train)
+    features, *views = [join_parts(parts, rows) for parts in feature_files]
     head = fit(features, labels, classes, seed, views, groups, last_width(backbone.read_bytes()))
     np.savez(path, weights=head.weights, bias=head.bias)
     if head.answers is not None and head.answers.size <= MOST_ANSWERS:

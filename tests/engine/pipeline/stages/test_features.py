@@ -21,7 +21,7 @@ from advisor.engine._pipeline.materials import Artefact, FloatModel
 from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._pipeline.stages import jobs as stages_jobs
 from advisor.engine._pipeline.stages.backbone import feature_stages
-from advisor.engine._pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
+from advisor.engine._pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing_stage
 from advisor.engine._space.question_images import read_images
 from advisor.isolation import ChildPool
 from advisor.store import sha256_file
@@ -188,7 +188,9 @@ def test_a_timing_says_how_long_it_took_its_time(tmp_path: Path) -> None:
     path, events = small_models.saved(tmp_path, small_models.classifier()), list[StageEvent]()
     artefact = Artefact(path, sha256_file(path), path.stat().st_size)
     found = walk(
-        timing(Scope("card", "none", "float32"), artefact), materials(tmp_path, effort=SURVEY), listen=events.append
+        timing_stage(Scope("card", "none", "float32"), artefact),
+        materials(tmp_path, effort=SURVEY),
+        listen=events.append,
     )[1]
     assert present(found.timing).effort == SURVEY
     assert present(found.latency).value > 0
