@@ -53,7 +53,12 @@ from advisor.engine._pipeline.stages.other_runtimes import (
     check_in_interpreter,
     measure_in_runtime,
 )
-from advisor.engine._pipeline.stages.unknown import WithUnknown, probe_classifier, with_unknown
+from advisor.engine._pipeline.stages.unknown import (
+    UnknownSources,
+    WithUnknown,
+    probe_classifier,
+    with_unknown,
+)
 from advisor.measurement import MicroCheck, interpreter_of
 
 ALWAYS = (FLOAT, "int8")
@@ -288,16 +293,15 @@ class VariantStages:
         probe = probe_classifier(
             self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s
         )
-        return with_unknown(
-            self._scope,
-            self.ships,
-            self.scored,
-            probe,
-            self._learnt_features(Purpose.COMPARE),
-            self._learnt_features(Purpose.SHIP),
-            self._folds,
-            self.workload,
+        sources = UnknownSources(
+            file=self.ships,
+            scored=self.scored,
+            features=probe,
+            compared=self._learnt_features(Purpose.COMPARE),
+            shipped=self._learnt_features(Purpose.SHIP),
+            folds=self._folds,
         )
+        return with_unknown(self._scope, sources, self.workload)
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
         """Return the stages that compute features of the float network

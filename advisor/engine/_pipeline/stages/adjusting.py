@@ -1,9 +1,13 @@
-"""The stage that adjusts the head of a quantized classifier
-to the features that its own backbone gives.
+"""Adjust the head of a quantized classifier to the features that its own backbone gives: the
+stage.
+
+:class:`.VariantStages` puts it behind the compression of int8 classifiers (:func:`can_adjust`).
+``adjusting_jobs.py`` has the work. Neither the time nor the size of a file changes.
 """
 
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 from advisor.catalog import Card
 from advisor.compression import choose_images
@@ -30,8 +34,8 @@ from advisor.engine._pipeline.stage import (
     after,
 )
 from advisor.engine._pipeline.stages.adjusting_jobs import MATCHED_IMAGES, HeadImages, adjust_head
-from advisor.engine._pipeline.stages.backbone import feature_stages
-from advisor.engine._pipeline.stages.head import fit_head
+from advisor.engine._pipeline.stages.backbone import FeatureSet, feature_stages
+from advisor.engine._pipeline.stages.head import TrainedHead, fit_head
 from advisor.training import HEAD_VERSION
 
 MOST_IMAGES = 3000
@@ -51,9 +55,10 @@ def can_adjust(training: str, compression: str, workload: Workload) -> bool:
 
     The kernels of 16-bit activations take seconds an image here, and lose nothing.
     """
-    learns = recipe_of(training).learns and not recipe_of(training).quick_head
+    recipe = recipe_of(training)
+    has_trained_head = bool(workload.images) and recipe.learns and not recipe.quick_head
     linear = workload.question.of_task.linear
-    return bool(workload.images) and learns and linear and form_of(compression).name == "int8"
+    return has_trained_head and linear and form_of(compression).name == "int8"
 
 
 def replace_head(
@@ -74,106 +79,140 @@ def replace_head(
     None for that file itself, and for one that learns from all images.
     """
     refits = _refits(scope.training, workload)
-    role = Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
-    read = feature_stages(card, role, workload.images[role])
-    head = fit_head(card, HEAD, workload)
     earlier = compared if refits else None
-
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        of_head: dict[str, object] = {}
-        if refits:
-            of_head = {
-                "head": asdict(results[head].chosen),
-                "features": read.key(materials, results),
-            }
-        return {
-            "artefact": results[source].sha256,
-            "floats": results[floats].sha256,
-            "compared": results[earlier].sha256 if earlier else "",
-            "pictures": [
-                materials.part(role).fingerprint
-                for role in dict.fromkeys((role, Role.LEARNT, Role.TRAIN))
-            ],
-            "groups": list(materials.part(Role.TRAIN).groups),
-            "seed": materials.question.seed,
-            "view": input_spec(card).key,
-            "fit": HEAD_VERSION,
-            **of_head,
-            **list_versions("ai-edge-litert", "pillow", "numpy", "scipy"),
-        }
-
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        images = _images(materials, scope, refits)
-        if refits:
-            backbone = results[read.source].path
-            images = replace(
-                images, head=results[head].chosen, features=read.files(results), backbone=backbone
-            )
-        file = results[source]
-        files = (
-            file.path,
-            results[floats].path,
-            images,
-            input_spec(card),
-            results[earlier].path if earlier else None,
-        )
-        return partial(adjust_head, *files, file.figures, file.notes, folders.model)
-
-    refitted = workload.images[Role.LEARNT] if refits else 0
+    work = _Adjusting(card, scope, source, floats, workload, refits, earlier)
+    refitted_images = workload.images[Role.LEARNT] if refits else 0
     return Stage(
         name=StageName.ADJUST,
         scope=scope,
         version="1",
         doing="adjusting the head of",
-        after=(source, floats, *((*read.stages, head) if refits else ()), *after(earlier)),
-        inputs=inputs,
-        job=job,
+        after=work.list_needed(),
+        inputs=work.list_inputs,
+        job=work.make_job,
         read=Artefact.within,
-        cost_s=_seconds(card, scope.compression, refitted, rewrites=earlier is not None),
-        reads=lambda materials: materials.part(role),
+        cost_s=_price_s(card, scope.compression, refitted_images, rewrites=earlier is not None),
+        reads=lambda materials: materials.part(work.role),
     )
+
+
+@dataclass(frozen=True)
+class _Adjusting:
+    """The work of one stage: the head of ``source`` is refitted, or its logits are matched.
+
+    ``earlier`` is the adjusted file of the compared model, whose head may be taken over.
+    """
+
+    card: Card
+    scope: Scope
+    source: Stage[Artefact]
+    floats: Stage[FloatModel]
+    workload: Workload
+    refits: bool
+    earlier: Stage[Artefact] | None
+
+    @property
+    def role(self) -> Role:
+        """The images whose features are read."""
+        return Role.ALL if self.scope.purpose == Purpose.ALL else Role.LEARNT
+
+    @cached_property
+    def read(self) -> FeatureSet:
+        """The features of the float backbone."""
+        return feature_stages(self.card, self.role, self.workload.images[self.role])
+
+    @cached_property
+    def head(self) -> Stage[TrainedHead]:
+        """The head of the compared float file, which says how a head is fitted."""
+        return fit_head(self.card, HEAD, self.workload)
+
+    def list_needed(self) -> tuple[Stage[Any], ...]:
+        """Return the stages whose results the work needs."""
+        to_refit = (*self.read.stages, self.head) if self.refits else ()
+        return (self.source, self.floats, *to_refit, *after(self.earlier))
+
+    def list_inputs(self, materials: Materials, results: Results) -> Inputs:
+        """Return what the result depends on."""
+        inputs: dict[str, object] = {
+            "artefact": results[self.source].sha256,
+            "floats": results[self.floats].sha256,
+            "compared": results[self.earlier].sha256 if self.earlier else "",
+            "pictures": [
+                materials.part(role).fingerprint
+                for role in dict.fromkeys((self.role, Role.LEARNT, Role.TRAIN))
+            ],
+            "groups": list(materials.part(Role.TRAIN).groups),
+            "seed": materials.question.seed,
+            "view": input_spec(self.card).key,
+            "fit": HEAD_VERSION,
+            **list_versions("ai-edge-litert", "pillow", "numpy", "scipy"),
+        }
+        if self.refits:
+            inputs["head"] = asdict(results[self.head].chosen)
+            inputs["features"] = self.read.key(materials, results)
+        return inputs
+
+    def make_job(self, materials: Materials, results: Results, folders: Folders) -> Job:
+        """Return the job that writes the file."""
+        images = _choose_head_images(materials, self.scope, self.refits)
+        if self.refits:
+            images = replace(
+                images,
+                head=results[self.head].chosen,
+                features=self.read.files(results),
+                backbone=results[self.read.source].path,
+            )
+        file = results[self.source]
+        return partial(
+            adjust_head,
+            file.path,
+            results[self.floats].path,
+            images,
+            input_spec(self.card),
+            results[self.earlier].path if self.earlier else None,
+            file.figures,
+            file.notes,
+            folders.model,
+        )
 
 
 def _refits(training: str, workload: Workload) -> bool:
+    """Return whether the head is fitted again; else its logits are matched."""
     question = workload.question
-    plain = (
-        question.of_task.labelled
-        and not recipe_of(training).tunes_backbone
-        and not question.robust
-    )
+    if not question.of_task.labelled or question.robust or recipe_of(training).tunes_backbone:
+        return False
     images = workload.images[Role.LEARNT]
-    return plain and images <= MOST_IMAGES and images * workload.classes <= MOST_TARGETS
+    return images <= MOST_IMAGES and images * workload.classes <= MOST_TARGETS
 
 
-def _images(materials: Materials, scope: Scope, refits: bool) -> HeadImages:
+def _choose_head_images(materials: Materials, scope: Scope, refits: bool) -> HeadImages:
     """Return the images to run; a pass for the compared file also serves the file that ships,
     of the same backbone.
     """
-    every = materials.require_images()
+    images = materials.require_images()
     seed = materials.question.seed
-    classes = len(every.classes)
-    train = every.part(Role.TRAIN)
-    learnt = every.part(Role.LEARNT)
-    if refits and scope.purpose == Purpose.ALL:
-        whole = every.part(Role.ALL)
-        every_row = tuple(range(len(whole.paths)))
-        return HeadImages(whole.paths, whole.labels, whole.groups, every_row, classes, seed)
-    if refits:
-        chosen = learnt if scope.purpose == Purpose.SHIP else train
-        rows = learnt.rows_of(chosen)
-        return HeadImages(learnt.paths, learnt.labels, learnt.groups, tuple(rows), classes, seed)
-    drawn = choose_images(train.labels, MATCHED_IMAGES, seed)
-    return HeadImages(tuple(train.paths[place] for place in drawn), (), (), (), classes, seed)
+    classes = len(images.classes)
+    train = images.part(Role.TRAIN)
+    if not refits:
+        drawn = choose_images(train.labels, MATCHED_IMAGES, seed)
+        return HeadImages(tuple(train.paths[place] for place in drawn), (), (), (), classes, seed)
+    if scope.purpose == Purpose.ALL:
+        run = images.part(Role.ALL)
+        rows = tuple(range(len(run.paths)))
+    else:
+        run = images.part(Role.LEARNT)
+        rows = tuple(run.rows_of(run if scope.purpose == Purpose.SHIP else train))
+    return HeadImages(run.paths, run.labels, run.groups, rows, classes, seed)
 
 
-def _seconds(card: Card, compression: str, refitted: int, rewrites: bool) -> float:
-    """Return the seconds of one pass of the quantized file, or of both files over some images,
+def _price_s(card: Card, compression: str, refitted_images: int, rewrites: bool) -> float:
+    """Return the CPU seconds of one pass of the quantized file, or of both files over some images,
     and of the fit.
 
     ``rewrites``: the head is known, and is written into the file alone.
     """
     if rewrites:
         return cost.REWRITE_S
-    if refitted:
-        return cost.ADJUST_S + cost.scoring_s(card, compression, refitted)
+    if refitted_images:
+        return cost.ADJUST_S + cost.scoring_s(card, compression, refitted_images)
     return sum(cost.scoring_s(card, form, MATCHED_IMAGES) for form in (compression, "float32"))

@@ -7,10 +7,10 @@ score that tells such images apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from advisor.core import UnknownFacts, parse
 from advisor.datasets import InputSpec
@@ -61,9 +61,8 @@ class WithUnknown:
     def within(cls, folder: Path) -> WithUnknown:
         """Return what the stage left in its folder."""
         file = folder / MODEL
-        return cls(
-            Artefact.at(file, read_cached_sha256(file)), parse(UnknownFacts, read_result(folder))
-        )
+        facts = parse(UnknownFacts, read_result(folder))
+        return cls(Artefact.at(file, read_cached_sha256(file)), facts)
 
 
 def probe_classifier(
@@ -74,12 +73,12 @@ def probe_classifier(
     """
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        of_file = {
+        return {
             "artefact": results[source].sha256,
             "pictures": materials.part(role).fingerprint,
             "view": spec.key,
+            **list_versions("ai-edge-litert", "pillow", "numpy"),
         }
-        return {**of_file, **list_versions("ai-edge-litert", "pillow", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         return partial(
@@ -104,88 +103,95 @@ def probe_classifier(
     )
 
 
-def _list_learnt_images(
-    materials: Materials, compared: tuple[Path, ...], shipped: tuple[Path, ...]
-) -> unknown_jobs.LearntImages:
-    """Return the images to learn the class ``unknown`` from, with the files of their features."""
-    part = materials.part(Role.LEARNT)
-    return unknown_jobs.LearntImages(
-        compared=compared,
-        shipped=shipped,
-        labels=part.labels,
-        train=tuple(part.rows_of(materials.part(Role.TRAIN))),
-        validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
-    )
+@dataclass(frozen=True)
+class UnknownSources:
+    """The stages whose results :func:`with_unknown` needs.
 
-
-def with_unknown(
-    scope: Scope,
-    source: Stage[Artefact],
-    scored: Stage[Path],
-    features: Stage[Path],
-    compared: Sequence[Stage[Path]],
-    shipped: Sequence[Stage[Path]],
-    folds: Folds | None,
-    workload: Workload,
-) -> Stage[WithUnknown]:
-    """Give the file that ships the class ``unknown``,
-    and judge its score with each class left out in turn.
-
-    Of the compared file on the validation part, ``scored`` are probabilities, and ``features`` are
-    features and logits. ``compared`` and ``shipped`` are features of these float networks on the
-    images to learn from. The head of ``folds`` says how it was chosen; None if fine-tuning trained
-    it further.
+    ``file`` makes the file that ships. Of the compared file on the validation part, ``scored`` are
+    probabilities, and ``features`` are features and logits. ``compared`` and ``shipped`` are
+    features of these float networks on the images to learn from. The head of ``folds`` says how it
+    was chosen; None if fine-tuning trained it further.
     """
 
-    def chosen(results: Results) -> unknown_jobs.HeadSpec:
-        facts = results[folds[0]].facts if folds else None
-        return unknown_jobs.HeadSpec(facts.kind, facts.regularization) if facts else PLAIN_HEAD
+    file: Stage[Artefact]
+    scored: Stage[Path]
+    features: Stage[Path]
+    compared: tuple[Stage[Path], ...]
+    shipped: tuple[Stage[Path], ...]
+    folds: Folds | None
 
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        files = [
-            results[stage] for stage in dict.fromkeys((scored, features, *compared, *shipped))
-        ]
-        spec = chosen(results)
+    @property
+    def stages(self) -> tuple[Stage[Any], ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys((self.file, *self._of_images, *(self.folds or ()))))
+
+    @property
+    def _of_images(self) -> tuple[Stage[Path], ...]:
+        stages = (self.scored, self.features, *self.compared, *self.shipped)
+        return tuple(dict.fromkeys(stages))
+
+    def list_inputs(self, materials: Materials, results: Results) -> Inputs:
+        """Return what the result depends on."""
+        files = [results[stage] for stage in self._of_images]
+        spec = self._choose_head(results)
+        roles = (Role.LEARNT, Role.TRAIN, Role.VALIDATION)
         return {
-            "artefact": results[source].sha256,
+            "artefact": results[self.file].sha256,
             "files": sha256_json(list(map(read_cached_sha256, files))),
             "head": [spec.kind, spec.regularization],
             "classes": materials.require_images().classes,
-            "parts": [
-                materials.part(role).fingerprint
-                for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)
-            ],
-            **fold_inputs(folds, materials, results),
+            "parts": [materials.part(role).fingerprint for role in roles],
+            **fold_inputs(self.folds, materials, results),
             **list_versions("numpy", "scipy"),
         }
 
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        features_of = (
-            tuple(results[stage] for stage in compared),
-            tuple(results[stage] for stage in shipped),
-        )
+    def make_job(self, materials: Materials, results: Results, folders: Folders) -> Job:
+        """Return the job that adds the class and judges its score."""
         return partial(
             unknown_jobs.add_unknown,
-            results[source].path,
-            results[scored],
-            results[features],
-            _list_learnt_images(materials, *features_of),
+            results[self.file].path,
+            results[self.scored],
+            results[self.features],
+            self._list_learnt_images(materials, results),
             materials.require_images().classes,
-            chosen(results),
+            self._choose_head(results),
             folders.model,
-            out_of_fold(folds, materials, results),
+            out_of_fold(self.folds, materials, results),
         )
 
+    def _choose_head(self, results: Results) -> unknown_jobs.HeadSpec:
+        """Return the kind of head that is fitted without a class, to judge the score."""
+        facts = results[self.folds[0]].facts if self.folds else None
+        if facts is None:
+            return PLAIN_HEAD
+        return unknown_jobs.HeadSpec(facts.kind, facts.regularization)
+
+    def _list_learnt_images(
+        self, materials: Materials, results: Results
+    ) -> unknown_jobs.LearntImages:
+        """Return the images to learn the class from, with the files of their features."""
+        part = materials.part(Role.LEARNT)
+        return unknown_jobs.LearntImages(
+            compared=tuple(results[stage] for stage in self.compared),
+            shipped=tuple(results[stage] for stage in self.shipped),
+            labels=part.labels,
+            train=tuple(part.rows_of(materials.part(Role.TRAIN))),
+            validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
+        )
+
+
+def with_unknown(scope: Scope, sources: UnknownSources, workload: Workload) -> Stage[WithUnknown]:
+    """Give the file that ships the class ``unknown``,
+    and judge its score with each class left out in turn.
+    """
     return Stage(
         name=StageName.UNKNOWN,
         scope=scope,
         version=UNKNOWN_VERSION,
         doing="telling unknown images apart with",
-        after=tuple(
-            dict.fromkeys((source, scored, features, *compared, *shipped, *(folds or ())))
-        ),
-        inputs=inputs,
-        job=job,
+        after=sources.stages,
+        inputs=sources.list_inputs,
+        job=sources.make_job,
         read=WithUnknown.within,
         cost_s=cost.HEAD_S,
         resources=reserve_feature_memory(workload.images[Role.LEARNT]),
