@@ -213,7 +213,9 @@ def result_of(source: Stage[Result] | Result, results: Results) -> Result:
 
 
 def after(source: Stage[Any] | object) -> tuple[Stage[Any], ...]:
-    """Return what must be done before a source is there."""
+    """Return the stage that makes a source, as the stages to come after; nothing for a file that
+    is there, or for None.
+    """
     return (source,) if isinstance(source, Stage) else ()
 
 

@@ -1,5 +1,8 @@
-"""The job that adjusts the head of a quantized classifier, for a child process:
-from paths and values to files.
+"""Adjust the head of a quantized classifier to its own backbone: the job, in a child process.
+
+The walker calls :func:`adjust_head` by its name and by position. Beside the compared file it
+leaves :data:`SHIPS_FILE`, from which the job of the file that ships takes its head: both are in
+the cache, so another content needs a new version of the stage.
 """
 
 from __future__ import annotations
@@ -64,7 +67,7 @@ class HeadImages:
 def adjust_head(
     model: Path,
     floats: Path,
-    given: HeadImages,
+    images: HeadImages,
     spec: InputSpec,
     compared: Path | None,
     figures: Mapping[str, int],
@@ -83,47 +86,42 @@ def adjust_head(
     from advisor.tflite import read_head, with_head
 
     data = model.read_bytes()
-    how = KEPT
+    change = KEPT
     try:
-        known = (
-            _read(compared.with_name(SHIPS_FILE))
-            if compared and _same_backbone(model, compared)
-            else None
-        )
-        head, rows = known or _find_head(model, floats, given, spec, path)
+        known = _read_known_head(model, compared) if compared else None
+        head, rows = known or _find_head(model, floats, images, spec, path)
         if head:
-            how = REFITTED if given.head else MATCHED
-        data = with_head(
-            data,
-            *(head or read_head(floats.read_bytes(), floats.name)),
-            rows,
-            round_dense,
-            model.name,
-        )
+            change = REFITTED if images.head else MATCHED
+        weights, bias = head or read_head(floats.read_bytes(), floats.name)
+        data = with_head(data, weights, bias, rows, round_dense, model.name)
     except StageError as error:
-        data = model.read_bytes()
-        how = f"{KEPT}: {error.message}"
+        change = f"{KEPT}: {error.message}"
     path.write_bytes(data)
-    return {**figures, "notes": {**notes, "head": how}}
+    return {**figures, "notes": {**notes, "head": change}}
 
 
-def _same_backbone(model: Path, other: Path) -> bool:
-    from advisor.tflite import with_probe
-
-    one, two = (with_probe(file.read_bytes(), file.name, logits=False) for file in (model, other))
-    return one == two
-
-
-def _read(file: Path) -> tuple[Fitted | None, Any] | None:
-    if not file.is_file():
+def _read_known_head(model: Path, compared: Path) -> tuple[Fitted | None, Any] | None:
+    """Return the head that ships and rows of features, which the job of the compared file left;
+    None if it left nothing, or if the backbones differ.
+    """
+    file = compared.with_name(SHIPS_FILE)
+    if not _have_same_backbone(model, compared) or not file.is_file():
         return None
     with np.load(file, allow_pickle=False) as arrays:
         head = (arrays["weights"], arrays["bias"]) if "weights" in arrays else None
         return head, arrays["rows"]
 
 
+def _have_same_backbone(model: Path, other: Path) -> bool:
+    from advisor.tflite import with_probe
+
+    # The file up to its features is its backbone.
+    backbone = with_probe(model.read_bytes(), model.name, logits=False)
+    return backbone == with_probe(other.read_bytes(), other.name, logits=False)
+
+
 def _find_head(
-    model: Path, floats: Path, given: HeadImages, spec: InputSpec, path: Path
+    model: Path, floats: Path, images: HeadImages, spec: InputSpec, path: Path
 ) -> tuple[Fitted | None, Any]:
     """Return a better head, None if that of the float file is as good,
     and the features of the images.
@@ -131,52 +129,53 @@ def _find_head(
     from advisor.tflite import read_head
     from advisor.training import match_logits
 
-    rows = _features(model, given, spec, path)
-    if given.head:
-        head = _refit_head(rows, given, path)
-    else:
-        wanted = _features(floats, given, spec, path, logits=True)[:, -given.classes :]
-        head = match_logits(rows, wanted, *read_head(floats.read_bytes(), floats.name))
+    rows = _extract_features(model, images, spec, path)
+    if images.head:
+        return _refit_head(rows, images, path), rows
+    float_rows = _extract_features(floats, images, spec, path, logits=True)
+    float_logits = float_rows[:, -images.classes :]
+    head = match_logits(rows, float_logits, *read_head(floats.read_bytes(), floats.name))
     return head, rows
 
 
-def _features(
-    model: Path, given: HeadImages, spec: InputSpec, path: Path, logits: bool = False
+def _extract_features(
+    model: Path, images: HeadImages, spec: InputSpec, path: Path, logits: bool = False
 ) -> Any:
+    """Return the features that a file computes of the images, with its logits if asked."""
     from advisor.tflite import with_probe
     from advisor.training import extract_features
 
     probed = path.with_suffix(".probe")
     probed.write_bytes(with_probe(model.read_bytes(), model.name, logits))
-    rows = extract_features(probed, given.paths, spec, threads=usable_cores(for_job=True))
+    rows = extract_features(probed, images.paths, spec, threads=usable_cores(for_job=True))
     probed.unlink()
     return rows
 
 
-def _refit_head(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fitted | None:
+def _refit_head(rows: NDArray[np.float32], images: HeadImages, path: Path) -> Fitted | None:
     """Return the head that was refitted to the rows to learn from, if it is better;
-    keep what ships needs.
+    write what the file that ships needs.
     """
     from advisor.tflite import last_width
     from advisor.training import fit_head, join_parts, refit_head
 
-    assert given.head and given.backbone, "the images come with how the head was fitted"  # noqa: PT018
-    train = list(given.train)
-    last = last_width(given.backbone.read_bytes())
-    labels = [given.labels[row] for row in train] if given.labels else []
-    groups = [given.groups[row] for row in train] if given.groups else []
-    features = join_parts(given.features, np.asarray(train))[:, : rows.shape[1]]
+    assert images.head and images.backbone, "the images come with how the head was fitted"  # noqa: PT018
+    train = list(images.train)
+    last = last_width(images.backbone.read_bytes())
+    labels = [images.labels[row] for row in train] if images.labels else []
+    groups = [images.groups[row] for row in train] if images.groups else []
+    features = join_parts(images.features, np.asarray(train))[:, : rows.shape[1]]
     head = refit_head(
-        rows[train], features, labels, given.classes, given.head, last, given.seed, groups
+        rows[train], features, labels, images.classes, images.head, last, images.seed, groups
     )
+    # A model that learns from some of the rows is the compared one: another will ship.
     if len(train) < len(rows):
-        ships = {
-            "rows": rows[np.linspace(0, len(rows) - 1, min(len(rows), RANGE_ROWS)).astype(int)]
-        }
+        spread = np.linspace(0, len(rows) - 1, min(len(rows), RANGE_ROWS)).astype(int)
+        ships = {"rows": rows[spread]}
         if head is not None:
-            strength = given.head.regularization
-            kind = given.head.kind
-            weights, bias = fit_head(rows, given.labels, given.classes, strength, (), kind, last)
+            strength = images.head.regularization
+            kind = images.head.kind
+            weights, bias = fit_head(rows, images.labels, images.classes, strength, (), kind, last)
             ships |= {"weights": weights, "bias": bias}
         np.savez(path.with_name(SHIPS_FILE), allow_pickle=False, **ships)
     return head

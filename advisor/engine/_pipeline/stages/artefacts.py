@@ -1,5 +1,9 @@
-"""Stages from a float file to an artefact:
-one compression recipe, labels and normalisation in the file.
+"""Stages from a float file to an artefact: calibration, one compression recipe, temperature.
+
+A search uses them with :class:`CardForms`, ``advisor compress`` with inputs of its own
+(``_compress/``), which is why they take :class:`FormInputs`. ``make_variant`` in ``graph.py`` puts
+them together. The keys hold name and version of a recipe: raise this version, not that of the
+stage, when a recipe gives other bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +68,10 @@ times as long.
 SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
 """A recipe that scores many files is limited by its work in the same way."""
 
+RESOURCES = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}
+
 TEMPERATURE_VERSION = "2"  # Raised when equal scores give another temperature
+
 # The files that :func:`advisor.engine._pipeline.stages.jobs.prepare_calibration` left.
 Calibration = tuple[Path, ...]
 
@@ -123,17 +130,13 @@ class CardForms(FormInputs):
     def calibration(self, materials: Materials) -> CalibrationImages:
         """Return training images, or the bundled photographs."""
         seed = materials.question.seed
-        paths = tuple[Path, ...]()
-        limit = None
         if materials.images is not None:
             train = materials.images.part(Role.TRAIN)
-            paths = tuple(
-                train.paths[index]
-                for index in choose_images(train.labels, CALIBRATION_IMAGES, seed)
-            )
-        elif self.stands_in(materials):
-            limit = STAND_IN_CROPS
-        return CalibrationImages(paths, self.spec, seed, limit)
+            chosen = choose_images(train.labels, CALIBRATION_IMAGES, seed)
+            paths = tuple(train.paths[index] for index in chosen)
+            return CalibrationImages(paths, self.spec, seed, None)
+        limit = STAND_IN_CROPS if self.stands_in(materials) else None
+        return CalibrationImages((), self.spec, seed, limit)
 
     def calibration_key(self, materials: Materials) -> object:
         if self.stands_in(materials):
@@ -151,21 +154,13 @@ class CardForms(FormInputs):
         card = self.card
         images = materials.images
         kind = materials.question.of_task.model_kind
-        labels = images.classes if images and not card.is_finished else read_published_labels(card)
-        data = "ImageNet"
-        if card.is_finished:
-            data = "not retrained"
-        elif images:
-            recipe = recipe_of(self.training)
-            role = Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
-            if recipe.quick_head:
-                role = Role.SUBSET
-            if self.purpose is Purpose.ALL:
-                role = Role.ALL
-            data = (
-                f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)}"
-                " classes"
-            )
+        if images and not card.is_finished:
+            labels = images.classes
+            count = images.counts[self._trained_role]
+            data = f"retrained ({self.training}) on {count} images of {len(labels)} classes"
+        else:
+            labels = read_published_labels(card)
+            data = "not retrained" if card.is_finished else "ImageNet"
         description = f"{kind} {card.name}, {data}; made by advisor"
         return Metadata(
             card.name,
@@ -176,24 +171,41 @@ class CardForms(FormInputs):
             licence=card.licence,
         )
 
+    @property
+    def _trained_role(self) -> Role:
+        """The images that the metadata says a retrained file has learnt from."""
+        recipe = recipe_of(self.training)
+        if self.purpose is Purpose.ALL:
+            return Role.ALL
+        if recipe.quick_head:
+            return Role.SUBSET
+        return Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
+
     def for_recipe(self, materials: Materials) -> RecipeInputs:
-        """A recipe may learn from the images unless the file is compared by them."""
-        images = materials.images
+        """Return what a recipe that scores or trains uses.
+
+        It learns from the images of its purpose. Only the compared file is judged by validation,
+        from which the other files learn.
+        """
         limit = materials.question.limits.max_drop_points
-        learnt = None
-        if images is not None:
-            compares = self.purpose is Purpose.COMPARE
-            validation = images.part(Role.VALIDATION)
-            part = images.part(self.purpose.learns)
-            judged = (validation.paths, validation.labels) if compares else ((), ())
-            seed = materials.question.seed
-            classes = len(images.classes)
-            learnt = TrainingImages(part.paths, part.labels, classes, self.spec, seed, *judged)
+        images = materials.images
+        if images is None:
+            return RecipeInputs(images=None, max_drop_points=limit)
+        part = images.part(self.purpose.learns)
+        seed = materials.question.seed
+        classes = len(images.classes)
+        learnt = TrainingImages(part.paths, part.labels, classes, self.spec, seed, (), ())
+        if self.purpose is Purpose.COMPARE:
+            judged = images.part(Role.VALIDATION)
+            learnt = TrainingImages(
+                part.paths, part.labels, classes, self.spec, seed, judged.paths, judged.labels
+            )
         return RecipeInputs(images=learnt, max_drop_points=limit)
 
     def recipe_key(self, materials: Materials) -> Inputs:
-        more = (Role.ALL,) if self.purpose is Purpose.ALL else ()
-        roles = (Role.TRAIN, Role.VALIDATION, *more)
+        roles = [Role.TRAIN, Role.VALIDATION]
+        if self.purpose is Purpose.ALL:
+            roles.append(Role.ALL)
         images = materials.images
         parts = [images.part(role).fingerprint for role in roles] if images else []
         return {
@@ -206,7 +218,7 @@ class CardForms(FormInputs):
 def calibrate_float(
     scope: Scope,
     source: Stage[FloatModel] | FloatModel,
-    given: FormInputs,
+    form_inputs: FormInputs,
     recipes: Sequence[str],
     earlier: Stage[Calibration] | None = None,
 ) -> Stage[Calibration]:
@@ -215,27 +227,26 @@ def calibrate_float(
     ``earlier`` is the calibration of the compared file,
     of which the file that ships has most layers.
     """
-    grids = tuple(
-        dict.fromkeys(
-            recipe.grids for recipe in map(find_recipe, recipes) if recipe.grids is not None
-        )
-    )
+    all_grids = [find_recipe(name).grids for name in recipes]
+    grids = tuple(dict.fromkeys(grid for grid in all_grids if grid is not None))
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "model": result_of(source, results).sha256,
             "grids": list(map(asdict, grids)),
-            "calibration": given.calibration_key(materials),
-            "view": given.spec.key if given.spec else "",
+            "calibration": form_inputs.calibration_key(materials),
+            "view": form_inputs.spec.key if form_inputs.spec else "",
             **list_versions("ai-edge-litert", "pillow", "scikit-image", "numpy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         known: Calibration = results[earlier] if earlier else ()
         model = result_of(source, results).path
-        images = given.calibration(materials)
+        images = form_inputs.calibration(materials)
         return partial(jobs.prepare_calibration, model, grids, images, folders.out, known)
 
+    # Of a model that goes on, only the layers that were trained further are new.
+    new_layers = recipe_of(scope.training).layers if earlier else 1.0
     return Stage(
         name=StageName.CALIBRATE,
         scope=scope,
@@ -244,19 +255,19 @@ def calibrate_float(
         after=(*after(source), *after(earlier)),
         inputs=inputs,
         job=job,
-        read=lambda folder: tuple(
-            sorted(file for file in folder.iterdir() if file.name != RESULT)
-        ),
-        cost_s=cost.calibrating_s(
-            given.macs, recipe_of(scope.training).layers if earlier else 1.0
-        ),
+        read=_list_calibration,
+        cost_s=cost.calibrating_s(form_inputs.macs, new_layers),
     )
+
+
+def _list_calibration(folder: Path) -> Calibration:
+    return tuple(sorted(file for file in folder.iterdir() if file.name != RESULT))
 
 
 def compress_float(
     scope: Scope,
     source: Stage[FloatModel] | FloatModel,
-    given: FormInputs,
+    form_inputs: FormInputs,
     compared: Stage[Artefact] | None = None,
     calibration: Stage[Calibration] | None = None,
 ) -> Stage[Artefact]:
@@ -269,39 +280,41 @@ def compress_float(
     recipe = find_recipe(scope.compression)
     learns = recipe.needs >= Needs.SCORING
 
+    def read_decision(results: Results) -> Mapping[str, Any] | None:
+        return results[compared].notes if compared else None
+
     def inputs(materials: Materials, results: Results) -> Inputs:
-        metadata = given.metadata(materials)
-        return {
+        metadata = form_inputs.metadata(materials)
+        key: dict[str, object] = {
             "model": result_of(source, results).sha256,
             "recipe": [recipe.name, recipe.version],
-            "calibration": given.calibration_key(materials),
-            "view": given.spec.key if given.spec else "",
+            "calibration": form_inputs.calibration_key(materials),
+            "view": form_inputs.spec.key if form_inputs.spec else "",
             "metadata": asdict(metadata) if metadata else None,
-            **({**given.recipe_key(materials), "decided": decided(results)} if learns else {}),
             **list_versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
+        if learns:
+            key |= {**form_inputs.recipe_key(materials), "decided": read_decision(results)}
+        return key
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        further = (
-            replace(given.for_recipe(materials), decided=decided(results)) if learns else None
-        )
-        known: Calibration = results[calibration] if calibration else ()
+        recipe_inputs = None
+        if learns:
+            decision = read_decision(results)
+            recipe_inputs = replace(form_inputs.for_recipe(materials), decided=decision)
+        shared: Calibration = results[calibration] if calibration else ()
         return partial(
             jobs.compress_model,
             result_of(source, results).path,
             recipe.name,
-            given.calibration(materials),
-            given.metadata(materials),
+            form_inputs.calibration(materials),
+            form_inputs.metadata(materials),
             folders.model,
-            given.stands_in(materials),
-            further,
-            known,
+            form_inputs.stands_in(materials),
+            recipe_inputs,
+            shared,
         )
 
-    def decided(results: Results) -> Mapping[str, Any] | None:
-        return results[compared].notes if compared else None
-
-    resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
     return Stage(
         name=StageName.COMPRESS,
         scope=scope,
@@ -312,7 +325,7 @@ def compress_float(
         job=job,
         read=Artefact.within,
         cost_s=cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S),
-        resources=resources,
+        resources=RESOURCES.get(recipe.needs, Resources()),
     )
 
 
@@ -336,15 +349,14 @@ def with_confidence(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        made = results[source]
-        labels = materials.part(Role.VALIDATION).labels
+        file = results[source]
         return partial(
             jobs.fold_temperature,
-            made.path,
+            file.path,
             results[scored],
-            labels,
-            made.figures,
-            made.notes,
+            materials.part(Role.VALIDATION).labels,
+            file.figures,
+            file.notes,
             folders.model,
             out_of_fold(folds, materials, results),
         )
@@ -367,4 +379,4 @@ def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
     for the recipes of a search.
     """
     grids = find_recipe(recipe).grids
-    return grids is not None and any(find_recipe(recipe).grids == grids for recipe in recipes)
+    return grids is not None and any(find_recipe(other).grids == grids for other in recipes)
