@@ -1,4 +1,11 @@
-"""Stages of fine-tuning: its trials, the compared model and the model that ships."""
+"""Stages of fine-tuning: its trials, the compared model and the model that ships.
+
+A task asks :func:`finetune_card` for the stage that makes its float file. Trials follow each
+other, because each chooses its hyperparameters by the results before; the model that ships goes on
+from the compared one. A time limit shortens a training, whose result is then not cached. The words
+in the keys ("knobs", "after") stay, and ``FINETUNE_VERSION`` is raised where equal inputs give
+another network.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -56,8 +63,8 @@ if robust accuracy counts.
 """
 
 SHIPPING_SHARE = 0.25
-"""Further training of the model that ships over its first training,
-in the time that a limit leaves.
+"""Share of its first training that the model that ships trains further, in the time that a limit
+leaves.
 """
 
 TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
@@ -74,22 +81,22 @@ def finetune_card(
     name for ``scores``, that output has a score for each of several labels of an image
     (:attr:`.Part.objects`).
     """
-    make = partial(_make_training, card, training, workload=workload, scores=scores)
+    make_stage = partial(_make_training, card, training, workload=workload, scores=scores)
     trials: tuple[Stage[FloatModel], ...] = ()
-    # Its values depend on the results of earlier trials.
     for number in range(workload.question.tune_training):
         scope = Scope(card.name, training, detail=f"trial {number}")
-        trials = (*trials, make(scope, trials, None))
-    compared = make(Scope(card.name, training, purpose=Purpose.COMPARE), trials, None)
+        # The hyperparameters of a trial depend on the results of the earlier ones.
+        trials = (*trials, make_stage(scope, trials, None))
+    compared = make_stage(Scope(card.name, training, purpose=Purpose.COMPARE), trials, None)
     if purpose is Purpose.COMPARE:
         return compared
-    return make(Scope(card.name, training, purpose=purpose), trials, compared)
+    return make_stage(Scope(card.name, training, purpose=purpose), trials, compared)
 
 
 def training_s(
     card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False
 ) -> float:
-    """Return the rough seconds of one fine-tuning on ``images`` images
+    """Return the rough CPU seconds of one fine-tuning on ``images`` images
     with the recipe's own hyperparameters.
 
     ``ships``: it continues for the model that ships, with the maps of the compared model,
@@ -150,22 +157,25 @@ class _Training:
         recipe = FINETUNING[self.training]
         return recipe.for_labels() if self.scores else recipe
 
-    def choose(self, materials: Materials, results: Results) -> Finetuning:
-        """Return its hyperparameters."""
+    def choose_hyperparameters(self, materials: Materials, results: Results) -> Finetuning:
+        """Return its hyperparameters: by the trials before, for its number of images."""
         capture = CAPTURED_SHARE if materials.question.robust else 0.0
         values = replace(self.values, seed=materials.question.seed, capture=capture)
-        trial_results = [results[trial] for trial in self.trials]
-        return choose_hyperparameters(values, trial_results, self.is_best).for_images(
-            self.train_images
-        )
+        models = [results[trial] for trial in self.trials]
+        chosen = choose_hyperparameters(values, models, self.is_best)
+        return chosen.for_images(self.train_images)
 
     def list_inputs(self, materials: Materials, results: Results) -> Inputs:
         """Return what the result depends on."""
-        compared = self.compared
         # A training for labels fits its own head, which the name of the output stands for.
         head: object = self.scores
         if self.head:
             head = [results[self.head].sha256, results[self.head].chosen.kind]
+        weights_before = ""
+        if self.compared:
+            weights_file = results[self.compared].path.with_name(WEIGHTS_FILE)
+            weights_before = read_cached_sha256(weights_file)
+        # Images to learn from are the training part and validation, which is named beside it.
         role = Role.TRAIN if self.role is Role.LEARNT else self.role
         return {
             **identity(materials, self.card),
@@ -175,12 +185,8 @@ class _Training:
             "validation": materials.part(Role.VALIDATION).fingerprint,
             "groups": list(materials.part(self.role).groups),
             "view": input_spec(self.card).key,
-            "knobs": asdict(self.choose(materials, results)),
-            "after": (
-                read_cached_sha256(results[compared].path.with_name(WEIGHTS_FILE))
-                if compared
-                else ""
-            ),
+            "knobs": asdict(self.choose_hyperparameters(materials, results)),
+            "after": weights_before,
             "version": FINETUNE_VERSION,
             "levels": LEVELS_VERSION,
             **list_versions("tensorflow", "keras", "numpy", "pillow"),
@@ -188,43 +194,60 @@ class _Training:
 
     def make_job(self, materials: Materials, results: Results, folders: Folders) -> Job:
         """Return the job that trains, or ships the compared model if no time is left for more."""
-        learnt = materials.part(self.role)
-        judged = learnt.rows_of(materials.part(Role.VALIDATION))
         before = results[self.compared] if self.compared else None
-        begun = None
-        if self.head:
-            begun = (results[self.head].file, results[self.head].chosen)
         limit_s = materials.limit_s(self.scope, self._count_to_come())
         # A compared model that ran out of time has used what a limit leaves:
         # further epochs have none.
-        if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
-            return partial(
-                ship_as_compared, before.path, read_result(before.path.parent), folders.model
-            )
-        chosen, time = self.choose(materials, results), TrainingTime()
+        if before and limit_s is not None:
+            outcome = read_result(before.path.parent)
+            if outcome["out_of_time"]:
+                return partial(ship_as_compared, before.path, outcome, folders.model)
+        images = self._list_images(materials, results)
+        chosen = self.choose_hyperparameters(materials, results)
+        time = TrainingTime()
         # Trials have chosen the hyperparameters already;
         # a limit shortens only those that nothing has chosen.
         if not self.trials:
-            chosen, time = _within_limit(chosen, before, materials, self.scope)
-        planned = _plan_hyperparameters(chosen, before, len(judged), limit_s)
-        labels = learnt.objects if self.scores else learnt.labels
-        files = self.read.files(results)
-        tuned = TuningImages(
-            files, learnt.paths, labels, judged, learnt.groups, begun, self.scores
-        )
-        places = folders.checkpoints, folders.model, before.path if before else None
+            chosen, time = _fit_to_limit(chosen, before, materials, self.scope)
+        planned = _plan_hyperparameters(chosen, before, len(images.validation), limit_s)
         own_maps = None
         if self.is_best:
             own_maps = _maps_folder(self.list_inputs(materials, results), folders)
-        weights = materials.weights[self.card.name]
-        return partial(tune_card, self.card, weights, tuned, planned, *places, own_maps, time)
+        return partial(
+            tune_card,
+            self.card,
+            materials.weights[self.card.name],
+            images,
+            planned,
+            folders.checkpoints,
+            folders.model,
+            before.path if before else None,
+            own_maps,
+            time,
+        )
+
+    def _list_images(self, materials: Materials, results: Results) -> TuningImages:
+        """Return the images with their features, and the head to begin with."""
+        learnt = materials.part(self.role)
+        first_head = None
+        if self.head:
+            first_head = (results[self.head].file, results[self.head].chosen)
+        return TuningImages(
+            features=self.read.files(results),
+            images=learnt.paths,
+            labels=learnt.objects if self.scores else learnt.labels,
+            validation=learnt.rows_of(materials.part(Role.VALIDATION)),
+            groups=learnt.groups,
+            head=first_head,
+            scores=self.scores,
+        )
 
     def make_epochs(self, materials: Materials, results: Results) -> Epochs:
         """Return what reads the progress of the job."""
-        planned = self.choose(materials, results)
-        return partial(
-            epochs_done, hyperparameters=planned.going_on() if self.compared else planned
-        )
+        planned = self.choose_hyperparameters(materials, results)
+        if self.compared:
+            planned = planned.going_on()
+        return partial(epochs_done, hyperparameters=planned)
 
     def _count_to_come(self) -> float | None:
         """Return how many trainings follow within the time limit; None where another limit
@@ -240,7 +263,7 @@ class _Training:
         return further + SHIPPING_SHARE
 
     def compute_cost_s(self) -> float:
-        """Return its rough seconds: nothing for a compared model that is the best of the
+        """Return its rough CPU seconds: nothing for a compared model that is the best of the
         trials.
         """
         ships = self.compared is not None
@@ -270,7 +293,7 @@ def _make_training(
         scope=scope,
         version="2",
         doing="final fine-tuning of" if compared else "fine-tuning",
-        after=(*work.read.stages, *after(work.head), *trials, *([compared] if compared else ())),
+        after=(*work.read.stages, *after(work.head), *trials, *after(compared)),
         inputs=work.list_inputs,
         job=work.make_job,
         read=FloatModel.within,
@@ -298,7 +321,7 @@ def was_shortened(model: FloatModel) -> bool:
     return isinstance(result, dict) and bool(result.get("shortened") or result.get("out_of_time"))
 
 
-def _within_limit(
+def _fit_to_limit(
     values: Finetuning, compared: FloatModel | None, materials: Materials, scope: Scope
 ) -> tuple[Finetuning, TrainingTime]:
     """Return the hyperparameters of a training within a time limit,
@@ -320,7 +343,10 @@ def _within_limit(
 
 
 def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
-    """Return the images of a fine-tuning, and how many of them are not for validation."""
+    """Return the images of a fine-tuning, and how many of them are not for validation.
+
+    Of a large set, it learns from some (:data:`.images.TUNED_IMAGES`).
+    """
     if scope.purpose == Purpose.ALL:
         return Role.ALL, counts[Role.TRAIN]
     if counts.get(Role.TUNED, counts[Role.LEARNT]) < counts[Role.LEARNT]:
@@ -335,12 +361,15 @@ def _plan_hyperparameters(
     compared network was worse than its start, by two standard errors of an accuracy on so many
     images.
     """
-    outcome: dict[str, Any] = read_result(compared.path.parent) if compared else {"history": ()}
-    best = float(max((row["validation_accuracy"] for row in outcome["history"]), default=1.0))
-    harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < outcome.get(
-        "start_accuracy", 0.0
-    )
-    return replace(values, seconds=seconds, more_epochs=0.0 if harmed else values.more_epochs)
+    planned = replace(values, seconds=seconds)
+    if compared is None:
+        return planned
+    outcome: dict[str, Any] = read_result(compared.path.parent)
+    accuracies = [row["validation_accuracy"] for row in outcome["history"]]
+    best = float(max(accuracies, default=1.0))
+    standard_error = math.sqrt(best * (1.0 - best) / max(1, judged))
+    harmed = best + 2.0 * standard_error < outcome.get("start_accuracy", 0.0)
+    return replace(planned, more_epochs=0.0) if harmed else planned
 
 
 def choose_hyperparameters(
@@ -356,5 +385,6 @@ def choose_hyperparameters(
         return values
     study = Trials(values, values.seed)
     for trial in trials:
-        study.tell(study.ask(), float(read_result(trial.path.parent)["validation_accuracy"]))
+        outcome = read_result(trial.path.parent)
+        study.tell(study.ask(), float(outcome["validation_accuracy"]))
     return study.best if best else study.ask()

@@ -1,5 +1,9 @@
-"""Stages that run a file on this machine in another runtime than LiteRT:
-its export, its latency, its arena.
+"""Stages that run a file on this machine in another runtime than LiteRT, and their jobs.
+
+The graph adds them for the devices of the question that are other runtimes of this machine
+(``host:onnxruntime``) or microcontrollers: the export, its latency, its arena. The walker calls
+:func:`measure` and :func:`check` by name and by position. A device that is measured over a
+connection gives its :class:`RuntimeFigures` by :func:`figures_of`.
 """
 
 from __future__ import annotations
@@ -95,12 +99,11 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         result = _judge_timing(timing)
         if result.contended:
             time.sleep(PAUSE_S)
-            (again,) = connection.measure(job)
-            timing, result = min(
-                (timing, result),
-                (again, _judge_timing(again)),
-                key=lambda pair: rank_disturbance(pair[1]),
-            )
+            (second_timing,) = connection.measure(job)
+            second_result = _judge_timing(second_timing)
+            if rank_disturbance(second_result) < rank_disturbance(result):
+                timing = second_timing
+                result = second_result
     return to_json(_figures_of(timing, result, effort, "this machine"))
 
 
@@ -222,7 +225,7 @@ def measure_in_runtime(
             result_of(source, results).path,
             effort or materials.effort,
         ),
-        read=_read(RuntimeFigures),
+        read=_make_reader(RuntimeFigures),
         cost_s=cost.RUNTIME_S,
         resources=ALONE,
         keep_if=lambda row: not row.get("contended", False),
@@ -249,11 +252,12 @@ def check_in_interpreter(scope: Scope, source: Source, runtime: str) -> Stage[Mi
         after=after(source),
         inputs=inputs,
         job=lambda _, results, __: partial(check, runtime, result_of(source, results).path),
-        read=_read(MicroCheck),
+        read=_make_reader(MicroCheck),
         cost_s=cost.ARENA_S,
         resources=Resources(memory_bytes=ARENA_BYTES),
     )
 
 
-def _read(kind: type[Result]) -> Callable[[Path], Result]:
+def _make_reader(kind: type[Result]) -> Callable[[Path], Result]:
+    """Return a function that reads what a job of these stages returned."""
     return lambda folder: cast("Result", parse(kind, read_result(folder)))

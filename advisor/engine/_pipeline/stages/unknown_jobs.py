@@ -1,5 +1,8 @@
-"""Jobs that find images of unknown things:
-functions for child processes, from paths and values to files.
+"""Give a classifier the class ``unknown`` and judge it: jobs of the stages of ``unknown.py``.
+
+The walker calls :func:`probe` and :func:`add_unknown` in a child process, by name and by position.
+What they write and return is in the cache, and the figures are in the report: another result needs
+a new ``UNKNOWN_VERSION``.
 """
 
 from __future__ import annotations
@@ -68,10 +71,10 @@ def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> N
 @dataclass(frozen=True)
 class LearntImages:
     """Images to learn from, as the float networks see them.
-    Columns after those of the features are left out.
 
-    Files of the features by the network that is compared, and by the one that ships; the classes;
-    the places of the training and validation part.
+    Columns after those of the features are not used. Files of the features by the network that is
+    compared, and by the one that ships; the classes; the places of the training and validation
+    part.
     """
 
     compared: tuple[Path, ...]
@@ -146,38 +149,39 @@ def add_unknown(
     )
     from advisor.training import join_parts
 
-    seen = JudgedFeatures.of(features, learnt, len(classes))
+    known = JudgedFeatures.of(features, learnt, len(classes))
     content = to_float_io(model.read_bytes())
     # Fine-tuning draws the last layer's features of all images together,
     # also those of other things.
-    near_to = (
-        Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
-    )
-    rule = make_rule(seen.logits, near_to(seen.train).similarity(seen.compared))
-    degrees = choose_temperature(scores, seen.truth.tolist(), folds)
-    near = near_to(join_parts(learnt.shipped)[:, : seen.compared.shape[1]])
-    made = with_unknown(
-        content, near.axes, near.images, rule.weight / degrees, rule.offset / degrees, model.name
-    )
+    tells_apart = head.frozen or head_layers(content, model.name) > 1
+    near_to = Neighbours.of if tells_apart else Neighbours.none
+    rule = make_rule(known.logits, near_to(known.train).similarity(known.compared))
+    temperature = choose_temperature(scores, known.truth.tolist(), folds)
+    near = near_to(join_parts(learnt.shipped)[:, : known.compared.shape[1]])
+    # The head of the file has the temperature, so its logits are smaller by this factor.
+    weight = rule.weight / temperature
+    offset = rule.offset / temperature
+    content = with_unknown(content, near.axes, near.images, weight, offset, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
-    if metadata := read_metadata(model.read_bytes(), model.name):
-        made = write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
-    path.write_bytes(made)
+    metadata = read_metadata(model.read_bytes(), model.name)
+    if metadata:
+        content = write_metadata(content, replace(metadata, labels=(*metadata.labels, label)))
+    path.write_bytes(content)
     facts = UnknownFacts(label=label, size_bytes=path.stat().st_size)
-    return asdict(_judge_unknown(facts, seen, classes, head, near_to))
+    return asdict(_judge_unknown(facts, known, classes, head, near_to))
 
 
 def _judge_unknown(
     facts: UnknownFacts,
-    seen: JudgedFeatures,
+    known: JudgedFeatures,
     classes: Sequence[str],
     head: HeadSpec,
     near_to: NearTo,
 ) -> UnknownFacts:
-    by_class = {
-        classes[label]: _leave_class_out(label, seen, head, near_to)
-        for label in _choose_classes(seen.truth)
-    }
+    """Return the facts with the figures of each class that was left out, and their means."""
+    by_class = {}
+    for label in _choose_classes(known.truth):
+        by_class[classes[label]] = _leave_class_out(label, known, head, near_to)
     if not by_class:
         return facts
     forms, references = zip(*by_class.values(), strict=True)
@@ -201,29 +205,31 @@ def _choose_classes(truth: Labels) -> list[int]:
 
 
 def _leave_class_out(
-    label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo
+    label: int, known: JudgedFeatures, head: HeadSpec, near_to: NearTo
 ) -> tuple[LeftOut, LeftOut]:
     """Fit a head without a class, and judge its score by features of the file
     and by those of the float32 file.
     """
     from advisor.training import fit_head
 
-    others_of = seen.targets != label
-    apart = seen.truth == label
-    names, others = np.unique(seen.targets[others_of], return_inverse=True)
+    is_other = known.targets != label
+    others = known.train[is_other]
+    names, labels = np.unique(known.targets[is_other], return_inverse=True)
     weights, bias = fit_head(
-        seen.train[others_of], others.tolist(), len(names), head.regularization, (), head.kind
+        others, labels.tolist(), len(names), head.regularization, (), head.kind
     )
-    near = near_to(seen.train[others_of])
+    near = near_to(others)
+    is_left_out = known.truth == label
 
-    def one(features: Rows) -> LeftOut:
+    def judge_score(features: Rows) -> LeftOut:
         logits = features @ weights + bias
         similarity = near.similarity(features)
-        scores = make_rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
+        rule = make_rule(logits[~is_left_out], similarity[~is_left_out])
+        scores = rule.scores(logits, similarity)
         return LeftOut(
-            compute_auroc(scores[~apart], scores[apart]),
-            share_accepted(scores[~apart], scores[apart]),
-            int(apart.sum()),
+            compute_auroc(scores[~is_left_out], scores[is_left_out]),
+            share_accepted(scores[~is_left_out], scores[is_left_out]),
+            int(is_left_out.sum()),
         )
 
-    return one(seen.compared), one(seen.floats)
+    return judge_score(known.compared), judge_score(known.floats)

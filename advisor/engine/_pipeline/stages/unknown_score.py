@@ -1,10 +1,11 @@
-"""Score by which a classifier tells images of its classes from images of other things.
+"""Compute the score by which a classifier tells images of its classes from images of other things.
 
-The score has two parts. A known image has a large logit, and its features are near those of a
-training image: D. Hendrycks et al., "Scaling Out-of-Distribution Detection for Real-World
-Settings" (2022), and Y. Sun et al., "Out-of-Distribution Detection with Deep Nearest Neighbors"
-(2022). ``offset - weight * similarity`` is the logit of one more class, ``unknown``. So its
-probability is one more output of the same softmax.
+The jobs of ``unknown_jobs.py`` make the rule, write it into the file and judge it. The score has
+two parts. A known image has a large logit, and its features are near those of a training image: D.
+Hendrycks et al., "Scaling Out-of-Distribution Detection for Real-World Settings" (2022), and Y.
+Sun et al., "Out-of-Distribution Detection with Deep Nearest Neighbors" (2022). ``offset - weight *
+similarity`` is the logit of one more class, ``unknown``. So its probability is one more output of
+the same softmax.
 """
 
 from __future__ import annotations
@@ -84,10 +85,11 @@ class Neighbours:
         """Return the cosine of each row (N, F) with the nearest training image, (N,)."""
         rows = _normalise_features(features) @ self.axes
         step = max(1, MOST_COSINES // self.images.shape[1])
-        parts = (
-            rows[start : start + step] @ self.images for start in range(0, max(1, len(rows)), step)
-        )
-        return np.concatenate([cosines.max(axis=1) for cosines in parts])
+        largest = []
+        for start in range(0, max(1, len(rows)), step):
+            cosines = rows[start : start + step] @ self.images
+            largest.append(cosines.max(axis=1))
+        return np.concatenate(largest)
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def compute_auroc(known: Floats, unknown: Floats) -> Interval:
 
 def share_accepted(known: Floats, unknown: Floats) -> float:
     """Return the share (0-1) of unknown images that pass as known at the score
-    that keeps ``KEPT`` of the known.
+    that keeps :data:`KEPT_SHARE` of the known ones.
     """
     return float((unknown <= np.quantile(known, KEPT_SHARE)).mean())
 
