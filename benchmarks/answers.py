@@ -19,7 +19,7 @@ from advisor.catalog import Card, load_catalogue
 from advisor.core import CardFacts, Configuration, Evaluation, Provenance, Quantity, Status, Target
 from advisor.engine import resolve
 from advisor.engine._pipeline.cost import rough_ms, rough_size
-from advisor.engine._space.plan import prior_accuracy
+from advisor.engine._space.prior_accuracy import prior_accuracy
 from advisor.reporting import load_view
 from advisor.reporting._html import render_html
 from advisor.store import RunFolder

@@ -37,7 +37,8 @@ from advisor.engine._scheduling import belief, expected_gain, form_costs, prices
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
-from advisor.engine._space.plan import Plan, most_promising_first
+from advisor.engine._space.plan import Plan
+from advisor.engine._space.prior_accuracy import most_promising_first
 from benchmarks import anytime_table as table
 from benchmarks.tables import Row, keep
 from tests.engine.plans import planned

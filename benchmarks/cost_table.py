@@ -15,7 +15,8 @@ import numpy as np
 from advisor.catalog import Card, load_catalogue
 from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, Configuration
 from advisor.engine._scheduling.sampler.hypervolume import hypervolume
-from advisor.engine._space.plan import Plan, most_promising_first
+from advisor.engine._space.plan import Plan
+from advisor.engine._space.prior_accuracy import most_promising_first
 from benchmarks.tables import RESULTS
 from tests.engine.plans import planned
 

@@ -88,9 +88,9 @@ if TYPE_CHECKING:
     from advisor.engine._question.values import Execution, Question, Request
     from advisor.engine._remaining import Snapshot, read_snapshot
     from advisor.engine._run import run_search
+    from advisor.engine._space.candidates import with_files
     from advisor.engine._space.forecast import CardForecast, Forecast, PlanView
     from advisor.engine._space.question_images import Say, divide_images
-    from advisor.engine._space.resolved import with_files
     from advisor.engine._space.twice_scaled import scale_warning
     from advisor.engine._targets import card_front
     from advisor.engine._targets.device_prediction import DevicePredictor

@@ -25,7 +25,9 @@ from advisor.engine._scheduling.storage import check_storage
 from advisor.engine._search_space import refuse_too_short
 from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S
 from advisor.engine._space.question_images import Say
-from advisor.engine._space.resolved import Resolved, find_weights, require_installed, resolve_parts
+from advisor.engine._space.resolved import Resolved
+from advisor.engine._space.resolving import require_installed, resolve_parts
+from advisor.engine._space.weights import find_weights
 from advisor.isolation import sweep_folders, waiting_factor
 from advisor.store import RunFolder, require_cache
 

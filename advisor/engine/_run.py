@@ -48,8 +48,11 @@ from advisor.engine._scheduling.search_loop import SearchLoop
 from advisor.engine._scheduling.stop import Stop
 from advisor.engine._scheduling.storage import explain_lost_connection, open_storage
 from advisor.engine._scheduling.study import Study
-from advisor.engine._space.plan import Plan, record_unevaluated, skip_ruled_out
-from advisor.engine._space.resolved import Candidates, Resolved, find_weights
+from advisor.engine._space.candidates import Candidates
+from advisor.engine._space.plan import Plan
+from advisor.engine._space.resolved import Resolved
+from advisor.engine._space.skipped import record_unevaluated, skip_ruled_out
+from advisor.engine._space.weights import find_weights
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation import TRAINERS, LoadReading, Trainers, agent, cpu_s_of_tree, part_of_a_core

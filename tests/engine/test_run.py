@@ -25,7 +25,7 @@ from advisor.engine._progress import Progress
 from advisor.engine._run import _was_disturbed, compute_taken_share, run_search
 from advisor.engine._search_space import refuse_too_short
 from advisor.engine._space.plan import Plan
-from advisor.engine._space.resolved import resolve_parts
+from advisor.engine._space.resolving import resolve_parts
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION

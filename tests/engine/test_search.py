@@ -7,7 +7,7 @@ from pathlib import Path
 
 from advisor.core import Evaluation, Provenance, Status
 from advisor.engine import resolve
-from advisor.engine._space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES
+from advisor.engine._space.recipes import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation import usable_cores
 from advisor.store import integrity_problems
 from advisor.tflite import read_metadata

@@ -54,7 +54,7 @@ from advisor.engine._pipeline.stages.artefacts import (
 from advisor.engine._pipeline.stages.figures import THOROUGH
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question.values import Execution
-from advisor.engine._space.resolved import recipe_applies
+from advisor.engine._space.recipes import recipe_applies
 from advisor.isolation import CallLimits, Children, Scratch, Trainers
 from advisor.measurement import FileBenchmark, benchmark, delegate_operators, find_accelerator
 from advisor.store import limited_cache, require_cache, sha256_file

@@ -18,7 +18,8 @@ from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.manifest import card_hash
 from advisor.engine._history.run_inputs import read_section
 from advisor.engine._pipeline.materials import list_versions
-from advisor.engine._space.resolved import RUNTIME, choose_cards
+from advisor.engine._space.candidates import choose_cards
+from advisor.engine._space.resolved import RUNTIME
 from advisor.engine._targets.device_prediction import DevicePredictor, environment_of
 from advisor.engine._targets.target_devices import (
     TargetDevice,

@@ -30,8 +30,9 @@ from advisor.version import __version__
 
 if TYPE_CHECKING:
     from advisor.engine._question import Request
+    from advisor.engine._space.candidates import Candidates
     from advisor.engine._space.plan import Plan
-    from advisor.engine._space.resolved import Candidates, Resolved
+    from advisor.engine._space.resolved import Resolved
 
 PACKAGES = (
     "tensorflow",

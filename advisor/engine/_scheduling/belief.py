@@ -17,7 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core import LEAST_ERROR, Configuration, Evaluation, recipe_of
-from advisor.engine._space.plan import Plan, prior_accuracy
+from advisor.engine._space.plan import Plan
+from advisor.engine._space.prior_accuracy import prior_accuracy
 
 if TYPE_CHECKING:
     import numpy as np

@@ -46,11 +46,9 @@ from advisor.engine._space.plan import (
     JUDGING_MARGIN,
     JUDGING_SHARE,
     MEASURED_MARGIN,
-    UNDECIDED,
     Plan,
-    too_large,
-    too_slow,
 )
+from advisor.engine._space.skipped import UNDECIDED, list_too_large, list_too_slow
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation import waiting_factor
 from advisor.store import RunFolder
@@ -277,9 +275,9 @@ class SearchLoop:
             or decide_run(self._run, evaluations, self._question).decision.feasible
         ):
             return
-        again = too_slow(plan, evaluations)
+        again = list_too_slow(plan, evaluations)
         if not again and self._time_left() != 0:
-            again = too_large(plan, evaluations)
+            again = list_too_large(plan, evaluations)
         # What was skipped as hopeless is evaluated after all,
         # so that the answer can say how far off the budget is.
         evaluator.stop_screening()

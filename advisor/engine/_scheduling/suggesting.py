@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from advisor.catalog import Card
 from advisor.core import Configuration, Evaluation, Sampler, Status, recipe_of
 from advisor.engine._pipeline.cost import rough_ms, rough_size
-from advisor.engine._space.plan import Plan, prior_accuracy
+from advisor.engine._space.plan import Plan
+from advisor.engine._space.prior_accuracy import prior_accuracy
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler

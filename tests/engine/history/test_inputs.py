@@ -12,7 +12,7 @@ from advisor.engine import images_folder, load_run, resolve
 from advisor.engine._history.changes import find_card_changes
 from advisor.engine._history.manifest import card_hash
 from advisor.engine._history.run_inputs import CATALOGS, keep_inputs, locate_paths
-from advisor.engine._space.resolved import choose_cards
+from advisor.engine._space.candidates import choose_cards
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.store import RunFolder
 

@@ -21,7 +21,9 @@ from advisor.engine._history.manifest import (
 )
 from advisor.engine._history.run_inputs import read_stored_request
 from advisor.engine._history.unfinished import read_unfinished_search
-from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
+from advisor.engine._space.candidates import Candidates
+from advisor.engine._space.resolved import Resolved
+from advisor.engine._space.resolving import resolve_cards
 from advisor.store import RunFolder
 from tests.builders import must_fail, present
 from tests.engine.pipeline.boxed import boxed_images

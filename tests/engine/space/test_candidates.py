@@ -14,9 +14,11 @@ from advisor.engine._pipeline.images import LARGE
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
 from advisor.engine._scheduling.stop import StopKind, end_early
-from advisor.engine._space.plan import record_unevaluated, skip_ruled_out
+from advisor.engine._space.candidates import Candidates
 from advisor.engine._space.question_images import read_images
-from advisor.engine._space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES, Candidates, choose_recipes, resolve_cards
+from advisor.engine._space.recipes import DEFAULT_RECIPES, HEAVIER_RECIPES, choose_recipes
+from advisor.engine._space.resolving import resolve_cards
+from advisor.engine._space.skipped import record_unevaluated, skip_ruled_out
 from advisor.store import RunFolder
 from advisor.tasks import Task
 from advisor.tasks._counting import COUNTING

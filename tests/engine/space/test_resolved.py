@@ -10,7 +10,9 @@ from advisor.core import WeightsError
 from advisor.engine import preview, resolve
 from advisor.engine._pipeline.images import LARGE
 from advisor.engine._space.failed_downloads import read_failures
-from advisor.engine._space.resolved import find_weights, resolve_cards, resolve_parts, within_time_limit
+from advisor.engine._space.image_limit import within_time_limit
+from advisor.engine._space.resolving import resolve_cards, resolve_parts
+from advisor.engine._space.weights import find_weights
 from tests.datasets.folders import make
 
 pytestmark = pytest.mark.usefixtures("own_folders")  # no earlier search has shown how fast this machine is

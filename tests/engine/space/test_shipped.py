@@ -13,8 +13,10 @@ from advisor.catalog import load_catalogue
 from advisor.catalog._user_models import import_model
 from advisor.core import FINETUNE_CACHED, HEAD, UsageError
 from advisor.engine import Images, Question, resolve, with_files
+from advisor.engine._space.candidates import Candidates, require_known_classes
 from advisor.engine._space.question_images import read_images
-from advisor.engine._space.resolved import Candidates, Resolved, require_known_classes, resolve_cards
+from advisor.engine._space.resolved import Resolved
+from advisor.engine._space.resolving import resolve_cards
 from advisor.tasks.classification import CLASSIFICATION
 from tests.builders import must_fail
 from tests.catalog.user_models.test_finished_files import SIDE, kept

@@ -280,9 +280,6 @@ def compress_float(
     recipe = find_recipe(scope.compression)
     learns = recipe.needs >= Needs.SCORING
 
-    def read_decision(results: Results) -> Mapping[str, Any] | None:
-        return results[compared].notes if compared else None
-
     def inputs(materials: Materials, results: Results) -> Inputs:
         metadata = form_inputs.metadata(materials)
         key: dict[str, object] = {
@@ -294,13 +291,16 @@ def compress_float(
             **list_versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
         if learns:
-            key |= {**form_inputs.recipe_key(materials), "decided": read_decision(results)}
+            key |= {
+                **form_inputs.recipe_key(materials),
+                "decided": _read_decision(compared, results),
+            }
         return key
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         recipe_inputs = None
         if learns:
-            decision = read_decision(results)
+            decision = _read_decision(compared, results)
             recipe_inputs = replace(form_inputs.for_recipe(materials), decided=decision)
         shared: Calibration = results[calibration] if calibration else ()
         return partial(
@@ -327,6 +327,11 @@ def compress_float(
         cost_s=cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S),
         resources=RESOURCES.get(recipe.needs, Resources()),
     )
+
+
+def _read_decision(compared: Stage[Artefact] | None, results: Results) -> Mapping[str, Any] | None:
+    """Return what the recipe decided for the compared file; None if the file has none."""
+    return results[compared].notes if compared else None
 
 
 def with_confidence(
