@@ -1,5 +1,5 @@
-"""Turn a model card into artefacts and their figures:
-the stage graph, the walker that runs it, and the jobs.
+"""Turn a model card into artefacts and their figures: stages, their graph, and the walker that
+runs it.
 
 Read ``graph.py`` first (which stages a variant has), then ``stage.py`` and ``walker.py``.
 ``stages/`` declares each stage, and ``evaluation/`` makes an evaluation of their results. This

@@ -1,5 +1,7 @@
-"""Remember the weights that could not be downloaded:
-a plan opens no connection, and lists what a search can have.
+"""Remember the weights that could not be downloaded.
+
+A plan opens no connection, and lists only what a search can have. So a search notes in a file of
+the cache what it could not fetch, and a plan leaves these cards out for a day.
 """
 
 from __future__ import annotations
@@ -28,9 +30,8 @@ def note_failures(failed: Collection[str], fetched: Collection[str]) -> None:
     """
     now = datetime.now(UTC).replace(microsecond=0)
     known = _read_fresh()
-    times = {card: at for card, at in known.items() if card not in fetched} | dict.fromkeys(
-        failed, now
-    )
+    still_missing = {card: at for card, at in known.items() if card not in fetched}
+    times = {**still_missing, **dict.fromkeys(failed, now)}
     if times != known:
         text = json.dumps({card: at.isoformat() for card, at in times.items()}, indent=2)
         with contextlib.suppress(OSError):

@@ -1,5 +1,10 @@
-"""Hold what a plan says: each configuration and card before it is evaluated, what is skipped,
-and the cost.
+"""Hold what ``advisor plan`` says: each configuration and card before it is evaluated, and the
+cost.
+
+``_preview.py`` fills these values, commands print them, and ``advisor plan --json`` and
+``PlanView.to_frame`` show their fields: keys and columns stay, or :data:`SCHEMA_VERSION` rises.
+Prices of a card and of a search are seconds by the clock, on all cores of this machine; the price
+of a configuration is the seconds of one core.
 """
 
 from __future__ import annotations
@@ -41,8 +46,8 @@ class Forecast:
         size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it
             cannot be below.
         accuracy: published top-1 in %, the prior of the order; None if nothing is published.
-        price_s: rough seconds of the machine that are still to be spent on it, with its share of
-            the card's stages.
+        price_s: rough seconds of one core that are still to be spent on it, with its share of the
+            card's stages.
         filtered: why it would be skipped, or empty.
         nodes: how many of its operators run on the accelerators of the question's devices; none if
             CPUs run it.
@@ -83,8 +88,9 @@ class Forecast:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
+        identity = {name: getattr(self.configuration, name) for name in IDENTITY}
         return {
-            **{name: getattr(self.configuration, name) for name in IDENTITY},
+            **identity,
             "threads": self.configuration.target.threads,
             "latency": self.latency.to_json() if self.latency else None,
             "meets_latency_budget": self.chance,
@@ -101,11 +107,11 @@ class Forecast:
         sizes in whole bytes, no reason as None.
         """
         row = {name: value_at(self, path) for name, path in self.columns.items()}
-        sizes = {
-            name: None if row[name] is None else round(row[name])
-            for name in ("size_bytes", "size_low_bytes")
-        }
-        return {**row, **sizes, "skipped_because": self.filtered or None}
+        for name in ("size_bytes", "size_low_bytes"):
+            if row[name] is not None:
+                row[name] = round(row[name])
+        row["skipped_because"] = self.filtered or None
+        return row
 
 
 @dataclass(frozen=True)
@@ -116,9 +122,9 @@ class CardForecast:
         card: its name.
         on_disk: its weights are on this machine.
         download_bytes: bytes to download, None if the size is not known; 0 if they are on disk.
-        price_s: rough seconds of the machine for all of its configurations that are not filtered.
-        first_s: rough seconds until the first of its configurations is evaluated, with nothing
-            else at work.
+        price_s: rough seconds by the clock for all of its configurations that are not filtered.
+        first_s: rough seconds by the clock until the first of its configurations is evaluated,
+            with nothing else at work.
         tuning_s: the part of ``price_s`` for fine-tuning and the forms of the fine-tuned network.
         processors: the processor on which its fastest form is predicted to be the fastest, as of a
             forecast.
@@ -147,7 +153,7 @@ class CardForecast:
 
 @dataclass(frozen=True)
 class Course:
-    """What a search is expected to evaluate, and its rough seconds of the machine,
+    """What a search is expected to evaluate, and its rough seconds by the clock,
     those of fine-tuning apart.
     """
 
@@ -185,21 +191,17 @@ class PlanView:
 
     @property
     def price_s(self) -> float:
-        """Rough seconds of the whole search, without downloads."""
-        return (
-            sum(card.price_s for card in self.cards)
-            if self.course is None
-            else self.course.price_s
-        )
+        """Rough seconds by the clock of the whole search, without downloads."""
+        if self.course is not None:
+            return self.course.price_s
+        return sum(card.price_s for card in self.cards)
 
     @property
     def tuning_s(self) -> float:
-        """Rough seconds of the machine for fine-tuning."""
-        return (
-            sum(card.tuning_s for card in self.cards)
-            if self.course is None
-            else self.course.tuning_s
-        )
+        """Rough seconds by the clock for fine-tuning."""
+        if self.course is not None:
+            return self.course.tuning_s
+        return sum(card.tuning_s for card in self.cards)
 
     @property
     def tuned(self) -> tuple[int, int]:
@@ -226,22 +228,24 @@ class PlanView:
 
     @property
     def limited_price_s(self) -> float:
-        """Rough seconds under the time limit."""
-        limit = self.request.execution.time_limit_s
-        return self.price_s if limit is None else min(limit, self.price_s)
+        """Rough seconds by the clock under the time limit."""
+        limit_s = self.request.execution.time_limit_s
+        return self.price_s if limit_s is None else min(limit_s, self.price_s)
 
     @property
     def reached(self) -> int:
         """Number of configurations that fit into the time limit and ``--max-trials``,
         and are worth it, about.
         """
-        wanted = sum(not forecast.filtered for forecast in self.forecasts)
-        most = self.request.execution.max_trials
+        possible = sum(not forecast.filtered for forecast in self.forecasts)
+        most = self.request.execution.max_trials or possible
         if self.course is not None:
-            return min(len(self.course.configurations), most or wanted)
-        limit = self.request.execution.time_limit_s
-        share = 1.0 if limit is None or self.price_s <= limit else limit / self.price_s
-        return min(round(wanted * share), most or wanted)
+            return min(len(self.course.configurations), most)
+        share = 1.0
+        limit_s = self.request.execution.time_limit_s
+        if limit_s is not None and self.price_s > limit_s:
+            share = limit_s / self.price_s
+        return min(round(possible * share), most)
 
     @property
     def cheapest(self) -> CardForecast:

@@ -1,4 +1,9 @@
-"""Read and divide the images of a question, and check that they allow its metrics."""
+"""Read and divide the images of a question, and check that they allow its metrics.
+
+``resolving.py`` calls :func:`read_images`, which asks the task; the task calls
+:func:`divide_images` with what its layouts gave. What a user can only learn from the images, such
+as a class that is missing, is refused here.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,12 +31,12 @@ def read_images(question: Question, say: Say, execution: Execution | None = None
     if question.data is None:
         return None
     offline = execution.offline if execution else False
-    size = execution.cache_size if execution else None
+    cache_size = execution.cache_size if execution else None
     # From here on, a path is a local one: no task knows object stores.
-    data, unknown = (
-        path and copy_from_store(path, say, offline, size)
-        for path in (question.data, question.unknown)
-    )
+    data = copy_from_store(question.data, say, offline, cache_size)
+    unknown = question.unknown
+    if unknown is not None:
+        unknown = copy_from_store(unknown, say, offline, cache_size)
     say(f"reading images of {without_password(str(question.data))}")
     images = question.of_task.read(replace(question, data=data, unknown=unknown), say)
     require_classes(question.guarantees, images.classes)
@@ -64,14 +69,15 @@ def divide_images(
 
 def require_metrics(question: Question, images: Images) -> None:
     """Refuse a metric that counts or is limited, and that cannot be computed on the images."""
-    asked = {question.metric: "--metric"}
-    asked |= dict.fromkeys(dict(question.limits.max_metric_drops), "--max-drop")
-    asked |= dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
+    option_of = {question.metric: "--metric"}
+    option_of |= dict.fromkeys(dict(question.limits.max_metric_drops), "--max-drop")
+    option_of |= dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
     if question.costs is not None:
+        # A table without a class of the images is refused here, whatever the metric.
         rows = question.costs.of(images.classes)
-        if Metric.COST_SAVED in asked:
+        if Metric.COST_SAVED in option_of:
             _refuse_free_answers(rows, images)
-    for name, option in asked.items():
+    for name, option in option_of.items():
         if name == Metric.TOP5 and len(images.classes) <= FIRST_CLASSES:
             raise UsageError(
                 f"{option}: {Metric.TOP5} needs more than {FIRST_CLASSES} classes, and the images"
@@ -94,13 +100,13 @@ def _require_objects(
         return
     least, most = sides
     for role, part in PARTS.items():
-        inside = 0
+        has_object = False
         for index in images.part(role).indices:
             width, height = boxes.sizes[index]
             for _, top, left, bottom, right in boxes.objects[index]:
                 area = (bottom - top) * height * (right - left) * width
-                inside += least**2 <= area < most**2
-        if not inside:
+                has_object |= least**2 <= area < most**2
+        if not has_object:
             raise UsageError(
                 f"{option}: {metric.name} judges {metric.meaning}, and the {part} has none",
                 "take map, which judges objects of every size, or add images with such objects",
@@ -110,12 +116,12 @@ def _require_objects(
 def _refuse_free_answers(rows: Sequence[Sequence[float]], images: Images) -> None:
     """Refuse parts of the images on which one answer costs nothing."""
     for role, part in PARTS.items():
-        seen = set(images.part(role).labels)
+        labels = set(images.part(role).labels)
         # Saved cost is relative to the cheapest constant answer,
         # and a free one would make the divisor 0.
         free = []
         for label, name in enumerate(images.classes):
-            if not any(rows[true][label] for true in seen):
+            if not any(rows[true][label] for true in labels):
                 free.append(name)
         if free:
             raise UsageError(

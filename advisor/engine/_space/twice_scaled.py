@@ -1,5 +1,8 @@
-"""Warn of users' own files whose graph scales the input that is scaled before,
-and try both readings on images.
+"""Warn of a user's own file whose graph scales an input that is scaled before, too.
+
+Such a file runs and answers nonsense. A search warns when it finds the parts of its question, and
+``advisor catalog add`` when the card is made; both try the file on images with and without the
+scaling, in a child process, which calls :func:`answer` by its name.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ Example = tuple[Path, str]
 """An image of the user and its class."""
 
 
-def spread_examples(examples: Sequence[Example]) -> Sequence[Example]:
+def choose_examples(examples: Sequence[Example]) -> Sequence[Example]:
     """Return :data:`TRIED` of the examples, or all if there are fewer, from their whole
     sequence.
     """
@@ -57,14 +60,16 @@ def scale_warning(card: Card, examples: Sequence[Example]) -> str:
         return ""  # the file is missing or damaged, which the search says
     warning = warn_of_scale(scale, card.preprocessing.std)
     if warning and examples and TASKS[card.task].probabilities:
-        warning += f". {_try_scales(card, file, spread_examples(examples))}"
+        warning += f". {_try_scales(card, file, choose_examples(examples))}"
     return warning
 
 
 def _try_scales(card: Card, file: Path, examples: Sequence[Example]) -> str:
     """Return what the file answers to images as it is described, and with pixels as they are."""
+    described_as = card.preprocessing
     specs = [
-        InputSpec(card.input_size, pre.mean, pre.std) for pre in (card.preprocessing, UNSCALED)
+        InputSpec(card.input_size, described_as.mean, described_as.std),
+        InputSpec(card.input_size, UNSCALED.mean, UNSCALED.std),
     ]
     paths = [path for path, _ in examples]
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
@@ -80,18 +85,17 @@ def _try_scales(card: Card, file: Path, examples: Sequence[Example]) -> str:
     # Only with the user's classes can an answer be right.
     # Otherwise a working input shows by many different answers.
     if set(classes) <= set(labels):
-        first, second = (
-            _count_right(answers, classes, labels) for answers in (described, unscaled)
-        )
+        right = _count_right(described, classes, labels)
+        right_unscaled = _count_right(unscaled, classes, labels)
         return (
-            f"Of {images}, it is right on {first} as described, and on {second} with --mean 0"
-            " --std 1"
+            f"Of {images}, it is right on {right} as described, and on {right_unscaled} with"
+            " --mean 0 --std 1"
         )
-    first = len(set(described))
-    second = len(set(unscaled))
+    different = len(set(described))
+    different_unscaled = len(set(unscaled))
     return (
-        f"To {images}, it gives {first} different answers as described, and {second} with --mean 0"
-        " --std 1"
+        f"To {images}, it gives {different} different answers as described, and"
+        f" {different_unscaled} with --mean 0 --std 1"
     )
 
 
@@ -100,7 +104,8 @@ def _count_right(answers: Sequence[int], classes: Sequence[str], labels: Sequenc
 
 
 def answer(file: Path, specs: Sequence[InputSpec], images: Sequence[Path]) -> list[list[int]]:
-    """Return for each kind of input the index of the surest class of each image.
+    """Return for each kind of input the index of the most probable class of each image.
+
     Runs in a child process.
     """
     data = file.read_bytes()
