@@ -90,8 +90,10 @@ def choose_cards(
     names = names_networks(question, catalogue)
     cards = list(catalogue.select(question.candidates)) if names else []
     if not cards:
-        # What a start from a whole network gains is not shown yet, and it trains longer.
-        cards = [card for card in catalogue.values() if card.weights and not card.whole]
+        for card in catalogue.values():
+            # What a start from a whole network gains is not shown yet, and it trains longer.
+            if card.weights and not card.whole:
+                cards.append(card)
     cards = _leave_out_other_tasks(question, cards)
     cards = _give_input_side(question, cards)
     if not names and find_spec("tensorflow") is None:

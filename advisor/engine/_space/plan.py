@@ -4,21 +4,26 @@
 it, and none changes it. Keys of configurations are in ``evaluations.jsonl`` and in the study.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from statistics import median
+from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
 from advisor.core import FLOAT, Configuration, Evaluation, Status, Target, shift_of
 from advisor.engine._pipeline.cost import scoring_s
-from advisor.engine._pipeline.cost_model import CostModel
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import Workload
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._targets.device_prediction import least_size
 from advisor.isolation import usable_cores
+
+if TYPE_CHECKING:
+    from advisor.engine._pipeline.cost_model import CostModel
 
 JUDGED_FILES = 2
 JUDGING_MARGIN = 1.75
@@ -141,7 +146,10 @@ class Plan:
 
     @cached_property
     def costs(self) -> CostModel:
-        """The cost of the stages."""
+        """The prices of the stages."""
+        # Imported late, because it has every stage and its job, and most readers of a plan do not.
+        from advisor.engine._pipeline.cost_model import CostModel
+
         return CostModel(self.workload, self.pace)
 
     def judging_s(

@@ -37,11 +37,10 @@ def choose_recipes(question: Question) -> dict[str, Recipe]:
         UsageError: a recipe is unknown, or not for the task.
     """
     known = {recipe.name: recipe for recipe in RECIPES if recipe_applies(recipe, question)}
-    names = question.compressions
-    if not names:
-        limited = question.data is not None and bool(question.limits.drops)
-        heavier = [name for name in HEAVIER_RECIPES if limited and name in known]
-        names = (*DEFAULT_RECIPES, *heavier)
+    names = question.compressions or DEFAULT_RECIPES
+    limited = question.data is not None and question.limits.drops
+    if limited and not question.compressions:
+        names = (*names, *(name for name in HEAVIER_RECIPES if name in known))
     for name in names:
         if name not in known:
             raise UsageError(
