@@ -129,9 +129,8 @@ def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> Non
     workload = replace(TRAINED, trainings=(HEAD, FINETUNE_TOP), question=Question(tune_training=3))
     ships = make_variant(CARD, FINETUNE_TOP, "float32", Purpose.SHIP, workload)
     tuned = [stage for stage in with_all_before([ships]) if stage.name is StageName.FINETUNE_TOP]
-    assert [stage.scope.detail or stage.scope.purpose for stage in tuned] == [
-        "trial 0", "trial 1", "trial 2", "compare", "ship",
-    ]  # fmt: skip
+    details = [stage.scope.detail or stage.scope.purpose for stage in tuned]
+    assert details == ["trial 0", "trial 1", "trial 2", "compare", "ship"]
     assert [sum(before in stage.after for before in tuned) for stage in tuned] == [0, 1, 2, 3, 4]
 
 
@@ -192,10 +191,8 @@ def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path
 
 def test_another_size_of_the_input_is_another_detector(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    small, large = (
-        DETECTION.model(card, HEAD, Purpose.COMPARE, BOXED).inputs(given, Results({})) for card in (CARD, CARD.at(320))
-    )
-    assert small != large
+    small, large = (DETECTION.model(card, HEAD, Purpose.COMPARE, BOXED) for card in (CARD, CARD.at(320)))
+    assert small.inputs(given, Results({})) != large.inputs(given, Results({}))
 
 
 def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:

@@ -40,7 +40,7 @@ def fail(error: Exception) -> None:
 def text_stage(name: StageName, text: str, *after: Stage[str]) -> Stage[str]:
     """Leave the texts of the stages before, and another one."""
     return Stage(
-        name=name, scope=Scope("card"), **{**PLAIN, "after": after},
+        name=name, scope=Scope("card"), version="1", doing="writing", after=after,
         inputs=lambda _, results: {"text": text, "before": [results[each] for each in after]},
         job=lambda _, results, folders: partial(
             write, " ".join([*(results[each] for each in after), text]), folders.out / "text"
@@ -51,17 +51,17 @@ def text_stage(name: StageName, text: str, *after: Stage[str]) -> Stage[str]:
 
 def failing_stage(error: Exception, recipe: str = "") -> Stage[str]:
     scope = Scope("card", compression=recipe)
-    job: Any = lambda *_: partial(fail, error)  # noqa: E731
-    return Stage(name=StageName.SCORE, scope=scope, inputs=lambda *_: {}, job=job, read=lambda _: "", **PLAIN)
+    return Stage(name=StageName.SCORE, scope=scope, job=lambda *_: partial(fail, error), read=lambda _: "", **PLAIN)
 
 
 def timing_stage(rows: dict[str, bool], brief: bool = False) -> Stage[float]:
     """Leave a number; rows say whether the timing was disturbed."""
     return Stage(
-        name=StageName.TIMING, scope=Scope("card"), inputs=lambda *_: {"effort": "brief" if brief else "thorough"},
-        job=lambda *_: partial(dict, rows), read=lambda folder: folder.stat().st_mtime,
-        resources=Resources(Pool.DEVICE), keep_if=lambda result: not result["disturbed"],
-        also_kept_as=(lambda *_: {"effort": "thorough"}) if brief else None, **PLAIN,
+        name=StageName.TIMING, scope=Scope("card"), version="1", doing="timing", after=(),
+        inputs=lambda *_: {"effort": "brief" if brief else "thorough"}, job=lambda *_: partial(dict, rows),
+        read=lambda folder: folder.stat().st_mtime, resources=Resources(Pool.DEVICE),
+        keep_if=lambda result: not result["disturbed"],
+        also_kept_as=(lambda *_: {"effort": "thorough"}) if brief else None,
     )  # fmt: skip
 
 
@@ -215,10 +215,9 @@ def test_a_long_stage_counts_epochs_and_leaves_no_checkpoints(tmp_path: Path, mo
     monkeypatch.setattr(walker, "EPOCHS_EVERY_S", 0.01)
     events: list[StageEvent] = []
     stage: Stage[str] = Stage(
-        name=StageName.FINETUNE_TOP, scope=Scope("card"), inputs=lambda *_: {},
+        name=StageName.FINETUNE_TOP, scope=Scope("card"), **PLAIN, epochs=lambda *_: count_epochs,
         job=lambda _materials, _results, folders: partial(train, events, folders.checkpoints, folders.out),
         read=lambda folder: (folder / "model").read_text(), resources=Resources(Pool.TRAINERS, long=True),
-        epochs=lambda *_: count_epochs, **PLAIN,
     )  # fmt: skip
     assert walk(stage, materials(tmp_path), listen=events.append) == "trained"
     assert (EventKind.EPOCH, (2, 3), 0.5) in [(event.kind, event.epochs, event.share) for event in events]
@@ -270,8 +269,8 @@ def measure(pid: Path) -> None:
 def test_what_a_search_drops_ends_with_its_process(tmp_path: Path, job: Callable[[Path], None], pool: Pool) -> None:
     pid = tmp_path / "pid"
     stage: Stage[Path] = Stage(
-        name=StageName.TIMING, scope=Scope("card"), inputs=lambda *_: {}, job=lambda *_: partial(job, pid),
-        read=lambda folder: folder, resources=Resources(pool), **PLAIN,
+        name=StageName.TIMING, scope=Scope("card"), **PLAIN, job=lambda *_: partial(job, pid),
+        read=lambda folder: folder, resources=Resources(pool),
     )  # fmt: skip
 
     async def run(children: ChildPool) -> None:

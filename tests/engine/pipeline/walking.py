@@ -14,7 +14,7 @@ from advisor.store import ArtifactCache
 
 Result = TypeVar("Result")
 
-PLAIN: Mapping[str, Any] = {"version": "1", "doing": "working", "after": ()}  # What no test of the walker asks
+PLAIN: Mapping[str, Any] = {"version": "1", "doing": "working", "after": (), "inputs": lambda *_: {}}
 
 
 class InThisProcess:

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import HEAD_SUBSET, Evaluation, Limits, Status, UsageError
-from advisor.engine import Images, Progress, Question, Request, Role, StageName, resolve, run_search
+from advisor.engine import Images, Progress, Request, Role, StageName, resolve, run_search
 from advisor.engine._pipeline.images import LARGE
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
@@ -26,7 +26,7 @@ from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
-from tests.builders import evaluation, must_fail, of_file
+from tests.builders import evaluation, must_fail, of_file, present
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
@@ -65,11 +65,9 @@ def test_detectors_that_learnt_other_objects_are_tried_if_they_are_named_and_kee
     assert not any(card.whole for card in resolve_cards(asked()).cards)
     cards = resolve_cards(asked(candidates=["efficientdet_lite", "ssdlite*"])).cards
     assert [card.input_size for card in cards] == [320, 320, 384, 448]
-    assert cards[0].name == "ssdlite320_mobilenet_v3_large"
-    for request in (
-        asked(COUNTING.name, candidates=[cards[0].name]),
-        asked(candidates=[cards[0].name], input_size=416),
-    ):
+    name = cards[0].name
+    assert name == "ssdlite320_mobilenet_v3_large"
+    for request in (asked(COUNTING.name, candidates=[name]), asked(candidates=[name], input_size=416)):
         must_fail(UsageError, "--candidates: ssdlite320_mobilenet_v3_large", resolve_cards, request)
 
 
@@ -133,14 +131,8 @@ def test_a_limit_of_the_drop_brings_heavier_recipes_and_those_that_choose_by_lab
     assert of_classifiers == (*DEFAULT_RECIPES, *HEAVIER_RECIPES)
 
 
-def asked_of_images(task: str = DETECTION.name, **options: Any) -> Question:
-    return resolve({"task": task, "data": "boxes", **options}).question
-
-
 def read(data: Path, task: str = DETECTION.name) -> Images:
-    images = read_images(asked_of_images(task, data=str(data)), lambda _: None)
-    assert images is not None
-    return images
+    return present(read_images(asked(task, data=str(data)).question, lambda _: None))
 
 
 def test_images_with_boxes_are_split_and_each_part_has_its_objects(tmp_path: Path) -> None:
@@ -164,7 +156,7 @@ def test_what_a_reader_of_boxes_may_not_expect_is_told_and_kept(tmp_path: Path) 
         for photo, part in zip(photos(32, "cat", "dog"), parts, strict=True)
     ]
     said: list[str] = []
-    images = read_images(asked_of_images(data=str(write_table(tmp_path, made))), said.append)
+    images = read_images(asked(data=str(write_table(tmp_path, made))).question, said.append)
     note = "The holdout part has no box of dog: no average precision there."
     assert note in said
     assert note in images.notes
@@ -188,9 +180,8 @@ def run(tmp_path: Path) -> RunFolder:
 def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunFolder) -> None:
     rest = [e for e in run.evaluations() if e.configuration.card == UNTOUCHED]
     assert len(rest) == 4
-    assert {(e.status, e.stage, e.reason) for e in rest} == {
-        (Status.SKIPPED, StageName.STOP, "not started: stopped at --max-trials 1")
-    }
+    skipped = (Status.SKIPPED, StageName.STOP, "not started: stopped at --max-trials 1")
+    assert {(e.status, e.stage, e.reason) for e in rest} == {skipped}
     assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 2
     before = run.evaluations()
     record_unevaluated(run, PLAN, end_early(StopKind.MAX_TRIALS, "at --max-trials 1", 7).reason)
@@ -198,9 +189,8 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
 
 
 def test_a_run_that_goes_on_begins_them_and_tries_a_failure_again(run: RunFolder) -> None:
-    assert [e.configuration for e in skip_ruled_out(run, PLAN, Rules(Limits()))] == [
-        PLAN.configuration(EVALUATED, "float32", 1)
-    ]
+    (done,) = skip_ruled_out(run, PLAN, Rules(Limits()))
+    assert done.configuration == PLAN.configuration(EVALUATED, "float32", 1)
 
 
 def test_a_folder_without_images_is_refused_without_another_task(tmp_path: Path) -> None:

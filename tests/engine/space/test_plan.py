@@ -140,11 +140,8 @@ def test_int8_and_float_are_predicted_from_their_timings(tmp_path: Path, monkeyp
     timings = {("float32", 1): 3.2, ("int8", 1): 1.5}
     latency = {key: Quantity(value, "ms", Provenance.MEASURED) for key, value in timings.items()}
     known = {TIMED: CachedResults(latency=latency, latency_p90=latency), NEW: CachedResults()}
-    expected = {
-        recipe: found.latency
-        for (card, recipe, _), found in latency_estimates(plan, known, None).items()
-        if card == NEW
-    }
+    estimates = latency_estimates(plan, known, None)
+    expected = {recipe: found.latency for (card, recipe, _), found in estimates.items() if card == NEW}
     rough = {recipe for recipe, found in expected.items() if found.provenance is not Provenance.PREDICTED}
     assert rough == {"dynamic_int8", "weight_int4", "int16x8", "mixed_int8"}
     assert expected["qat_int8"].value == expected["int8"].value < expected["rounded"].value

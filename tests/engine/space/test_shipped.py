@@ -18,7 +18,7 @@ from advisor.engine._space.question_images import read_images
 from advisor.engine._space.resolved import Resolved
 from advisor.engine._space.resolving import resolve_cards
 from advisor.tasks.classification import CLASSIFICATION
-from tests.builders import must_fail
+from tests.builders import must_fail, present
 from tests.catalog.user_models.test_finished_files import SIDE, kept
 from tests.datasets.folders import make
 from tests.measurement import small_models
@@ -80,19 +80,16 @@ def test_beside_names_only_these_take_part_and_alone_it_leaves_the_usual_cards_i
 def test_it_has_one_configuration_a_thread_count_in_its_own_form(file: str) -> None:
     resolved = asked(file, CARD, compressions=["float16"], training=[HEAD, FINETUNE_CACHED], threads=[1, 2])
     plan = resolved.plan(Candidates(resolved.cards, dict.fromkeys(card.name for card in resolved.cards), {}))
-    own = [each for each in plan.configurations() if each.card == "net"]
-    assert [(each.training, each.compression, each.target.threads) for each in own] == [
-        (HEAD, "dynamic_int8", 1),
-        (HEAD, "dynamic_int8", 2),
+    own = [
+        (each.training, each.compression, each.target.threads) for each in plan.configurations() if each.card == "net"
     ]
+    assert own == [(HEAD, "dynamic_int8", 1), (HEAD, "dynamic_int8", 2)]
     assert plan.size == len(plan.configurations()) == 2 + 2 * 2 * 2
     assert plan.forms == ("float32", "float16", "dynamic_int8")
 
 
 def read(question: Question) -> Images:
-    images = read_images(question, lambda _: None)
-    assert images is not None
-    return images
+    return present(read_images(question, lambda _: None))
 
 
 @pytest.mark.parametrize("names", [("dog", "ant", "bee", "cat"), ("Dog", "ANT"), ("bee ", "cat")])

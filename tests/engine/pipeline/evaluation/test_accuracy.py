@@ -10,13 +10,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import ConditionAccuracy, Guarantees, Interval, Provenance, Shares, ShippedThresholds, UnknownFacts
 from advisor.datasets import TESTS
-from advisor.engine import Captured, Images, Role
-from advisor.engine._pipeline.evaluation.accuracy import (
-    compare_captured,
-    find_published_top1,
-    measure_accuracy,
-    quote_top1,
-)
+from advisor.engine import Captured, Images, Role, accuracy
 from advisor.engine._pipeline.evaluation.confidence import MISTAKES, choose_thresholds, verify_thresholds
 from advisor.engine._pipeline.evaluation.scorer import describe_unknown
 from advisor.measurement import OutOfFold, fit_temperature
@@ -36,37 +30,37 @@ OTHERS = [[0.1, 0.1, 0.8], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]
 
 
 def test_measured_accuracy_counts_the_right_answers_and_a_class_without_an_image_has_no_recall() -> None:
-    verdict = measure_accuracy([0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 1], ["a", "b"])
+    verdict = accuracy.measure_accuracy([0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 1], ["a", "b"])
     assert (verdict.accuracy.value, verdict.accuracy.n) == (75.0, 4)
     assert present(verdict.drop).value == 25.0
     assert verdict.answers.per_class_recall == {"a": 1.0, "b": pytest.approx(2 / 3)}
     assert verdict.answers.confusion == ((1, 0), (1, 2))
-    verdict = measure_accuracy([0, 1], [0, 1], [0, 0], ("a", "b"))
+    verdict = accuracy.measure_accuracy([0, 1], [0, 1], [0, 0], ("a", "b"))
     assert verdict.answers.per_class_recall == {"a": 0.5, "b": None}
 
 
 def test_published_figures_are_quoted_for_their_own_form_alone() -> None:
     for recipe in ("float32", "float16"):
-        verdict = find_published_top1(V2, recipe, ANSWERS, ANSWERS)
+        verdict = accuracy.find_published_top1(V2, recipe, ANSWERS, ANSWERS)
         assert (verdict.accuracy.value, verdict.accuracy.provenance) == (71.8, Provenance.PUBLISHED)
         assert verdict.accuracy.source
-    verdict = find_published_top1(LITE0, "int8", ANSWERS, ANSWERS)
+    verdict = accuracy.find_published_top1(LITE0, "int8", ANSWERS, ANSWERS)
     assert (verdict.accuracy.value, verdict.accuracy.provenance) == (74.4, Provenance.PUBLISHED)
-    verdict = find_published_top1(V2, "int8", ANSWERS, ANSWERS)
+    verdict = accuracy.find_published_top1(V2, "int8", ANSWERS, ANSWERS)
     assert present(verdict.accuracy).provenance is Provenance.ESTIMATED
 
 
 def test_changed_answers_cost_as_much_as_float_was_sure_of_them() -> None:
     floats = [(0, 0.9), (1, 0.1)]
-    doubtful = find_published_top1(V2, "int8", [(0, 0.9), (7, 0.1)], floats)
-    sure = find_published_top1(V2, "int8", [(7, 0.9), (1, 0.1)], floats)
+    doubtful = accuracy.find_published_top1(V2, "int8", [(0, 0.9), (7, 0.1)], floats)
+    sure = accuracy.find_published_top1(V2, "int8", [(7, 0.9), (1, 0.1)], floats)
     assert present(doubtful.accuracy).value == pytest.approx(0.9 * 71.8)
     assert present(sure.accuracy).value == pytest.approx(0.1 * 71.8)
 
 
 def test_nothing_is_estimated_from_random_weights() -> None:
-    assert quote_top1(V2, "dynamic_int8").accuracy is None
-    of_float = present(quote_top1(V2, "float32").accuracy)
+    assert accuracy.quote_top1(V2, "dynamic_int8").accuracy is None
+    of_float = present(accuracy.quote_top1(V2, "float32").accuracy)
     assert of_float.value == 71.8
 
 
@@ -74,7 +68,7 @@ def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
     right = np.ones((len(TESTS), 4))
     shares = right.copy()
     shares[0] = 0
-    verdict = compare_captured(Captured(TESTS, shares, shares), Captured(TESTS, right, right))
+    verdict = accuracy.compare_captured(Captured(TESTS, shares, shares), Captured(TESTS, right, right))
     assert present(verdict.accuracy).value == pytest.approx(100 * (len(TESTS) - 1) / len(TESTS))
     assert present(verdict.drop).value == pytest.approx(100 / len(TESTS))
     assert verdict.capture.by_condition[0] == ConditionAccuracy(TESTS[0][0].name, TESTS[0][1], 0.0)
@@ -83,12 +77,13 @@ def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
 
 def test_more_images_make_the_interval_of_robust_accuracy_narrower_and_right_answers_alone_leave_room() -> None:
     right = np.ones((len(TESTS), 9))
-    verdict = compare_captured(Captured(TESTS, right, right), Captured(TESTS, right, right))
+    verdict = accuracy.compare_captured(Captured(TESTS, right, right), Captured(TESTS, right, right))
     assert present(verdict.accuracy).low == pytest.approx(100 * Interval.wilson(9, 9).low)
 
     def width(count: int) -> float:
         shares = np.tile(np.arange(count) % 2 == 0, (len(TESTS), 1)).astype(float)
-        found = present(compare_captured(Captured(TESTS, shares, shares), Captured(TESTS, shares, shares)).accuracy)
+        same = Captured(TESTS, shares, shares)
+        found = present(accuracy.compare_captured(same, same).accuracy)
         return present(found.high) - present(found.low)
 
     assert width(400) < 0.5 * width(50)

@@ -187,11 +187,8 @@ def test_hundreds_of_configurations_are_timed_briefly() -> None:
 def test_a_timing_says_how_long_it_took_its_time(tmp_path: Path) -> None:
     path, events = small_models.saved(tmp_path, small_models.classifier()), list[StageEvent]()
     artefact = Artefact(path, sha256_file(path), path.stat().st_size)
-    found = walk(
-        timing_stage(Scope("card", "none", "float32"), artefact),
-        materials(tmp_path, effort=SURVEY),
-        listen=events.append,
-    )[1]
+    stage = timing_stage(Scope("card", "none", "float32"), artefact)
+    found = walk(stage, materials(tmp_path, effort=SURVEY), listen=events.append)[1]
     assert present(found.timing).effort == SURVEY
     assert present(found.latency).value > 0
     assert [event.kind for event in events] == [EventKind.STARTED, EventKind.DONE]

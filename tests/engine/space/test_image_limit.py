@@ -29,9 +29,8 @@ def test_a_longer_time_limit_and_a_lighter_network_read_more_images() -> None:
     assert two == pytest.approx(2 * one, rel=0.1)
     assert most_images(time_limit="1min") == LARGE
     assert most_images(time_limit="5min", task="object-detection") == LARGE
-    heavy, light = (
-        most_images(time_limit="1h", candidates=[name]) or 0 for name in ("inception_v3*", "mobilenet_v1_0.25*")
-    )
+    names = ("inception_v3*", "mobilenet_v1_0.25*")
+    heavy, light = (most_images(time_limit="1h", candidates=[name]) or 0 for name in names)
     assert heavy < light / 10
 
 
