@@ -86,7 +86,7 @@ class JudgeByShares(ABC, Generic[R]):
         """Return the figure on the validation part, and what compression lost."""
         shipped, floats = (
             self.score_images(file, images, Role.VALIDATION)
-            for file in (scored.own, scored.floats)
+            for file in (scored.answers, scored.float_answers)
         )
         count = len(images.part(Role.VALIDATION).paths)
         answers = self.compare_answers(shipped, floats if scored.trained else None, images)

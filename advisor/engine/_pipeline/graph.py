@@ -190,14 +190,14 @@ class VariantStages:
         """Return the stage that makes a file whose head fits its own backbone;
         this changes no time either.
         """
-        made = self._make(purpose)
+        compressed = self._make(purpose)
         workload = self.workload
         if not self.made_here or not can_adjust(self.training, self.compression, workload):
-            return made
+            return compressed
         floats = workload.question.of_task.model(self.card, self.training, purpose, workload)
         scope = replace(self._scope, purpose=purpose)
         compared = self.compared if purpose is Purpose.SHIP else None
-        return replace_head(self.card, scope, made, floats, workload, compared)
+        return replace_head(self.card, scope, compressed, floats, workload, compared)
 
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:

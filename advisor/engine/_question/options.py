@@ -88,18 +88,20 @@ class Options:
         return {key: without_passwords(value) for key, value in self.values.items()}
 
 
-def collect_options(given: Mapping[str, object], table: Table = PLAN) -> Options:
-    """Return the options that were given, and the defaults of the others;
+def collect_options(written: Mapping[str, object], table: Table = PLAN) -> Options:
+    """Return the options that a user wrote, and the defaults of the others;
     refuse unknown names and wrong types.
     """
     defaults = {name: option.default for name, option in table.items() if option.kept}
-    for key in given:
+    for key in written:
         if key not in defaults:
             raise UsageError(
                 f"unknown option '{key}'{nearest(key, defaults)}",
                 f"options: {', '.join(defaults)}",
             )
-    converted = {key: _convert_to_type(key, value, defaults[key]) for key, value in given.items()}
+    converted = {
+        key: _convert_to_type(key, value, defaults[key]) for key, value in written.items()
+    }
     return Options({**defaults, **converted}, table)
 
 

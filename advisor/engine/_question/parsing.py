@@ -130,8 +130,8 @@ def resolve_resumed(
     """
     stored_options = _drop_missing(stored)
     stored_options.pop("schema_version", None)
-    own = collect_options(stored_options)
-    previous = _build_request(own)
+    begun_with = collect_options(stored_options)
+    previous = _build_request(begun_with)
     from_file = _read_request(file) if file else {}
     changes = {**from_file, **_drop_missing(options), "out": previous.written["out"]}
     if extend and units.parse_seconds(extend, "--extend"):
@@ -139,7 +139,7 @@ def resolve_resumed(
     _require_named_cluster(previous, changes)
     changed = collect_options({**previous.written, **changes})
     # Equal options make an equal request. Most runs are resumed without a change.
-    wanted = previous if changed.values == own.values else _build_request(changed)
+    wanted = previous if changed.values == begun_with.values else _build_request(changed)
     # `storage` may get its password again, so it is free, but it must lead to the same study.
     fixed = [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]
     for key in fixed:

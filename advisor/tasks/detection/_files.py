@@ -467,7 +467,7 @@ class Detected(JudgeByShares[FoundObjects]):
             return verdict
         own, floats = (
             self.score_images(file, images, Role.VALIDATION)
-            for file in (scored.own, scored.floats)
+            for file in (scored.answers, scored.float_answers)
         )
         drops = {}
         for metric in self.drops:

@@ -60,7 +60,7 @@ class ByPrecision(JudgeByShares[LabelScores]):
         thresholds = {}
         if not scored.made_here:
             chosen = self._choose_for_finished(
-                self.score_images(scored.own, images, Role.VALIDATION), images
+                self.score_images(scored.answers, images, Role.VALIDATION), images
             )
             guarantees = chosen.guarantees
             thresholds = dict(zip(images.classes, chosen.scores, strict=True))

@@ -30,8 +30,8 @@ class Scored(NamedTuple):
     returned. ``made_here`` is False for a finished file.
     """
 
-    own: Path
-    floats: Path
+    answers: Path
+    float_answers: Path
     folds: Path | None = None
     trained: bool = True
     notes: Any = None

@@ -195,23 +195,25 @@ class Scorer:
         variant = VariantStages(
             card, configuration.training, configuration.compression, self.workload
         )
-        made = await self.walker.run(variant.with_unknown)
+        with_unknown = await self.walker.run(variant.with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
-        path = self._run.keep_artefact(made.artefact.path, name)
+        path = self._run.keep_artefact(with_unknown.artefact.path, name)
         answers = dict[Role, Path]()
         for role in (Role.HOLDOUT, Role.OTHERS):
             count = len(images.part(role).paths)
             if count:
                 seconds = cost.scoring_s(card, configuration.compression, count)
-                stage = score_stage(scope, input_spec(card), made.artefact, role, seconds)
+                stage = score_stage(scope, input_spec(card), with_unknown.artefact, role, seconds)
                 answers[role] = await self.walker.run(stage)
         labels = images.part(Role.HOLDOUT).labels
         others = answers.get(Role.OTHERS)
         facts = await asyncio.to_thread(
-            describe_unknown, made.facts, answers[Role.HOLDOUT], labels, others
+            describe_unknown, with_unknown.facts, answers[Role.HOLDOUT], labels, others
         )
         file = str(path.relative_to(self._run.path))
-        return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
+        return replace(
+            evaluation, unknown=replace(facts, file=file, sha256=with_unknown.artefact.sha256)
+        )
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with the accuracy of its file on the hold-out under capture

@@ -290,12 +290,10 @@ def compress_float(
             "metadata": asdict(metadata) if metadata else None,
             **list_versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
-        if learns:
-            key |= {
-                **form_inputs.recipe_key(materials),
-                "decided": _read_decision(compared, results),
-            }
-        return key
+        if not learns:
+            return key
+        decision = _read_decision(compared, results)
+        return {**key, **form_inputs.recipe_key(materials), "decided": decision}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         recipe_inputs = None

@@ -163,12 +163,12 @@ class FeatureSet:
     """The features of some images, in parts that are computed in parallel.
 
     ``source`` makes the backbone; ``parts`` make files of rows (N, F), in the order of the images.
-    ``seen`` says how a camera changes the images before.
+    ``augmentation`` says how a camera changes the images before.
     """
 
     card: Card
     role: Role
-    seen: CaptureAugmentation
+    augmentation: CaptureAugmentation
     source: Stage[FloatModel]
     parts: tuple[Stage[Path], ...]
 
@@ -184,12 +184,16 @@ class FeatureSet:
     def key(self, materials: Materials, results: Results) -> str:
         """Return the hash of everything that the features depend on."""
         part = materials.part(self.role)
-        return sha256_json(_list_inputs(self.card, self.seen, part, results[self.source]))
+        return sha256_json(_list_inputs(self.card, self.augmentation, part, results[self.source]))
 
 
 @lru_cache(maxsize=MOST_FEATURE_SETS)
 def feature_stages(
-    card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
+    card: Card,
+    role: Role,
+    count: int,
+    augmentation: CaptureAugmentation = AS_IT_IS,
+    training: str = "",
 ) -> FeatureSet:
     """Extract the features of ``count`` images, in parts that run side by side.
 
@@ -200,7 +204,7 @@ def feature_stages(
     parts = cost.feature_parts(count)
     bounds = [count * part // parts for part in range(parts + 1)]
     seconds = cost.reading_s(card, count) / parts
-    features = FeatureSet(card, role, seen, source, ())
+    features = FeatureSet(card, role, augmentation, source, ())
     stages = []
     for chunk in pairwise(bounds):
         stages.append(_extract_chunk(features, chunk, training, seconds))
@@ -212,7 +216,7 @@ def _extract_chunk(
 ) -> Stage[Path]:
     """Return the stage that computes the features of one chunk of the images."""
     card = features.card
-    seen = features.seen
+    augmentation = features.augmentation
     source = features.source
 
     def read_part(materials: Materials) -> Part:
@@ -220,10 +224,10 @@ def _extract_chunk(
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         whole = materials.part(features.role)
-        return {**_list_inputs(card, seen, whole, results[source]), "part": list(chunk)}
+        return {**_list_inputs(card, augmentation, whole, results[source]), "part": list(chunk)}
 
     def place_blocks(materials: Materials, results: Results) -> Path:
-        shared = sha256_json(_list_image_inputs(card, seen, results[source]))
+        shared = sha256_json(_list_image_inputs(card, augmentation, results[source]))
         return materials.cache.root / stage.folder / f"{shared}.blocks"
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -232,17 +236,19 @@ def _extract_chunk(
             jobs.write_features,
             results[source].path,
             part.paths,
-            seen.names(part.hashes, part.paths),
+            augmentation.names(part.hashes, part.paths),
             input_spec(card),
-            seen,
+            augmentation,
             place_blocks(materials, results),
             folders.out,
-            seen == AS_IT_IS and _writes_maps(card, materials),
+            augmentation == AS_IT_IS and _writes_maps(card, materials),
         )
 
     stage: Stage[Path] = Stage(
         name=StageName.FEATURES,
-        scope=Scope(card.name, training, detail=f"{features.role} {seen.captured} {chunk}"),
+        scope=Scope(
+            card.name, training, detail=f"{features.role} {augmentation.captured} {chunk}"
+        ),
         version="3",
         doing="reading images with",
         after=(source,),
@@ -272,7 +278,7 @@ def _writes_maps(card: Card, materials: Materials) -> bool:
 
 
 def _list_image_inputs(
-    card: Card, seen: CaptureAugmentation, source: FloatModel
+    card: Card, augmentation: CaptureAugmentation, source: FloatModel
 ) -> dict[str, object]:
     """Return everything that an image's features depend on, except the image."""
     inputs: dict[str, object] = {
@@ -280,18 +286,18 @@ def _list_image_inputs(
         "view": input_spec(card).key,
         **list_versions("ai-edge-litert", "pillow", "numpy"),
     }
-    if seen != AS_IT_IS:
-        inputs |= {"seen": seen.key, "conditions": CAPTURE_VERSION}
+    if augmentation != AS_IT_IS:
+        inputs |= {"seen": augmentation.key, "conditions": CAPTURE_VERSION}
     return inputs
 
 
 def _list_inputs(
-    card: Card, seen: CaptureAugmentation, part: Part, source: FloatModel
+    card: Card, augmentation: CaptureAugmentation, part: Part, source: FloatModel
 ) -> dict[str, object]:
     """Return everything that the features of some images depend on."""
-    names = seen.names(part.hashes, part.paths)
+    names = augmentation.names(part.hashes, part.paths)
     return {
-        **_list_image_inputs(card, seen, source),
+        **_list_image_inputs(card, augmentation, source),
         "pictures": sha256_json([name.hex() for name in names]),
     }
 
