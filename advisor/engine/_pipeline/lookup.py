@@ -1,8 +1,8 @@
 """Look up which stages of a graph earlier searches have kept, and what they gave.
 
-The preview calls it to show known figures and the work that is left, and a search that has its
-answer asks whether a further file would need work. The walker shares :func:`list_cached_folders`,
-so both find the same results.
+The preview calls it to show known figures and the work that is left. A search that has its answer
+asks which stages a further file would need (``_afterwards.py``). The walker shares
+:func:`list_cached_folders`, so both find the same results.
 """
 
 import contextlib

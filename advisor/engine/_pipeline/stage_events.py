@@ -1,7 +1,7 @@
 """Tell what happens to the stages of a search, and add up the seconds that they took.
 
-The walker makes a :class:`StageEvent` for each change and calls its :data:`Listener`, which is
-``_run.py``: progress, the seconds left and the cost calibration all follow from these events.
+The walker makes a :class:`StageEvent` for each change and calls its :data:`Listener`. In a search
+this is ``_run.py``, from which progress, the seconds left and the cost calibration learn of it.
 """
 
 from __future__ import annotations

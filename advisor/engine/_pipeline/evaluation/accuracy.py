@@ -1,4 +1,4 @@
-"""Figure out the accuracy of a file: measured if there are images, else published or estimated.
+"""Compute the accuracy of a file: measured if there are images, else published or estimated.
 
 The judges of the tasks and the evaluator call these functions with the answers of a file and of
 its float32 form. Each returns an :class:`AccuracyVerdict`, whose fields are those of

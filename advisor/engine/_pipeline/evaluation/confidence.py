@@ -1,8 +1,8 @@
 """Choose the temperature and the thresholds of a classifier on validation, verify them on the
 hold-out, and score its probabilities by other metrics.
 
-The judge of the task of classification calls these functions with the ``.npy`` files that the
-scoring stages wrote. What they return is in ``evaluations.jsonl`` and in the model card.
+The judge of classifiers (``tasks/classification/``) calls these functions with the ``.npy`` files
+that the scoring stages wrote. What they return becomes a part of ``evaluations.jsonl``.
 """
 
 from __future__ import annotations

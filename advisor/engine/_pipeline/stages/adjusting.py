@@ -2,7 +2,7 @@
 stage.
 
 :class:`.VariantStages` puts it behind the compression of int8 classifiers (:func:`can_adjust`).
-``adjusting_jobs.py`` has the work. Neither the time nor the size of a file changes.
+``adjusting_jobs.py`` has the work. The time of a file does not change.
 """
 
 from dataclasses import asdict, dataclass, replace
