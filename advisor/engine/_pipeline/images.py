@@ -137,7 +137,8 @@ class Images:
     @classmethod
     def all_held_out(cls, dataset: Dataset, seed: int) -> Images:
         """Return images that are all held out."""
-        return cls(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
+        every_place = tuple(range(len(dataset.images)))
+        return cls(dataset, Split((), (), every_place, seed))
 
     @property
     def classes(self) -> tuple[str, ...]:

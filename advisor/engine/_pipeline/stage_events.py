@@ -78,7 +78,8 @@ class Durations:
         """Return the seconds by the clock, or the CPU seconds, by card and stage, the card with
         the most first.
         """
+        spent = self.cpu_s if cpu else self.seconds
         cards: dict[str, dict[str, float]] = defaultdict(dict)
-        for (card, stage), seconds in sorted((self.cpu_s if cpu else self.seconds).items()):
+        for (card, stage), seconds in sorted(spent.items()):
             cards[card][stage] = round(seconds, 1)
         return dict(sorted(cards.items(), key=lambda item: -sum(item[1].values())))

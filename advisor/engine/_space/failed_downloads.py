@@ -33,7 +33,8 @@ def note_failures(failed: Collection[str], fetched: Collection[str]) -> None:
     still_missing = {card: at for card, at in known.items() if card not in fetched}
     times = {**still_missing, **dict.fromkeys(failed, now)}
     if times != known:
-        text = json.dumps({card: at.isoformat() for card, at in times.items()}, indent=2)
+        document = {card: at.isoformat() for card, at in times.items()}
+        text = json.dumps(document, indent=2)
         with contextlib.suppress(OSError):
             cache_root().mkdir(parents=True, exist_ok=True)
             write_atomically(cache_root() / FILE, text + "\n")

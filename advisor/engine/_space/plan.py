@@ -105,7 +105,8 @@ class Plan:
     @property
     def size(self) -> int:
         """Number of configurations."""
-        return sum(len(self.workload.variants_of(card)) for card in self.cards) * len(self.threads)
+        variants = sum(len(self.workload.variants_of(card)) for card in self.cards)
+        return variants * len(self.threads)
 
     @property
     def forms(self) -> tuple[str, ...]:

@@ -111,6 +111,9 @@ def answer(file: Path, specs: Sequence[InputSpec], images: Sequence[Path]) -> li
     data = file.read_bytes()
     answers = []
     for spec in specs:
-        rows = [classifier.scores_of(data, spec.read(image)[None], file.name) for image in images]
-        answers.append([int(np.argmax(row)) for row in rows])
+        labels = []
+        for image in images:
+            scores = classifier.scores_of(data, spec.read(image)[None], file.name)
+            labels.append(int(np.argmax(scores)))
+        answers.append(labels)
     return answers

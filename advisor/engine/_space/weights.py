@@ -120,4 +120,6 @@ def _explain_missing(errors: Mapping[str, WeightsError], options: FetchOptions) 
             "no weights arrived within the time limit",
             "run the command again: what has arrived is kept; or first: advisor catalog fetch",
         )
-    return all_missing(errors, options) if len(errors) > 1 else next(iter(errors.values()))
+    if len(errors) > 1:
+        return all_missing(errors, options)
+    return next(iter(errors.values()))

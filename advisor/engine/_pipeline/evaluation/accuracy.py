@@ -60,7 +60,8 @@ class AccuracyVerdict:
 
 def read_answers(probabilities: Path) -> tuple[int, ...]:
     """Return the most probable label of each row of a ``.npy`` file."""
-    return tuple(map(int, np.load(probabilities, allow_pickle=False).argmax(axis=1)))
+    rows = np.load(probabilities, allow_pickle=False)
+    return tuple(map(int, rows.argmax(axis=1)))
 
 
 def measure_accuracy(

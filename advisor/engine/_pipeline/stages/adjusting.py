@@ -195,14 +195,16 @@ def _choose_head_images(materials: Materials, scope: Scope, refits: bool) -> Hea
     train = images.part(Role.TRAIN)
     if not refits:
         drawn = choose_images(train.labels, MATCHED_IMAGES, seed)
-        return HeadImages(tuple(train.paths[place] for place in drawn), (), (), (), classes, seed)
+        paths = tuple(train.paths[place] for place in drawn)
+        # Logits of the float file are matched, so no label is needed.
+        return HeadImages(paths, labels=(), groups=(), train=(), classes=classes, seed=seed)
     if scope.purpose == Purpose.ALL:
         run = images.part(Role.ALL)
         rows = tuple(range(len(run.paths)))
     else:
         run = images.part(Role.LEARNT)
         rows = tuple(run.rows_of(run if scope.purpose == Purpose.SHIP else train))
-    return HeadImages(run.paths, run.labels, run.groups, rows, classes, seed)
+    return HeadImages(run.paths, run.labels, run.groups, train=rows, classes=classes, seed=seed)
 
 
 def _price_s(card: Card, compression: str, refitted_images: int, rewrites: bool) -> float:
