@@ -1,7 +1,5 @@
 """The search space, what to expect of it before anything ran, and results that earlier searches have kept."""
 
-import sys
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
 from advisor.compression import RECIPES
-from advisor.core import Provenance, Quantity, UsageError, install_extra
+from advisor.core import Provenance, Quantity
 from advisor.core._choosing import dominates
 from advisor.engine import resolve
 from advisor.engine._latency_estimates import latency_estimates
@@ -20,7 +18,6 @@ from advisor.engine._pipeline.walker import CachedResults, Lookup
 from advisor.engine._space.plan import MIDDLING, Plan, estimate_top1, most_promising_first, prior_accuracy
 from advisor.engine._space.resolved import Candidates, resolve_parts
 from advisor.isolation import ChildPool
-from tests.datasets.folders import make
 from tests.engine.plans import changed, planned
 from tests.makers.searches import SMALLEST, Searched
 
@@ -145,35 +142,3 @@ def test_int8_and_float_are_predicted_from_their_timings(tmp_path: Path, monkeyp
     rough = {recipe for recipe, found in expected.items() if found.provenance is not Provenance.PREDICTED}
     assert rough == {"dynamic_int8", "weight_int4", "int16x8", "mixed_int8"}
     assert expected["qat_int8"].value == expected["int8"].value < expected["rounded"].value
-
-
-def test_a_question_is_resolved_without_spending_anything(tmp_path: Path) -> None:
-    said: list[str] = []
-    request = resolve({"candidates": ["squeezenet_1.1_227"], "compressions": ["int8"], "out": str(tmp_path / "runs")})
-    found = resolve_parts(request, said.append)
-    assert [card.name for card in found.cards] == ["squeezenet_1.1_227"]
-    assert list(found.recipes) == ["float32", "int8"]
-    assert found.images is None
-    assert not (tmp_path / "runs").exists()
-    with pytest.raises(UsageError, match=r"squeezenet_1\.1_22.*squeezenet_1\.1_227"):
-        resolve_parts(resolve({"candidates": ["squeezenet_1.1_22"]}), said.append)
-
-
-def test_images_inside_files_are_not_sent_to_other_machines(tmp_path: Path) -> None:
-    folder, file = make(tmp_path / "photos", cat=20, dog=20), tmp_path / "photos.zip"
-    with zipfile.ZipFile(file, "w") as archive:
-        for path in sorted(folder.rglob("*.jpg")):
-            archive.write(path, path.relative_to(folder))
-    asked = {"data": str(file), "candidates": ["squeezenet_1.1_227"], "executor": "ray"}
-    with pytest.raises(UsageError, match=f"images inside '{file}' cannot be sent to other machines"):
-        resolve_parts(resolve(asked), lambda _: None)
-    shared = resolve_parts(resolve({**asked, "shared_folder": str(tmp_path)}), lambda _: None)
-    assert len(shared.images.dataset.images) == 40
-
-
-@pytest.mark.parametrize("task", ["object-detection", "object-counting"])
-def test_boxes_without_the_package_name_the_extra(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pycocotools", None)
-    with pytest.raises(UsageError, match="pycocotools, which is not installed") as raised:
-        resolve_parts(resolve({"task": task, "data": str(tmp_path)}), lambda _: None)
-    assert raised.value.hint == install_extra("detection")

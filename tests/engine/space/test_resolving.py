@@ -1,12 +1,14 @@
 """Find the parts of a question before anything is spent: how many images its time limit leaves time for."""
 
+import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from advisor.core import WeightsError
+from advisor.core import UsageError, WeightsError, install_extra
 from advisor.engine import preview, resolve
 from advisor.engine._pipeline.images import LARGE
 from advisor.engine._space.failed_downloads import read_failures
@@ -64,3 +66,35 @@ def test_a_plan_leaves_out_what_could_not_be_downloaded_unless_it_is_named(monke
     monkeypatch.setattr("advisor.catalog.fetch_weights", lambda *_: None)
     find_weights(resolve_cards(named), lambda _: None)
     assert read_failures() == {}
+
+
+def test_a_question_is_resolved_without_spending_anything(tmp_path: Path) -> None:
+    said: list[str] = []
+    request = resolve({"candidates": ["squeezenet_1.1_227"], "compressions": ["int8"], "out": str(tmp_path / "runs")})
+    found = resolve_parts(request, said.append)
+    assert [card.name for card in found.cards] == ["squeezenet_1.1_227"]
+    assert list(found.recipes) == ["float32", "int8"]
+    assert found.images is None
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(UsageError, match=r"squeezenet_1\.1_22.*squeezenet_1\.1_227"):
+        resolve_parts(resolve({"candidates": ["squeezenet_1.1_22"]}), said.append)
+
+
+def test_images_inside_files_are_not_sent_to_other_machines(tmp_path: Path) -> None:
+    folder, file = make(tmp_path / "photos", cat=20, dog=20), tmp_path / "photos.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path in sorted(folder.rglob("*.jpg")):
+            archive.write(path, path.relative_to(folder))
+    asked = {"data": str(file), "candidates": ["squeezenet_1.1_227"], "executor": "ray"}
+    with pytest.raises(UsageError, match=f"images inside '{file}' cannot be sent to other machines"):
+        resolve_parts(resolve(asked), lambda _: None)
+    shared = resolve_parts(resolve({**asked, "shared_folder": str(tmp_path)}), lambda _: None)
+    assert len(shared.images.dataset.images) == 40
+
+
+@pytest.mark.parametrize("task", ["object-detection", "object-counting"])
+def test_boxes_without_the_package_name_the_extra(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pycocotools", None)
+    with pytest.raises(UsageError, match="pycocotools, which is not installed") as raised:
+        resolve_parts(resolve({"task": task, "data": str(tmp_path)}), lambda _: None)
+    assert raised.value.hint == install_extra("detection")
