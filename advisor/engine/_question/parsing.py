@@ -137,7 +137,7 @@ def resolve_resumed(
     if extend and units.parse_seconds(extend, "--extend"):
         changes["time_limit"] = extend
     _require_named_cluster(previous, changes)
-    changed = collect_options({**previous.written, **changes})
+    changed = collect_options(_drop_missing({**previous.written, **changes}))
     # Equal options make an equal request. Most runs are resumed without a change.
     wanted = previous if changed.values == begun_with.values else _build_request(changed)
     # `storage` may get its password again, so it is free, but it must lead to the same study.
