@@ -149,15 +149,15 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
         )
 
     return Stage(
-        StageName.LABELS,
-        Scope(card.name),
-        "6",
-        "judging labels with",
-        features.stages,
-        inputs,
-        job,
-        lambda folder: read_faults(folder / RESULT),
-        cost.labels_s(len(part.paths), landmarks),
+        name=StageName.LABELS,
+        scope=Scope(card.name),
+        version="6",
+        doing="judging labels with",
+        after=features.stages,
+        inputs=inputs,
+        job=job,
+        read=lambda folder: read_faults(folder / RESULT),
+        cost_s=cost.labels_s(len(part.paths), landmarks),
     )
 
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from advisor.core import StageError
 from advisor.engine._pipeline.evaluation.scorer import Scorer
 from advisor.engine._pipeline.graph import with_all_before
+from advisor.engine._pipeline.lookup import Lookup
 from advisor.engine._pipeline.stage import Stage
-from advisor.engine._pipeline.walker import Lookup
 from advisor.engine._space.question_images import Say
 from advisor.store import RunFolder
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from advisor.catalog import Card
 from advisor.core import FORMS, Provenance, Quantity, form_of
 from advisor.engine._pipeline.cost import rough_ms
-from advisor.engine._pipeline.walker import CachedResults, Point
+from advisor.engine._pipeline.lookup import CachedResults, Point
 from advisor.engine._space.plan import Plan
 from advisor.engine._targets.device_prediction import LatencyEstimate
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from advisor.catalog import Card
 from advisor.core import WeightsFile
 from advisor.downloads import FetchOptions
+from advisor.engine._space.candidates import Candidates
 from advisor.engine._space.failed_downloads import read_failures
-from advisor.engine._space.resolved import Candidates, Resolved
+from advisor.engine._space.resolved import Resolved
 
 RANDOM_WEIGHTS = "no weights: measured with random ones, its published accuracy is quoted"
 

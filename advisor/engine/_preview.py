@@ -16,7 +16,7 @@ from advisor.engine._pipeline.images import Images
 from advisor.engine._question import Request
 from advisor.engine._search_space import find_search_space
 from advisor.engine._space.forecast import PlanView
-from advisor.engine._space.resolved import resolve_parts
+from advisor.engine._space.resolving import resolve_parts
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.isolation import part_of_a_core
 

@@ -23,20 +23,23 @@ from advisor.core import (
 )
 from advisor.engine._latency_estimates import Key, latency_estimates
 from advisor.engine._located_weights import LocatedWeights, locate_candidates
-from advisor.engine._pipeline.cost import CostCalibration, rough_size
+from advisor.engine._pipeline.cost import rough_size
+from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.graph import VariantStages
+from advisor.engine._pipeline.lookup import CachedResults, Lookup
 from advisor.engine._pipeline.materials import RecipePair
 from advisor.engine._pipeline.rule import RuleNeeds
 from advisor.engine._pipeline.stage import Stage
-from advisor.engine._pipeline.walker import CachedResults, Lookup
 from advisor.engine._question import Request
 from advisor.engine._rules import rules_of
 from advisor.engine._scheduling.belief import AccuracyBelief, FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._space.forecast import CardForecast, Course, Forecast
-from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, rule_out
+from advisor.engine._space.plan import ANSWER_S, Plan
+from advisor.engine._space.prior_accuracy import prior_accuracy
 from advisor.engine._space.resolved import Resolved
+from advisor.engine._space.skipped import rule_out
 from advisor.engine._targets.delegated_nodes import NodeShare, falls_back, list_node_shares
 from advisor.engine._targets.device_prediction import (
     CardPredictor,
@@ -316,7 +319,7 @@ def find_search_space(resolved: Resolved) -> SearchSpace | None:
     rules = rules_of(plan, card_predictor)
     filtered = rule_out(plan, rules)
     for configuration in plan.configurations():
-        reason = rules.reason(RuleNeeds.PREDICTION, configuration)
+        reason = rules.find_reason(RuleNeeds.PREDICTION, configuration)
         if reason:
             filtered.setdefault(configuration, reason)
     return SearchSpace(plan, weights, cached, card_predictor, filtered, calibration)

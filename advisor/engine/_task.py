@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from advisor.datasets import InputSpec
     from advisor.engine._data_check import DataCheck
     from advisor.engine._label_faults import LabelChecker
-    from advisor.engine._pipeline.evaluation.scorer import Judge
+    from advisor.engine._pipeline.evaluation.judge import Judge
     from advisor.engine._pipeline.images import Images, Role
     from advisor.engine._pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine._pipeline.stage import Scope, Source, Stage

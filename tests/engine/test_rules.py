@@ -14,7 +14,7 @@ from advisor.core import Limits
 from advisor.engine import resolve
 from advisor.engine._pipeline.rule import Known, RuleNeeds, Rules
 from advisor.engine._rules import explain_licence, explain_needless, explain_size, explain_slowness, rules_of
-from advisor.engine._space.plan import rule_out
+from advisor.engine._space.skipped import rule_out
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.target_devices import select_targets
 from tests.builders import RUNTIME, configuration

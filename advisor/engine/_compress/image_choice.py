@@ -24,7 +24,7 @@ from advisor.datasets import InputSpec, class_order, split_halves
 from advisor.engine._pipeline.images import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
-from advisor.engine._space.resolved import recipe_applies
+from advisor.engine._space.recipes import recipe_applies
 from advisor.measurement import true_boxes
 
 SCORED = 200

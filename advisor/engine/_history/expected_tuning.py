@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from advisor.catalog import Card, load_catalogue
 from advisor.core import FINETUNE_CACHED, HEAD, AdvisorError, recipe_of
 from advisor.engine._history.loaded_run import LoadedRun
-from advisor.engine._pipeline.cost import CostCalibration
+from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._pipeline.stages.finetuning import training_s
 from advisor.isolation import agent, part_of_a_core

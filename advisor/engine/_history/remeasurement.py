@@ -17,12 +17,13 @@ from advisor.engine._decide import decide_run
 from advisor.engine._execution import Machine
 from advisor.engine._history.loaded_run import LoadedRun, input_spec
 from advisor.engine._history.manifest import other_parts
-from advisor.engine._pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
+from advisor.engine._pipeline.evaluation.judge import HeldOut
+from advisor.engine._pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine._pipeline.images import Images, Role
 from advisor.engine._pipeline.materials import Materials, list_versions
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import StageAborted, StageName
-from advisor.engine._pipeline.stages.figures import THOROUGH, timing
+from advisor.engine._pipeline.stages.figures import THOROUGH, timing_stage
 from advisor.engine._pipeline.stages.other_runtimes import check_in_interpreter, measure_in_runtime
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._space.question_images import read_images
@@ -183,7 +184,7 @@ async def _time_file(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> 
     moved = replace(evaluation, configuration=replace(configuration, target=target))
     reason = str(artefact_problem(run.folder, evaluation) or "")
     if not reason:
-        stage = timing(scope_of(evaluation), artefact_of(run.folder, evaluation))
+        stage = timing_stage(scope_of(evaluation), artefact_of(run.folder, evaluation))
         try:
             timings = await walker.run(stage)
             return timings[target.threads].apply_to(moved)

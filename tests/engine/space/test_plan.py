@@ -14,9 +14,11 @@ from advisor.core._choosing import dominates
 from advisor.engine import resolve
 from advisor.engine._latency_estimates import latency_estimates
 from advisor.engine._pipeline.cost import rough_latency_ms, rough_size
-from advisor.engine._pipeline.walker import CachedResults, Lookup
-from advisor.engine._space.plan import MIDDLING, Plan, estimate_top1, most_promising_first, prior_accuracy
-from advisor.engine._space.resolved import Candidates, resolve_parts
+from advisor.engine._pipeline.lookup import CachedResults, Lookup
+from advisor.engine._space.plan import Plan
+from advisor.engine._space.prior_accuracy import MIDDLING, estimate_top1, most_promising_first, prior_accuracy
+from advisor.engine._space.resolved import Candidates
+from advisor.engine._space.resolving import resolve_parts
 from advisor.isolation import ChildPool
 from tests.engine.plans import changed, planned
 from tests.makers.searches import SMALLEST, Searched
