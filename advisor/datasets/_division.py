@@ -34,9 +34,9 @@ from advisor.datasets._split import (
     Split,
     copies_sentence,
     draw_split,
-    group_numbers,
 )
 from advisor.datasets._survey import Survey
+from advisor.datasets._units import number_units
 
 LEAST = 10  # Groups of images in a stratum: fewer do not give two to the hold-out
 
@@ -285,7 +285,7 @@ def number_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[int, 
     """Return the number of the group of each image:
     similar images, and those of one group of the user's, share one.
     """
-    return group_numbers(dataset, list_linked_groups(dataset, pairs))
+    return number_units(dataset, list_linked_groups(dataset, pairs))
 
 
 def divide_survey(
@@ -307,7 +307,7 @@ def divide_survey(
     pairs = near_duplicates(read.thumbnails) if alike is None else alike
     together = list_linked_groups(dataset, pairs)
     grouping = find_groups(read)
-    groups = group_numbers(dataset, [*together, *grouping.members])
+    groups = number_units(dataset, [*together, *grouping.members])
     # Images with boxes have no class of their own:
     # their stratum stands for it while parts are drawn.
     shared = stratify(groups) if stratify else dataset
