@@ -12,8 +12,9 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.datasets._boxes import formats_of
-    from advisor.datasets._boxes.entries import ONE_CLASS, Box, folder_in
+    from advisor.datasets._boxes.entries import ONE_CLASS, Box
     from advisor.datasets._boxes.reading import BoxSurvey, survey_boxes
+    from advisor.datasets._boxes.set_folders import folder_in
     from advisor.datasets._capture import (
         CAPTURE_VERSION,
         STAYING,

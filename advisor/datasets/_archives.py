@@ -13,19 +13,13 @@ from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._companion_folders import companion_folders
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
-from advisor.datasets._folders import (
-    HINT,
-    describe_system_folders,
-    is_below,
-    is_system_name,
-    read_folders,
-    sole_folders,
-)
+from advisor.datasets._folders import HINT, is_below, read_folders, sole_folders
 from advisor.datasets._images import is_candidate
 from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._sources.base import Archive, FolderArchive
+from advisor.datasets._system_folders import describe_system_folders, is_system_name
 from advisor.datasets._table_rows import PARQUET
 from advisor.store import walk_folder
 

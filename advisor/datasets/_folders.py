@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.core import AmbiguousInput, Reading, UsageError, plural
+from advisor.core import UsageError, plural
 from advisor.datasets._companion_folders import is_companion_name
+from advisor.datasets._folder_levels import (
+    are_parts_mixed_with_classes,
+    refuse_homonyms,
+    refuse_nested_folders,
+    refuse_neutral_folder,
+    refuse_same_folders,
+)
 from advisor.datasets._folder_questions import (
     DEEPEST,
     UPPER,
@@ -18,7 +24,6 @@ from advisor.datasets._folder_questions import (
     ask_pieces,
     ask_repeated_folders,
     ask_stray_folder,
-    ask_two_levels,
     name_without,
     quote_names,
     refuse_disjoint,
@@ -40,11 +45,6 @@ from advisor.datasets._stray_folders import (
     stray_folders,
 )
 
-# Above this share of images in deeper folders it is not clear which folders are the classes.
-NESTED = 0.5
-# From this share of folders that are named as parts on, a part with class folders is no class.
-MANY_PARTS = 0.5
-
 HINT = (
     "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such"
     " folders inside train/, val/ and test/, a CSV or Parquet manifest with the columns path and"
@@ -56,31 +56,9 @@ ONE_CLASS_HINT = (
     " 'DIR/{class}_#.jpg'"
 )
 
-SYSTEM_FOLDERS = frozenset(
-    [
-        "__macosx",
-        "$recycle.bin",
-        "recycler",
-        "system volume information",
-        "found.000",
-        "lost+found",
-        "@eadir",
-        "@tmp",
-        "@recycle",
-        "@recently-snapshot",
-        "#recycle",
-        "#snapshot",
-        "__pycache__",
-    ]
-)
-"""Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people,
-in lower case.
-"""
 
 WITHOUT_LABELS = frozenset({"unlabeled", "unlabelled"}) | NEUTRAL_WORDS
 """Words of a folder of images without classes."""
-
-_DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +79,9 @@ class FolderReading:
     notes: Sequence[str] = ()  # a sentence about each thing that a reader may not expect
 
 
-def is_system_name(name: str) -> bool:
-    """Return whether a file or folder is hidden, or one that an operating system made."""
-    return name.startswith(".") or name.casefold() in SYSTEM_FOLDERS
-
-
 def is_below(names: Names, folders: Collection[Names]) -> bool:
     """Return whether an image or a folder is in one of some folders."""
     return any(names[:depth] in folders for depth in range(1, len(names) + 1))
-
-
-def describe_system_folders(names: Collection[str]) -> str:
-    """Return a sentence about folders of an operating system that are not read."""
-    which = "folder is" if len(names) == 1 else "folders are"
-    return f"The system {which} not read: {', '.join(map(repr, sorted(names)))}."
 
 
 def read_folders(
@@ -259,7 +226,7 @@ def _read_split(
     if len(others) > 1 and all(set(words_of(top)) <= WITHOUT_LABELS for top in parts):
         return _without_unlabelled(root, images, folders, parts, depth)
     if others:
-        if depth != UPPER and _are_mixed(parts, with_classes, others):
+        if depth != UPPER and are_parts_mixed_with_classes(parts, with_classes, others):
             raise ask_mixed_folders(root, with_classes, others)
         return None
     if not with_classes:
@@ -400,8 +367,8 @@ def _read_classes(
         reason = piece_reason({names[0] for names in inner})
         if reason:
             raise ask_pieces(root, inner, reason)
-        _refuse_same_folders(root, inner)
-        _refuse_neutral(root, inner)
+        refuse_same_folders(root, inner)
+        refuse_neutral_folder(root, inner)
     top_folders = {names[0] for names in folders} | {names[0] for names in inner}
     if parts:
         labels = [names[0] for names in inner]
@@ -446,119 +413,9 @@ def _label_images(
 ) -> tuple[list[str], list[str]]:
     """Return the class of each image, and the sorted names of the classes."""
     if not depth:
-        _refuse_nested(root, images)
+        refuse_nested_folders(root, images)
     if depth == DEEPEST:
-        _refuse_homonyms(images)
+        refuse_homonyms(images)
         labels = [names[-2] for names in images]
         return labels, sorted(set(labels))
     return [names[0] for names in images], sorted(class_folders)
-
-
-def _refuse_nested(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/Fruit/Apple/1.jpg``, unless the names of deeper folders, such as ``images``,
-    recur in several.
-    """
-    upper = {names[0] for names in images}
-    nested = []
-    for names in images:
-        if len(names) > 2:
-            nested.append(names)
-    places = {(names[0], names[-2]) for names in nested}
-    lower = {name for _, name in places}
-    if len(nested) <= NESTED * len(images) or len(lower) <= len(upper):
-        return
-    # A name that recurs, such as `images` in each class, is no class itself.
-    recurring = len(places) - len(lower)
-    if recurring <= len(lower) / 2:
-        raise ask_two_levels(root, upper, lower)
-
-
-def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/day/cat/1.jpg`` where all upper folders have the same two or more folders:
-    one of both is no class.
-
-    Deeper folders with a word and a number (``visit 1``)
-    or neutral words (``images``) are no classes.
-    """
-    lower: dict[str, set[str]] = {}
-    for names in images:
-        below = ""
-        if len(names) > 2:
-            below = names[1]
-        lower.setdefault(names[0], set()).add(below)
-    shared = next(iter(lower.values()), set())
-    if len(lower) < 2 or len(shared) < 2:
-        return
-    are_equal = all(inner == shared for inner in lower.values())
-    if are_equal and all(map(_may_be_class, shared)):
-        raise ask_two_levels(root, set(lower), shared)
-
-
-def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``:
-    a neutral folder with a split is no class.
-    """
-    inner: dict[str, set[str]] = {}
-    for names in images:
-        below = ""
-        if len(names) > 3:
-            below = names[1]
-        inner.setdefault(names[0], set()).add(below)
-    if len(inner) < 2:
-        return
-    for name in sorted(inner):
-        is_neutral = set(words_of(name)) <= NEUTRAL_WORDS
-        if is_neutral and parts_of_siblings(inner[name]).keys() == inner[name]:
-            readings = (
-                Reading(
-                    {"data": str(root / name)}, f"the split in '{name}' is used, and nothing else"
-                ),
-                Reading({"data": str(root / UPPER)}, f"the model tells {some_of(inner)} apart"),
-            )
-            raise AmbiguousInput(
-                f"--data: is '{name}' a class of '{root}'? It has the parts of a split", readings
-            )
-
-
-def _may_be_class(name: str) -> bool:
-    if name.isdecimal():
-        return True
-    return bool(name) and not _DIGIT.search(name) and not set(words_of(name)) <= NEUTRAL_WORDS
-
-
-def _refuse_homonyms(images: Sequence[Names]) -> None:
-    """Refuse deepest folders of one name in several places:
-    ``Fruit/Other`` and ``Packages/Other`` are two classes.
-
-    Where all upper folders have the same deeper ones, as ``day/cat`` and ``night/cat``, these are
-    one class. So they are in pieces of a set, as ``fold1/cat`` and ``fold2/cat``.
-    """
-    places: dict[str, set[str]] = {}
-    lower: dict[str, set[str]] = {}
-    for names in images:
-        places.setdefault(names[-2], set()).add("/".join(names[:-1]))
-        lower.setdefault(names[0], set()).add("/".join(names[1:-1]))
-    contents = set(map(frozenset, lower.values()))
-    if piece_reason(lower) or (len(lower) > 1 and len(contents) == 1):
-        return
-    homonyms = sorted(name for name, folders in places.items() if len(folders) > 1)
-    if homonyms:
-        raise UsageError(
-            f"--data: the class '{homonyms[0]}' would be several folders:"
-            f" {some_of(places[homonyms[0]])}",
-            "rename them, or list the images in a manifest",
-        )
-
-
-def _are_mixed(
-    parts: Mapping[str, str], with_classes: Sequence[str], others: Sequence[str]
-) -> bool:
-    """Return whether folders that are named as parts
-    of a split stand beside other folders by mistake.
-
-    A model would learn to tell the parts. One folder that is named as a part among many others is
-    a class, such as ``train`` among vehicles.
-    """
-    share = len(parts) / (len(parts) + len(others))
-    several = len({parts[top] for top in with_classes}) > 1
-    return several or (bool(with_classes) and share >= MANY_PARTS)

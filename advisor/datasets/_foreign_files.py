@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePath
 
-from advisor.datasets._folders import is_system_name
+from advisor.datasets._system_folders import is_system_name
 from advisor.store import walk_folder
 
 AS_FILES = "write each image as DIR/CLASS/NUMBER.png, for example with Image.fromarray of Pillow"

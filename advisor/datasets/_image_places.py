@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from advisor.datasets._folder_questions import some_of
-from advisor.datasets._folders import is_system_name
 from advisor.datasets._images import is_candidate
+from advisor.datasets._system_folders import is_system_name
 from advisor.datasets._table_rows import PROBED
 from advisor.store import walk_folder
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from advisor.core import StageError, UsageError, plural
 from advisor.datasets._companion_folders import companion_folders, is_companion_name
 from advisor.datasets._folder_questions import Names, some_of
-from advisor.datasets._folders import describe_system_folders, is_below, is_system_name
+from advisor.datasets._folders import is_below
 from advisor.datasets._foreign_files import is_annotation_name
 from advisor.datasets._image_names import RAW_SUFFIXES, is_image_name
 from advisor.datasets._images import ignore_warnings, is_candidate, load
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
+from advisor.datasets._system_folders import describe_system_folders, is_system_name
 from advisor.store import files_below, walk_folder
 
 ICLOUD = ".icloud"  # End of the name of a file that is in iCloud alone

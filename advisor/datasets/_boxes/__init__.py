@@ -17,28 +17,23 @@ from advisor.datasets._boxes.entries import (
     BoxListing,
     are_corners,
     box_of,
-    box_tables,
-    files_in,
-    folder_in,
-    list_box_tables,
-    list_table,
     of_coco,
-    part_folders,
-    part_of,
     screen_boxes,
 )
 from advisor.datasets._boxes.inside import files_inside, list_inside
 from advisor.datasets._boxes.marks import read_number, read_stated_size
+from advisor.datasets._boxes.set_folders import files_in, folder_in, labelled_part_of, part_folders
+from advisor.datasets._boxes.tables import box_tables, list_box_tables, list_table
 from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
 from advisor.datasets._boxes.voc import is_voc, list_voc
 from advisor.datasets._boxes.yolo import is_names_file, is_yolo, list_yolo, strict_names_file
 from advisor.datasets._category_files import key_of, read_lists
 from advisor.datasets._dataset import Rejected
-from advisor.datasets._folders import is_system_name
 from advisor.datasets._image_places import find_by_name, is_there, locate_image
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifests import SUFFIXES
 from advisor.datasets._read_errors import readings_of_data
+from advisor.datasets._system_folders import is_system_name
 from advisor.store import walk_folder
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
@@ -77,7 +72,7 @@ def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
     for folder, part in dict.fromkeys([*places, *inner]):
         others = [file for file in files_in(folder, ".json") if file.name not in FILES_OF_TOOLS]
         if others and form_of(others[0]) is None:
-            files += [(file, part or part_of(file.stem)) for file in others]
+            files += [(file, part or labelled_part_of(file.stem)) for file in others]
     for name in COCO_NAMES:
         # COCO has captions and key points in files beside those of the boxes.
         files_of_boxes = []
@@ -104,7 +99,7 @@ def list_coco(path: Path) -> BoxListing:
     rejected = list[Rejected]()
     faults = list[BoxFault]()
     classes: dict[str, None] = {}
-    for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
+    for file, part in coco_files(path) if path.is_dir() else [(path, labelled_part_of(path.stem))]:
         content = lists_of(file)
         names = _names_of_categories(content["categories"])
         classes |= dict.fromkeys(names.values())

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from advisor.core import UsageError
-from advisor.datasets._boxes.entries import files_in, folder_in, part_folders
 from advisor.datasets._boxes.marks import read_number
+from advisor.datasets._boxes.set_folders import files_in, folder_in, part_folders
 from advisor.datasets._category_files import CLASS_LISTS
-from advisor.datasets._folders import is_system_name
 from advisor.datasets._image_names import is_image_name
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
 from advisor.datasets._scan import folders_in, images_in
+from advisor.datasets._system_folders import is_system_name
 from advisor.store import open_file, walk_folder
 
 TEXT = ".txt"

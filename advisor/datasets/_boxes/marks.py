@@ -1,5 +1,8 @@
-"""Hold the boxes that the file of an annotation tool or a labelling service states,
-and the forms of such files.
+"""Define what the reader of a tool's file returns, and read its values whatever they hold.
+
+``tool_formats.py``, ``label_studio.py`` and ``services.py`` build :class:`MarkedImage` with these
+functions. Files are untrusted: a value of another type becomes NaN, an empty object or no box, and
+``entries.screen_boxes`` later says what is wrong with the box.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ class MarkedImage:
 
 @dataclass(frozen=True)
 class ToolForm:
-    """A form of JSON file."""
+    """A form of file: how it is recognised, and the function that reads it."""
 
-    words: Sequence[str]  # what its beginning has
-    # The images of the value that the file holds.
+    words: Sequence[str]  # words that the beginning or the end of the file has, all of them
+    # Yields the images of a file from its parsed content and its path.
     read: Callable[[Any, Path], Iterator[MarkedImage]]
 
 
@@ -56,10 +59,10 @@ def object_of(value: Any) -> Mapping[str, Any]:
 
 def edges_around(points: Any) -> Sequence[float]:
     """Return the edges of the box around points."""
-    lists = (
-        [point for point in points if isinstance(point, list)] if isinstance(points, list) else []
-    )
-    pairs = [point for point in lists if len(point) == 2]
+    pairs = []
+    for point in points if isinstance(points, list) else ():
+        if isinstance(point, list) and len(point) == 2:
+            pairs.append(point)
     # One point has no width and no height.
     if len(pairs) < 2:
         return NO_EDGES
@@ -76,6 +79,15 @@ def edges_from_corner(left: Any, top: Any, width: Any, height: Any) -> Sequence[
         read_number(left) + read_number(width),
         read_number(top) + read_number(height),
     )
+
+
+def edges_around_ellipse(
+    across: Any, down: Any, half_width: Any, half_height: Any
+) -> Sequence[float]:
+    """Return the edges of the box around an ellipse, given its centre and its half axes."""
+    left = read_number(across) - read_number(half_width)
+    top = read_number(down) - read_number(half_height)
+    return edges_from_corner(left, top, 2 * read_number(half_width), 2 * read_number(half_height))
 
 
 def read_stated_size(width: Any, height: Any) -> tuple[int, int] | None:

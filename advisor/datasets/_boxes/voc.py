@@ -15,16 +15,9 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core import ContentError, UsageError
-from advisor.datasets._boxes.entries import (
-    BoxEntry,
-    BoxListing,
-    box_of,
-    files_in,
-    folder_in,
-    part_folders,
-    text_of,
-)
+from advisor.datasets._boxes.entries import BoxEntry, BoxListing, box_of
 from advisor.datasets._boxes.marks import read_stated_size
+from advisor.datasets._boxes.set_folders import files_in, folder_in, part_folders, text_of
 from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_names import SUFFIXES

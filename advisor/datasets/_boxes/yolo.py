@@ -22,12 +22,8 @@ from advisor.datasets._boxes.entries import (
     BoxFault,
     BoxListing,
     box_of,
-    files_in,
     of_centre,
     of_coco,
-    part_folders,
-    part_of,
-    text_of,
 )
 from advisor.datasets._boxes.label_files import (
     TEXT,
@@ -37,6 +33,7 @@ from advisor.datasets._boxes.label_files import (
     label_folders,
 )
 from advisor.datasets._boxes.marks import read_number
+from advisor.datasets._boxes.set_folders import files_in, labelled_part_of, part_folders, text_of
 from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, require_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folder_questions import some_of
@@ -174,7 +171,7 @@ def _part_of_image(image: Path, root: Path, stated: Mapping[Path, str]) -> str:
     part = next(filter(None, map(stated.get, (image, *image.parents))), "")
     if part:
         return part
-    return next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
+    return next(filter(None, map(labelled_part_of, image.relative_to(root).parts[:-1])), "")
 
 
 def _notes_on_folders(root: Path, labels_of: Mapping[Path, Path]) -> Sequence[str]:
@@ -526,12 +523,12 @@ def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
             if place is None:
                 continue
             if place.suffix.lower() != TEXT:
-                parts[place] = part_of(key)
+                parts[place] = labelled_part_of(key)
                 continue
             for line in text_of(place).splitlines():
                 image = _existing(line.strip(), [place.parent, *bases])
                 if image is not None:
-                    parts[image] = part_of(key)
+                    parts[image] = labelled_part_of(key)
     # One part alone is no split.
     if len(set(parts.values())) > 1:
         return parts

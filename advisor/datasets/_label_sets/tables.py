@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.datasets._boxes.entries import part_folders, part_of
+from advisor.datasets._boxes.set_folders import labelled_part_of, part_folders
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._image_places import find_by_name
 from advisor.datasets._label_sets.entries import LabelSetEntry, LabelSetListing
@@ -122,7 +122,7 @@ def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
                 and file.is_file()
                 and _titles_of(file).keys() & {*IMAGE_COLUMNS}
             ):
-                yield file, part or part_of(file.stem)
+                yield file, part or labelled_part_of(file.stem)
 
 
 def _titles_of(table: Path) -> dict[str, str]:

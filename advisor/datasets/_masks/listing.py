@@ -11,7 +11,8 @@ from typing import Any
 
 from advisor.core import UsageError, require_extra
 from advisor.datasets._boxes import base_of, coco_files, images_of, lists_of
-from advisor.datasets._boxes.entries import ONE_CLASS, folder_in, part_folders, part_of, text_of
+from advisor.datasets._boxes.entries import ONE_CLASS
+from advisor.datasets._boxes.set_folders import folder_in, labelled_part_of, part_folders, text_of
 from advisor.datasets._category_files import key_of, require_beside
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
@@ -111,24 +112,26 @@ def _folders(root: Path) -> MaskListing:
             masks |= {(part, *_name(file, truth)): file for file in images_in(truth)}
     for file in () if masks else images_in(root):
         name = _name(file, root)
-        part = part_of(file.relative_to(root).parts[0])
+        part = labelled_part_of(file.relative_to(root).parts[0])
         marked = name[-1] != file.stem.casefold() or (
             file.suffix.lower() == ".png" and (part, *name) in images
         )
         (masks if marked else images)[part, *name] = file
     classes = set()
     for _, folder, *_ in masks:
-        if folder and not part_of(folder):
+        if folder and not labelled_part_of(folder):
             classes.add(folder)
     entries = []
     for key, file in images.items():
         part, folder, *_ = key
         class_folder = ""
-        if classes and folder and not part_of(folder):
+        if classes and folder and not labelled_part_of(folder):
             class_folder = file.parent.name
         entries.append(
             MaskEntry(
-                Entry(file, ONE_CLASS, part or part_of(folder)), masks.get(key), class_folder
+                Entry(file, ONE_CLASS, part or labelled_part_of(folder)),
+                masks.get(key),
+                class_folder,
             )
         )
     alone = []
@@ -189,7 +192,7 @@ def _coco(path: Path) -> MaskListing:
     rejected = list[Rejected]()
     names = {0: BACKGROUND}
     place: dict[str, int] = {}
-    for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
+    for file, part in coco_files(path) if path.is_dir() else [(path, labelled_part_of(path.stem))]:
         content = lists_of(file)
         categories = {key_of(one.get("id")): str(one.get("name")) for one in content["categories"]}
         for name in categories.values():

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, runtime_checkable
 
 from advisor.core import ContentError, UsageError
-from advisor.datasets._folders import is_system_name
 from advisor.datasets._image_names import is_image_name
 from advisor.datasets._read_errors import reason_of
+from advisor.datasets._system_folders import is_system_name
 
 REPEATED = "the archive has several files of this name"
 MAX_IMAGE_BYTES = 256 * 2**20

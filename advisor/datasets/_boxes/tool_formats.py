@@ -1,0 +1,270 @@
+"""Read the images and boxes that the file of each annotation tool states.
+
+There is one function for each tool: LabelMe, CreateML, VoTT, VIA, Edge Impulse, Supervisely,
+BDD100K, CVAT, and lists with an image a line; ``label_studio.py`` has the longest. ``tools.py``
+finds the files, and asks :func:`tool_forms` for the form of one by the words in its beginning. To
+add a tool, write such a function, and add a line to the list of its kind of file.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from advisor.datasets._boxes.label_studio import read_label_studio, read_label_studio_table
+from advisor.datasets._boxes.marks import (
+    NO_EDGES,
+    MarkedImage,
+    ToolForm,
+    edges_around,
+    edges_around_ellipse,
+    edges_from_corner,
+    object_of,
+    objects_in,
+    read_number,
+    read_stated_size,
+)
+from advisor.datasets._category_files import class_names_beside
+from advisor.store import parse_json
+
+IMAGE_AND_BOXES = re.compile(
+    r"(?P<path>\S[^\n]*?\.\w{3,4})(?P<boxes>(?: +[\d.]+(?:,[\d.]+){4})+)[ \r]*(?:$|\n)"
+)
+_PNG_SIZE = 16  # Bytes of a PNG before its width and height
+_PNG_HEAD = 24
+
+
+def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
+    """Yield the image of a LabelMe file:
+    rectangles, polygons, and circles by centre and a point on them.
+    """
+    values = object_of(content)
+    boxes = []
+    for shape in objects_in(values.get("shapes")):
+        points = shape.get("points")
+        edges = edges_around(points)
+        if shape.get("shape_type") == "circle" and isinstance(points, list) and len(points) == 2:
+            centre, on_circle = points
+            across, down = map(read_number, centre)
+            across_there, down_there = map(read_number, on_circle)
+            radius = ((across_there - across) ** 2 + (down_there - down) ** 2) ** 0.5
+            edges = (across - radius, down - radius, across + radius, down + radius)
+        boxes.append((str(shape.get("label", "")), edges))
+    size = read_stated_size(values.get("imageWidth"), values.get("imageHeight"))
+    yield MarkedImage(str(values.get("imagePath") or f"{file.stem}.jpg"), boxes, size)
+
+
+def _create_ml(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of CreateML: a box is its centre, width and height in pixels."""
+    for image in objects_in(content):
+        boxes = []
+        for annotation in objects_in(image.get("annotations")):
+            place = object_of(annotation.get("coordinates"))
+            width = read_number(place.get("width"))
+            height = read_number(place.get("height"))
+            left = read_number(place.get("x")) - width / 2
+            top = read_number(place.get("y")) - height / 2
+            boxes.append(
+                (str(annotation.get("label", "")), edges_from_corner(left, top, width, height))
+            )
+        yield MarkedImage(str(image.get("image") or image.get("imagefilename") or ""), boxes)
+
+
+def _vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of VoTT; a region with several tags has a box for each."""
+    for entry in objects_in(object_of(content).get("assets")):
+        asset = object_of(entry.get("asset"))
+        boxes = []
+        for region in objects_in(entry.get("regions")):
+            place = object_of(region.get("boundingBox"))
+            edges = edges_from_corner(*map(place.get, ("left", "top", "width", "height")))
+            boxes += [(str(tag), edges) for tag in region.get("tags") or ()]
+        size = object_of(asset.get("size"))
+        yield MarkedImage(
+            str(asset.get("name", "")),
+            boxes,
+            read_stated_size(size.get("width"), size.get("height")),
+        )
+
+
+def _via(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of the VGG Image Annotator;
+    the class is the only attribute of a region, or the first.
+    """
+    values = object_of(content)
+    for image in objects_in(values.get("_via_img_metadata") or values):
+        boxes = []
+        for region in objects_in(image.get("regions")):
+            boxes.append(
+                _via_region(region.get("shape_attributes"), region.get("region_attributes"))
+            )
+        yield MarkedImage(str(image.get("filename", "")), boxes)
+
+
+def _via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Sequence[float]]:
+    """Return the class of a region, and the edges of the box around its shape;
+    a box to tick is a class if it is.
+    """
+    shape = object_of(shape_attributes)
+    label = next(iter(object_of(region_attributes).values()), "")
+    if isinstance(label, dict):
+        label = next((name for name, is_ticked in label.items() if is_ticked), "")
+    across = shape.get("all_points_x")
+    down = shape.get("all_points_y")
+    if isinstance(across, list) and isinstance(down, list):
+        return str(label), edges_around(list(map(list, zip(across, down, strict=False))))
+    if "cx" in shape:
+        half_width, half_height = (shape.get(side, shape.get("r")) for side in ("rx", "ry"))
+        return str(label), edges_around_ellipse(
+            shape["cx"], shape.get("cy"), half_width, half_height
+        )
+    return str(label), edges_from_corner(*map(shape.get, ("x", "y", "width", "height")))
+
+
+def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of the table that the VGG Image Annotator writes,
+    with a row for each region.
+    """
+    boxes: dict[str, list[tuple[str, Sequence[Any]]]] = {}
+    for row in rows:
+        # An image without a region has a row, too, with an empty shape.
+        boxes_of_row = boxes.setdefault(row["filename"], [])
+        shape = parse_json(row["region_shape_attributes"] or "{}")
+        if shape:
+            attributes = parse_json(row["region_attributes"] or "{}")
+            boxes_of_row.append(_via_region(shape, attributes))
+    for name, boxes_of_image in boxes.items():
+        yield MarkedImage(name, boxes_of_image)
+
+
+def _edge_impulse(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of ``bounding_boxes.labels``."""
+    for name, listed in object_of(object_of(content).get("boundingBoxes")).items():
+        boxes = []
+        for box in objects_in(listed):
+            edges = edges_from_corner(*map(box.get, ("x", "y", "width", "height")))
+            boxes.append((str(box.get("label", "")), edges))
+        yield MarkedImage(str(name), boxes)
+
+
+def _supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
+    """Yield the image of a Supervisely file, which has the name of the image and ``.json``."""
+    values = object_of(content)
+    boxes = []
+    for item in objects_in(values.get("objects")):
+        edges = edges_around(object_of(item.get("points")).get("exterior"))
+        if item.get("geometryType") == "bitmap":
+            edges = _around_bitmap(object_of(item.get("bitmap")))
+        boxes.append((str(item.get("classTitle", "")), edges))
+    size = object_of(values.get("size"))
+    yield MarkedImage(file.stem, boxes, read_stated_size(size.get("width"), size.get("height")))
+
+
+def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
+    """Return the edges around a mask:
+    its left upper corner, and the sides that its PNG states in its first bytes.
+    """
+    try:
+        # Only the first bytes are unpacked: a mask may be made to fill the memory.
+        head = zlib.decompressobj().decompress(base64.b64decode(bitmap["data"]), _PNG_HEAD)
+        width, height = struct.unpack(">II", head[_PNG_SIZE:])
+        left, top = bitmap["origin"]
+    except (KeyError, TypeError, ValueError, struct.error, zlib.error):
+        return NO_EDGES
+    return edges_from_corner(left, top, width, height)
+
+
+def _bdd100k(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of BDD100K and Scalabel."""
+    for image in objects_in(content):
+        boxes = []
+        for label in objects_in(image.get("labels")):
+            place = object_of(label.get("box2d"))
+            # Labels of lanes and drivable areas have no box.
+            if place:
+                edges = list(map(place.get, ("x1", "y1", "x2", "y2")))
+                boxes.append((str(label.get("category", "")), edges))
+        yield MarkedImage(str(image.get("name", "")), boxes)
+
+
+def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of CVAT's own XML: boxes and polygons."""
+    for image in root.find_all("image"):
+        boxes: list[tuple[str, Sequence[Any]]] = []
+        for box in image.find_all("box"):
+            edges = list(map(box.attributes.get, ("xtl", "ytl", "xbr", "ybr")))
+            boxes.append((box.attributes.get("label", ""), edges))
+        for polygon in image.find_all("polygon"):
+            points = [
+                point.split(",") for point in polygon.attributes.get("points", "").split(";")
+            ]
+            boxes.append((polygon.attributes.get("label", ""), edges_around(points)))
+        size = read_stated_size(image.attributes.get("width"), image.attributes.get("height"))
+        yield MarkedImage(image.attributes.get("name", ""), boxes, size)
+
+
+def _cvat_tracks(_root: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Refuse the tracks of a film."""
+    raise ValueError(
+        "it marks the frames of a film: write them as images, and export 'CVAT for images'"
+    )
+
+
+def _image_lists(text: Any, file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of ``images/1.jpg 10,20,40,60,0 50,50,90,80,1`` in each line:
+    corners and class number.
+    """
+    _, names = class_names_beside(file)
+    for line in text.splitlines():
+        match = IMAGE_AND_BOXES.match(line)
+        if match:
+            boxes = []
+            for written in match["boxes"].split():
+                *edges, label = written.split(",")
+                is_known = label.isdecimal() and int(label) < len(names)
+                boxes.append((names[int(label)] if is_known else label, edges))
+            yield MarkedImage(match["path"], boxes)
+
+
+@cache
+def line_list() -> ToolForm:
+    """Return the form of text files with an image and its boxes in each line."""
+    return ToolForm((), _image_lists)
+
+
+@cache
+def tool_forms() -> Sequence[ToolForm]:
+    """Return the forms of JSON files; the first that fits counts."""
+    return (
+        ToolForm(("shapes", "imagePath"), _label_me),
+        ToolForm(("shapes", "shape_type"), _label_me),
+        ToolForm(("imageData", "imageHeight"), _label_me),
+        ToolForm(("coordinates", "annotations"), _create_ml),
+        ToolForm(("assets", "regions"), _vott),
+        ToolForm(("shape_attributes", "filename"), _via),
+        ToolForm(("rectanglelabels",), read_label_studio),
+        ToolForm(("polygonlabels", "original_width"), read_label_studio),
+        ToolForm(("ellipselabels", "original_width"), read_label_studio),
+        ToolForm(("boundingBoxes",), _edge_impulse),
+        ToolForm(("classTitle", "objects"), _supervisely),
+        ToolForm(("box2d", "labels"), _bdd100k),
+    )
+
+
+def xml_or_table_forms(suffix: str) -> Sequence[ToolForm]:
+    """Return the forms of XML files for ``.xml``, else those of tables."""
+    if suffix == ".xml":
+        return (
+            ToolForm(("<annotations", "<image "), _cvat),
+            ToolForm(("<annotations", "<track "), _cvat_tracks),
+        )
+    return (
+        ToolForm(("region_shape_attributes",), _via_table),
+        ToolForm(("rectanglelabels",), read_label_studio_table),
+    )
