@@ -24,6 +24,7 @@ from advisor.datasets._archives import ALL_FOLDERS, archives_in, list_archives
 from advisor.datasets._captions import Listed
 from advisor.datasets._category_files import class_names_beside, first_number, synset_names
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
+from advisor.datasets._column_search import GUESSED_SUFFIXES, SUFFIXES, describe_fault, fault_of
 from advisor.datasets._dataset import Entry, Listing, Rejected, without_blanks
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import HINT, FolderReading, sole_folders
@@ -34,15 +35,7 @@ from advisor.datasets._image_names import (
     pattern_of_names,
 )
 from advisor.datasets._image_places import is_there
-from advisor.datasets._manifests import (
-    GUESSED_SUFFIXES,
-    LONGEST_LABEL,
-    SUFFIXES,
-    describe_fault,
-    fault_of,
-    labels_of,
-    list_manifest,
-)
+from advisor.datasets._manifests import LONGEST_LABEL, labels_of, list_manifest
 from advisor.datasets._parts import HOLDOUT, UNLABELLED, part_of
 from advisor.datasets._scan import FolderScan, scan_folder
 from advisor.datasets._sources import SOURCES, holds_images, kind_of

@@ -1,15 +1,17 @@
-"""Read tables that name images: CSV, Parquet and JSON lines, with classes, or with boxes or
-masks.
+"""Read tables that name images and their classes: CSV, Parquet, JSON and lists in text files.
+
+:func:`list_manifest` lists such a table for ``_layouts.py`` and ``_tables_beside.py``.
+:func:`read_rows` and :func:`entry_of` also read the tables of boxes, masks and sets of labels.
+``_column_search.py`` finds the columns, ``_table_rows.py`` reads the cells. Tables are untrusted:
+a row that cannot be right is rejected with its number.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from advisor.core import UsageError, nearest, plain as plain_text, plural
@@ -20,68 +22,30 @@ from advisor.datasets._category_files import (
     first_number,
     key_of,
 )
-from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS, IMAGES, LABELS
+from advisor.datasets._column_search import (
+    HINT_OF_MARKS,
+    LABELLED,
+    find_columns,
+    folder_of_images,
+    has_edges,
+)
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import some_of
-from advisor.datasets._foreign_files import AS_FILES
-from advisor.datasets._image_names import is_image_name
-from advisor.datasets._image_places import find_by_name, locate_image, places_of_images
+from advisor.datasets._image_places import find_by_name, locate_image
 from advisor.datasets._json_labels import labels_in_cell
-from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
+from advisor.datasets._manifest_columns import ManifestColumns
 from advisor.datasets._names import strip_invisible
 from advisor.datasets._parts import PARTS, UNLABELLED, part_of
 from advisor.datasets._table_rows import (
-    CSV,
-    JSON,
-    JSON_LINES,
-    PARQUET,
-    PROBED,
     SHOWN,
-    TEXT,
     Row,
     columns_of,
     rows_of,
 )
-from advisor.datasets._untitled_columns import NO_PART, UNTITLED_EDGES
+from advisor.datasets._untitled_columns import NO_PART
 
-SUFFIXES = CSV | PARQUET | JSON_LINES
-GUESSED_SUFFIXES = SUFFIXES | TEXT | JSON  # Of files that may name images and their classes
-STATED_SUFFIXES = SUFFIXES | {".json"}
-# Cells of columns that are a class each.
-FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false", "-1", "-1.0"})
-# If each cell is the word of a part.
-PART_COLUMNS = frozenset({"set", "dataset", "data_set", "phase", "train_test"})
-# Ends of names of columns in exports of clouds.
-CLASS_ENDINGS = ("class-name", "displayname", "display_name")
-_NO_CLASSES = """
-index width height size url md5 sha256 partition fold kfold folds text caption captions prompt
-description
-"""
-NO_CLASSES = frozenset({"unnamed: 0", *_NO_CLASSES.split()})
-_MARKS = (
-    "boundingboxannotations objects annotations region_shape_attributes response.annotations"
-    " label.objects projects"
-)
-# Names, or ends of names, of columns that mark objects in an image.
-MARKS = frozenset(_MARKS.split())
 LONGEST_LABEL = 1000
-HINT_OF_MARKS = (
-    "a class is one text for each image; objects in images are read with --task object-detection"
-)
-ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
-FOLDERS_OF_TABLES = frozenset(
-    {ANNOTATIONS, "labels", "csv", "meta", "metadata", "vott-csv-export"}
-)
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
-BOX_EDGES = (
-    frozenset({"xmin", "ymin", "xmax", "ymax"}),
-    frozenset({"x1", "y1", "x2", "y2"}),
-    frozenset({"x", "y", "w", "h"}),
-    frozenset({"x", "y", "width", "height"}),
-    frozenset({"left", "top", "width", "height"}),
-    frozenset({"bbox"}),
-    frozenset(UNTITLED_EDGES),
-)
 # Cells without a label, as programs write them.
 NO_LABEL = frozenset({"", "nan", "null", "<na>", "#n/a"})
 # Of a label that people looked for in the image, and did not find.
@@ -91,84 +55,16 @@ FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 FEWEST_VALUES = 4  # Images from which on a value for each image is no class
 _SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
 _OBJECT = re.compile(r"\[?\s*\{.*:.*\}\s*\]?", re.DOTALL)  # A cell that no class can be
-# pixel0, 1x28, 0.512 for a second 0.
-_PIXEL_TITLE = re.compile(r"(?:pixel|px|p)?[_ ]?\d+(?:[x.]\d+)*", re.IGNORECASE)
-FEWEST_PIXELS = 48  # Columns that are named so, of a table of pixels at least
-
-LABELLED = ManifestColumns(
-    {
-        "path": (*IMAGES, *FOREIGN_IMAGES),
-        "label": (*LABELS, *FOREIGN_LABELS),
-        "confidence": ("confidence",),
-        **SPLIT,
-    },
-    ("path", "label"),
-    "columns: path, label and, optionally, split (train, validation, test) and group; paths are"
-    " relative to it",
-)
 
 
-@dataclass(frozen=True)
-class KnownColumns:
-    """The columns of a table that are read."""
+@dataclass
+class _ReadTable:
+    """The rows of a table, by image and label."""
 
-    names: Mapping[str, str]  # the name in the table of each column
-    flags: Sequence[str] = ()  # columns that are a class each, if there is no column for the class
-    note: str = ""  # a sentence on a column whose name does not say that it has the classes
-    others: Sequence[str] = ()  # columns that may have the classes too, and say others
-
-
-def names_labelled_images(path: Path, guess: bool = False) -> bool:
-    """Return whether a file names images and their classes, and no boxes.
-
-    With ``guess``, its columns may have other names,
-    and a text file or the JSON file of a tool counts too.
-    """
-    if path.suffix.lower() not in (GUESSED_SUFFIXES if guess else STATED_SUFFIXES):
-        return False
-    try:
-        known = _find_columns(path, LABELLED)
-    except UsageError:
-        return False
-    return not has_edges(path) and (guess or not known.note)
-
-
-def fault_of(path: Path) -> str:
-    """Return why a table has no columns for images and their classes, in words; empty if it
-    has.
-    """
-    try:
-        _find_columns(path, LABELLED)
-    except UsageError as error:
-        return describe_fault(error)
-    return ""
-
-
-def describe_fault(error: UsageError) -> str:
-    """Return why a table does not count, and what to do if that is more than to have the
-    columns.
-    """
-    more = ""
-    if error.hint and error.hint != LABELLED.hint:
-        more = f" ({error.hint})"
-    return f"{error.message.removeprefix('--data: ')}{more}"
-
-
-def has_edges(path: Path) -> bool:
-    """Return whether a table has columns for the edges of boxes."""
-    try:
-        columns = {name.strip().casefold() for name in columns_of(path)}
-    except UsageError:
-        return False
-    return any(columns >= edges for edges in BOX_EDGES)
-
-
-def has_columns(path: Path, wanted: ManifestColumns) -> bool:
-    """Return whether a table can be read, and has the columns that are needed."""
-    try:
-        return bool(_find_columns(path, wanted).names)
-    except UsageError:
-        return False
+    entries: dict[tuple[Path, str], Entry] = field(default_factory=dict)  # by path and label
+    labels: dict[Path, list[str]] = field(default_factory=dict)  # of each image
+    rejected: list[Rejected] = field(default_factory=list)
+    absent: int = 0  # rows that say what an image does not show
 
 
 def list_manifest(
@@ -177,57 +73,32 @@ def list_manifest(
     root: Path | None = None,
     more_labels: Collection[str] = (),
 ) -> Listing:
-    """List the files of a table. Rows without a label,
-    repeated rows and images of several classes are rejected.
+    """List the files of a table.
 
-    ``more_labels`` are those of the tables of other parts:
-    all of them together tell how classes are numbered.
+    Rows without a label, repeated rows and images of several classes are rejected. If no image is
+    where the table says, all are found by their names, with or without an extension, in the
+    folders below ``root`` (default: :func:`folder_of_images`).
 
-    If no image is where the table says, all are found by their names, with or without an
-    extension, in the folders below ``root`` (default: :func:`folder_of_images`). ``listed`` is
-    called now and then with the number of rows.
+    ``listed`` is called now and then with the number of rows. ``more_labels`` are those of the
+    tables of other parts: all of them together tell how classes are numbered.
+
+    Raises UsageError if the table cannot be read, or has no two classes.
     """
-    entries: dict[tuple[Path, str], Entry] = {}
-    labels_of_image: dict[Path, list[str]] = {}
-    rejected: list[Rejected] = []
-    absent = 0  # rows that say what an image does not show
-    for number, row in read_rows(path, LABELLED):
-        if row.get("confidence", "").strip() in NO_CONFIDENCE:
-            absent += 1
-            continue
-        entry = entry_of(path, number, row, LABELLED)
-        if number % LISTED_EVERY == 0:
-            listed(number)
-        place = f"row {number} of '{path.name}'"
-        if entry.label.strip().casefold() in NO_LABEL:
-            rejected.append(Rejected(entry.path, f"no label ({place})"))
-        elif entries.setdefault((entry.path, entry.label), entry) is not entry:
-            rejected.append(Rejected(entry.path, f"listed twice ({place})"))
-        else:
-            labels_of_image.setdefault(entry.path, []).append(entry.label)
-    single: list[Entry] = []
-    several: set[Path] = set()
-    for entry in entries.values():
-        labels = labels_of_image[entry.path]
-        if len(labels) == 1:
-            single.append(entry)
-        # An image of several classes has an entry for each, and is reported once.
-        elif entry.path not in several:
-            several.add(entry.path)
-            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
+    table = _read_table(path, listed)
+    single, several = _reject_several_classes(table)
     classes = {entry.label for entry in single}.union(more_labels)
     # Single images of several classes are mistakes; where most have several, they are attributes.
-    if 2 * len(several) > len(single):
+    if 2 * several > len(single):
         _refuse_attributes(path)
-    _refuse_few_classes(path, classes, len(several))
+    _refuse_few_classes(path, classes, several)
     refuse_captions(path, classes, len(single))
     _refuse_values(path, classes, len(single))
-    names, notes_on_names = _names_of_numbers(path, classes)
+    names, notes_on_names = _name_numbered_classes(path, classes)
     root = root or folder_of_images(path)
     paths, notes_on_places = find_by_name(path, [entry.path for entry in single], root)
     notes = [
         *notes_on_names,
-        *_other_columns(path),
+        *_describe_other_columns(path),
         *_describe_joined_labels(classes),
         *notes_on_places,
     ]
@@ -238,19 +109,55 @@ def list_manifest(
         notes.append(
             f"The boxes of '{path.name}' are not used: --task object-detection reads them."
         )
-    if absent:
+    if table.absent:
         notes.append(
-            f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does"
-            " not show."
+            f"{plural(table.absent, 'label')} of '{path.name}' with confidence 0 say what an image"
+            " does not show."
         )
-    return Listing(root, images, (), rejected, tuple(notes))
+    return Listing(root, images, (), table.rejected, tuple(notes))
+
+
+def _read_table(path: Path, listed: Listed) -> _ReadTable:
+    """Return the rows of a table, without those that have no label or repeat another one."""
+    table = _ReadTable()
+    for number, row in read_rows(path, LABELLED):
+        if row.get("confidence", "").strip() in NO_CONFIDENCE:
+            table.absent += 1
+            continue
+        entry = entry_of(path, number, row, LABELLED)
+        if number % LISTED_EVERY == 0:
+            listed(number)
+        place = f"row {number} of '{path.name}'"
+        if entry.label.strip().casefold() in NO_LABEL:
+            table.rejected.append(Rejected(entry.path, f"no label ({place})"))
+        elif table.entries.setdefault((entry.path, entry.label), entry) is not entry:
+            table.rejected.append(Rejected(entry.path, f"listed twice ({place})"))
+        else:
+            table.labels.setdefault(entry.path, []).append(entry.label)
+    return table
+
+
+def _reject_several_classes(table: _ReadTable) -> tuple[list[Entry], int]:
+    """Return the images of one class, and how many have several; these are rejected."""
+    single: list[Entry] = []
+    several: set[Path] = set()
+    for entry in table.entries.values():
+        labels = table.labels[entry.path]
+        if len(labels) == 1:
+            single.append(entry)
+        # An image of several classes has an entry for each, and is reported once.
+        elif entry.path not in several:
+            several.add(entry.path)
+            reason = f"of several classes: {', '.join(labels)}"
+            table.rejected.append(Rejected(entry.path, reason))
+    return single, len(several)
 
 
 def _refuse_attributes(path: Path) -> None:
     """Refuse a table with a column of 1 and 0 for each of several attributes,
     of which an image has many.
     """
-    known = _find_columns(path, LABELLED)
+    known = find_columns(path, LABELLED)
     if known.flags:
         number = columns_of(path).index(known.flags[0]) + 1
         raise UsageError(
@@ -281,7 +188,7 @@ def _refuse_values(path: Path, labels: Collection[str], images: int) -> None:
     """Refuse a column of which nothing says that it has classes,
     and that has another value for most images.
     """
-    note = _find_columns(path, LABELLED).note
+    note = find_columns(path, LABELLED).note
     if note and images >= FEWEST_VALUES and len(labels) > images / 2:
         raise UsageError(
             f"--data: '{path}' has another value for most images, such as"
@@ -290,9 +197,9 @@ def _refuse_values(path: Path, labels: Collection[str], images: int) -> None:
         )
 
 
-def _other_columns(path: Path) -> Iterator[str]:
+def _describe_other_columns(path: Path) -> Iterator[str]:
     """Yield a sentence on columns that may have the classes, too."""
-    known = _find_columns(path, LABELLED)
+    known = find_columns(path, LABELLED)
     if known.others:
         chosen = known.names["label"].strip()
         yield (
@@ -319,7 +226,7 @@ def _describe_joined_labels(labels: Collection[str]) -> Iterator[str]:
         )
 
 
-def _names_of_numbers(
+def _name_numbered_classes(
     path: Path, labels: Collection[str]
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the name of each class that a table states as a number,
@@ -328,7 +235,7 @@ def _names_of_numbers(
     A number such as ``1.0`` is ``1``.
     The names are in a list of classes beside the table, counted from 0 or from 1.
     """
-    note = _find_columns(path, LABELLED).note
+    note = find_columns(path, LABELLED).note
     notes = (note,) if note else ()
     numbers = {label: key_of(label.strip()) for label in labels}
     if not all(map(str.isdecimal, numbers.values())):
@@ -353,170 +260,13 @@ def labels_of(tables: Sequence[Path]) -> set[str]:
     return labels
 
 
-def folder_of_images(table: Path) -> Path:
-    """Return the folder that a table is in,
-    or the one above ``annotations`` and other folders of tables.
-    """
-    if table.parent.name.casefold() in FOLDERS_OF_TABLES:
-        return table.parent.parent
-    return table.parent
-
-
-def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
-    """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
-    columns = columns_of(path)
-    plain = {title_of(name): name for name in columns}
-    names: dict[str, str] = {}
-    for name, titles in wanted.names.items():
-        # The first of the titles counts, so it is the last to be set.
-        for title in reversed(titles):
-            if title in plain:
-                names[name] = plain[title]
-    titled = [name for name in columns if name.casefold().endswith(CLASS_ENDINGS)]
-    if wanted is LABELLED and len(titled) == 1:
-        names["label"] = titled[0]
-    stated = [name for title, name in plain.items() if title in PART_COLUMNS]
-    if "split" not in names and stated:
-        cells = []
-        for _, row in islice(rows_of(path, stated), PROBED):
-            cells.append(row.get(stated[0], ""))
-        # A column `set` or `phase` may say anything, so its cells decide.
-        if all(map(part_of, cells)):
-            names["split"] = stated[0]
-    if wanted is LABELLED and not names.keys() >= set(wanted.needed):
-        guess = _guess_columns(path, columns, names)
-        if guess is not None:
-            return guess
-        image = ""
-        if "path" not in names:
-            image = _column_of_images(path, columns, list(_first_rows(path, columns)))
-        names |= {"path": image} if image else {}
-    pixels = list(filter(_PIXEL_TITLE.fullmatch, columns))
-    if "path" not in names and len(pixels) > FEWEST_PIXELS:
-        raise UsageError(
-            f"--data: '{path}' has a column for each pixel, as '{pixels[-1]}', and no images",
-            AS_FILES,
-        )
-    for name in wanted.needed:
-        if name not in names:
-            plain_columns = list(map(plain_text, columns))
-            shown = ", ".join(f"'{column[:SHOWN]}'" for column in plain_columns[:12]) or "nothing"
-            close = nearest(name, plain_columns)
-            raise UsageError(
-                f"--data: '{path}' has no column '{name}'{close}, but {shown}",
-                _hint_of(columns, wanted),
-            )
-    others = _columns_of_other_classes(path, names, plain) if wanted is LABELLED else ()
-    return KnownColumns(names, others=others)
-
-
-def _hint_of(columns: Sequence[str], wanted: ManifestColumns) -> str:
-    """Return what a table should look like, or how a table is read that marks objects."""
-    if wanted is not LABELLED:
-        return wanted.hint
-    titles = set(map(title_of, columns))
-    # Exports write ``label.objects.0.title``, so the words between points count, too.
-    words = titles.union(*(title.split(".") for title in titles))
-    return HINT_OF_MARKS if words & MARKS else wanted.hint
-
-
-def title_of(column: str) -> str:
-    """Return the name of a column as the lists of known ones have it."""
-    return unicodedata.normalize("NFC", "_".join(column.casefold().split()))
-
-
-def _columns_of_other_classes(
-    path: Path, names: Mapping[str, str], plain: Mapping[str, str]
-) -> Sequence[str]:
-    """Return the columns that may have the classes too, and tell others apart than the chosen
-    one.
-    """
-    columns = []
-    for name in LABELS:
-        if name in plain:
-            columns.append(plain[name])
-    others = [column for column in columns if column not in names.values()]
-    if not others:
-        return ()
-    rows = []
-    for _, row in islice(rows_of(path, [names["label"], *others]), PROBED):
-        rows.append(row)
-    different = []
-    for column in others:
-        pairs = set()
-        for row in rows:
-            pairs.add((row.get(names["label"], ""), row.get(column, "")))
-        chosen = {label for label, _ in pairs}
-        other = {label for _, label in pairs}
-        # Names and numbers of the same classes stand for each other, one to one.
-        if not len(pairs) == len(chosen) == len(other):
-            different.append(column.strip())
-    return different
-
-
-def _guess_columns(
-    path: Path, columns: Sequence[str], names: Mapping[str, str]
-) -> KnownColumns | None:
-    """Return the columns of images and classes by their cells; None if these do not tell.
-
-    Images are in a column of names of images.
-    Classes are in the only other column, or are the columns of 0 and 1.
-    """
-    names = dict(names)
-    rows = list(_first_rows(path, columns))
-    if "path" not in names:
-        image = _column_of_images(path, columns, rows)
-        if not image:
-            return None
-        names["path"] = image
-    if "label" in names:
-        return KnownColumns(names)
-    unread = [name for name in columns if name not in names.values()]
-    others = [name for name in unread if name.strip().casefold() not in NO_CLASSES]
-    if len(others) == 1:
-        note = f"The classes are those of the column '{others[0].strip()}'."
-        return KnownColumns({**names, "label": others[0]}, note=note)
-    flags = []
-    for name in others:
-        cells = {row.get(name, "").strip().casefold() for row in rows}
-        if cells <= FLAGS:
-            flags.append(name)
-    # A single column of yes and no may say anything about an image.
-    if len(flags) < 2 or not rows:
-        return None
-    return KnownColumns(
-        names, flags, f"The classes are the columns {some_of([name.strip() for name in flags])}."
-    )
-
-
-def _first_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    return (row for _, row in islice(rows_of(path, columns), PROBED))
-
-
-def _column_of_images(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return the column whose cells are names of images,
-    or of images beside the table without their extension.
-    """
-    if not rows:
-        return ""
-    for column in columns:
-        if all(is_image_name(row.get(column, "")) for row in rows):
-            return column
-    places = places_of_images(folder_of_images(path))
-    for column in columns:
-        cells = {row.get(column, "").strip() for row in rows}
-        if len(cells) == len(rows) and all(map(places.get, cells)):
-            return column
-    return ""
-
-
 def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
     """Yield (line or row number from 1, cells by column); cells are text, missing ones are empty.
 
     An image with 1 in several columns of classes has several rows. Raises UsageError if the file
     cannot be read as the format of its extension, or a needed column is missing.
     """
-    known = _find_columns(path, wanted)
+    known = find_columns(path, wanted)
     identified = known.names.get("label", "").strip().casefold() == IDENTIFIED_LABEL
     names = class_descriptions(path.parent) if identified else {}
     for number, row in rows_of(path, list(known.names.values())):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import AmbiguousInput, UsageError
+from advisor.datasets._column_search import ANNOTATIONS, GUESSED_SUFFIXES, names_labelled_images
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import Names, some_of
 from advisor.datasets._folders import (
@@ -19,13 +20,7 @@ from advisor.datasets._folders import (
     sole_folders,
 )
 from advisor.datasets._image_places import is_there
-from advisor.datasets._manifests import (
-    ANNOTATIONS,
-    GUESSED_SUFFIXES,
-    labels_of,
-    list_manifest,
-    names_labelled_images,
-)
+from advisor.datasets._manifests import labels_of, list_manifest
 from advisor.datasets._parts import NEUTRAL_WORDS, TABLE_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._table_rows import TEXT

@@ -9,7 +9,8 @@ import pytest
 
 from advisor.core import UsageError, show_bytes
 from advisor.datasets import list_files, survey
-from advisor.datasets._manifests import LABELLED, read_rows
+from advisor.datasets._column_search import LABELLED
+from advisor.datasets._manifests import read_rows
 from advisor.datasets._sources import tables
 from advisor.datasets._sources.tables import MOST_GROUP_BYTES, ParquetTable
 from advisor.isolation import IN_CHILD

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, parse_known
+from advisor.datasets._boxes.class_names import is_names_file, strict_names_file
 from advisor.datasets._boxes.entries import (
     Box,
     BoxEntry,
@@ -26,12 +27,12 @@ from advisor.datasets._boxes.set_folders import files_in, folder_in, labelled_pa
 from advisor.datasets._boxes.tables import box_tables, list_box_tables, list_table
 from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
 from advisor.datasets._boxes.voc import is_voc, list_voc
-from advisor.datasets._boxes.yolo import is_names_file, is_yolo, list_yolo, strict_names_file
+from advisor.datasets._boxes.yolo import is_yolo, list_yolo
 from advisor.datasets._category_files import key_of, read_lists
+from advisor.datasets._column_search import SUFFIXES
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_places import find_by_name, is_there, locate_image
 from advisor.datasets._layouts import missing_hint
-from advisor.datasets._manifests import SUFFIXES
 from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._system_folders import is_system_name
 from advisor.store import walk_folder

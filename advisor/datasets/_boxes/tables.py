@@ -39,9 +39,10 @@ from advisor.datasets._boxes.table_forms import (
     POINT_AND_SIDES,
     UNTITLED,
 )
+from advisor.datasets._column_search import folder_of_images, has_columns
 from advisor.datasets._image_places import find_by_name
 from advisor.datasets._manifest_columns import ManifestColumns
-from advisor.datasets._manifests import entry_of, folder_of_images, has_columns, read_rows
+from advisor.datasets._manifests import entry_of, read_rows
 from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._table_rows import CSV
 from advisor.datasets._untitled_columns import CORNERS

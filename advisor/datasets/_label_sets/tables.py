@@ -12,13 +12,14 @@ from pathlib import Path
 
 from advisor.core import UsageError, listed
 from advisor.datasets._boxes.set_folders import labelled_part_of, part_folders
+from advisor.datasets._column_search import SUFFIXES
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._image_places import find_by_name
 from advisor.datasets._label_sets.entries import LabelSetEntry, LabelSetListing
 from advisor.datasets._label_sets.folders import list_class_folders
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
-from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
+from advisor.datasets._manifests import entry_of, read_rows
 from advisor.datasets._table_rows import columns_of
 
 IMAGE_COLUMNS = (

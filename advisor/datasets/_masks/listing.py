@@ -14,9 +14,10 @@ from advisor.datasets._boxes import base_of, coco_files, images_of, lists_of
 from advisor.datasets._boxes.entries import ONE_CLASS
 from advisor.datasets._boxes.set_folders import folder_in, labelled_part_of, part_folders, text_of
 from advisor.datasets._category_files import key_of, require_beside
+from advisor.datasets._column_search import SUFFIXES
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
-from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
+from advisor.datasets._manifests import entry_of, read_rows
 from advisor.datasets._masks.mask import IGNORED_LABEL
 from advisor.datasets._scan import images_in
 from advisor.store import labels_in
