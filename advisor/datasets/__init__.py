@@ -67,16 +67,10 @@ if TYPE_CHECKING:
         near_duplicates,
     )
     from advisor.datasets._grouping import measure_silhouettes
+    from advisor.datasets._image_files import open_image, require_unchanged, sha256_of
     from advisor.datasets._image_groups import Grouping
     from advisor.datasets._image_sizes import measure_photograph, read_upright_size
-    from advisor.datasets._images import (
-        InputSpec,
-        decode_images,
-        load,
-        open_image,
-        require_unchanged,
-        sha256_of,
-    )
+    from advisor.datasets._images import InputSpec, decode_images, load
     from advisor.datasets._label_sets.stratification import deal_out
     from advisor.datasets._label_sets.survey import LabelSetSurvey
     from advisor.datasets._label_sets.tables import list_label_sets

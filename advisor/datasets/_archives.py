@@ -14,7 +14,7 @@ from advisor.datasets._companion_folders import companion_folders
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import HINT, is_below, read_folders, sole_folders
-from advisor.datasets._images import is_candidate
+from advisor.datasets._image_files import may_be_image
 from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
@@ -84,7 +84,7 @@ def list_archives(
             # zips have folders, which are read together below.
             elif member.label is not None:
                 entries.append(Entry(file / member.name, member.label, part))
-            elif is_candidate(Path(member.name)) and chosen.includes_names(
+            elif may_be_image(Path(member.name)) and chosen.includes_names(
                 PurePosixPath(member.name).parts
             ):
                 in_folders.append(member.name)

@@ -46,9 +46,11 @@ PART_COLUMNS = frozenset({"set", "dataset", "data_set", "phase", "train_test"})
 # Ends of names of columns in exports of clouds.
 CLASS_ENDINGS = ("class-name", "displayname", "display_name")
 _NO_CLASSES = """
+
 index width height size url md5 sha256 partition fold kfold folds text caption captions prompt
 description
 """
+
 NO_CLASSES = frozenset({"unnamed: 0", *_NO_CLASSES.split()})
 _MARKS = (
     "boundingboxannotations objects annotations region_shape_attributes response.annotations"

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from advisor.datasets._folder_questions import some_of
-from advisor.datasets._images import is_candidate
+from advisor.datasets._image_files import may_be_image
 from advisor.datasets._system_folders import is_system_name
 from advisor.datasets._table_rows import PROBED
 from advisor.store import walk_folder
@@ -90,7 +90,7 @@ def places_of_images(root: Path) -> dict[str, Path | None]:
     for folder, inner, files in walk_folder(root):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for file in files:
-            if is_system_name(file) or not is_candidate(Path(file)):
+            if is_system_name(file) or not may_be_image(Path(file)):
                 continue
             path = folder / file
             names = (file, path.stem, f"{folder.name}/{file}", _number_in(path.stem))

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from advisor.core import StageError, UsageError
 from advisor.datasets._boxes.reading import Frame
-from advisor.datasets._images import (
+from advisor.datasets._image_files import (
     READ_ERRORS,
     describe_read_error,
-    load,
     open_image,
     read_bytes,
     read_orientation,
 )
+from advisor.datasets._images import load
 
 CHECKED_SIDE = 64
 """Pixels of a side at which a photograph is decoded to see whether it is whole."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import StageError
-from advisor.datasets._images import ignore_warnings
+from advisor.datasets._image_files import ignore_warnings
 from advisor.isolation import IN_CHILD, MEMORY, CallLimits, ChildPool, usable_cores
 
 BLOCK = 16  # Files that a child reads in one call

@@ -12,8 +12,9 @@ from advisor.datasets._companion_folders import companion_folders, is_companion_
 from advisor.datasets._folder_questions import Names, some_of
 from advisor.datasets._folders import is_below
 from advisor.datasets._foreign_files import is_annotation_name
+from advisor.datasets._image_files import ignore_warnings, may_be_image
 from advisor.datasets._image_names import RAW_SUFFIXES, is_image_name
-from advisor.datasets._images import ignore_warnings, is_candidate, load
+from advisor.datasets._images import load
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
 from advisor.datasets._system_folders import describe_system_folders, is_system_name
 from advisor.store import files_below, walk_folder
@@ -101,7 +102,7 @@ def scan_folder(root: Path) -> FolderScan:
         inner[:] = [name for name in others if not _turns_back(place / name)]
         folders += [(*above, name) for name in inner]
         visible = [name for name in files if not is_system_name(name)]
-        candidates = [name for name in visible if is_candidate(place / name)]
+        candidates = [name for name in visible if may_be_image(place / name)]
         placeholders += sum(map(_is_placeholder, files))
         used = _without_raw(candidates)
         raw += len(candidates) - len(used)
@@ -147,7 +148,7 @@ def _holds_images(folder: Path) -> bool:
     if not folder.name.startswith("."):
         return True
     try:
-        return any(is_candidate(entry) for entry in folder.iterdir() if entry.is_file())
+        return any(may_be_image(entry) for entry in folder.iterdir() if entry.is_file())
     except OSError:
         return False
 
@@ -196,7 +197,7 @@ def try_images(folder: Path, side: int) -> dict[Path, str]:
     """
     with ignore_warnings():
         return {
-            file: _find_reason(file, side) for file in files_below(folder) if is_candidate(file)
+            file: _find_reason(file, side) for file in files_below(folder) if may_be_image(file)
         }
 
 

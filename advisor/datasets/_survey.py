@@ -29,23 +29,25 @@ from advisor.datasets._dataset import (
     draw_files,
 )
 from advisor.datasets._duplicates import THUMBNAIL
-from advisor.datasets._images import (
+from advisor.datasets._image_decoding import (
     EIGHT_BITS,
-    READ_ERRORS,
     SIXTEEN_BITS,
     WIDE_MODES,
     cuts_bits,
     decode_image,
-    describe_read_error,
     has_frames,
-    open_image,
-    read_bytes,
-    read_orientation,
-    refuse_broken_jpeg,
     to_rgb,
     turn_upright,
     value_range,
 )
+from advisor.datasets._image_files import (
+    READ_ERRORS,
+    describe_read_error,
+    open_image,
+    read_bytes,
+    read_orientation,
+)
+from advisor.datasets._jpeg_completeness import refuse_broken_jpeg
 from advisor.datasets._layouts import list_files
 from advisor.datasets._names import plain
 from advisor.datasets._reading import ReaderFailure, read_each

@@ -9,14 +9,8 @@ from io import BytesIO
 from pathlib import Path
 
 from advisor.core import StageError
-from advisor.datasets._images import (
-    READ_ERRORS,
-    WIDE_MODES,
-    decode_image,
-    ignore_warnings,
-    read_bytes,
-    to_rgb,
-)
+from advisor.datasets._image_decoding import WIDE_MODES, decode_image, to_rgb
+from advisor.datasets._image_files import READ_ERRORS, ignore_warnings, read_bytes
 from advisor.datasets._reading import ReaderFailure, read_each
 
 QUALITIES = (72, 40, 20, 5)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import StageError
-from advisor.datasets._images import decode_image, describe_read_error, to_rgb, turn_upright
+from advisor.datasets._image_decoding import decode_image, to_rgb, turn_upright
+from advisor.datasets._image_files import describe_read_error
 
 Boxes = NDArray[np.floating]
 Window = tuple[float, float, float, float]

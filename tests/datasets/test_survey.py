@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps, features
 
 from advisor.core import install_extra
-from advisor.datasets import Dataset, _images as images, group_pairs, load, near_duplicates, require_usable, survey
+from advisor.datasets import Dataset, _image_files as images, group_pairs, load, near_duplicates, require_usable, survey
 from advisor.datasets._duplicates import THUMBNAIL, Pair
 from advisor.datasets._grouping import groups_tell_classes, look_alikes
 from tests.datasets.folders import claims, fill, image, make, refusal

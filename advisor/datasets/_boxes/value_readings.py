@@ -16,7 +16,7 @@ from pathlib import Path
 from advisor.core import UsageError
 from advisor.datasets._boxes.entries import Box, of_centre, of_coco
 from advisor.datasets._boxes.text_rows import SHARES_HINT
-from advisor.datasets._images import READ_ERRORS, open_image, read_orientation
+from advisor.datasets._image_files import READ_ERRORS, open_image, read_orientation
 
 FAR = 2.0  # Shares beyond this are pixels: a box outside its image is not twice as far away
 PERCENT = 100.0
@@ -33,6 +33,7 @@ NOTES = {
     PERCENTS: "The values of the text files are percents of the sides of an image.",
 }
 """Sentences on what the values of rows mean."""
+
 PROBED_IMAGES = 50  # Whose sizes tell what values in pixels mean
 
 

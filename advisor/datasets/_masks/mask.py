@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from advisor.core import ContentError
-from advisor.datasets._images import ignore_warnings, open_image, read_bytes
+from advisor.datasets._image_files import ignore_warnings, open_image, read_bytes
 
 Classes = NDArray[np.uint8]
 IGNORED_LABEL = 255  # Value of pixels that are neither learnt nor judged

@@ -25,7 +25,7 @@ from advisor.datasets._checks.findings import (
     write_rows,
 )
 from advisor.datasets._dataset import Listing, Rejected
-from advisor.datasets._images import describe_read_error, read_bytes
+from advisor.datasets._image_files import describe_read_error, read_bytes
 from advisor.datasets._masks.listing import BACKGROUND, HINT, MaskEntry, MaskListing, list_masks
 from advisor.datasets._masks.mask import IGNORED_LABEL, Mask, draw_regions, read_values
 from advisor.datasets._reading import ReaderFailure, read_each

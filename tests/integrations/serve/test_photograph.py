@@ -22,7 +22,7 @@ from advisor.core import (
     UsageError,
     install_extra,
 )
-from advisor.datasets import _images as images
+from advisor.datasets import _image_files as images
 from advisor.exporting import Answerer, PhotographAnswer, _photograph as exporting, predict
 from advisor.exporting._photograph import predictions
 from advisor.store import RunFolder
