@@ -1,4 +1,7 @@
-"""A kind of store for objects, and what speaks to it."""
+"""Define a kind of object store: the class of fsspec that reads it, and its credentials.
+
+``_object_store.py`` lists the kinds in ``STORES``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StoreKind:
-    """A kind of store: the module and class of fsspec that speak to it,
-    and where it takes its credentials.
-    """
+    """A kind of store of objects."""
 
-    module: str
-    name: str
-    credentials: str
+    module: str  # of the package that reads it, imported on first use
+    name: str  # of the file system's class in this module
+    credentials: str  # where the package takes credentials: the hint if the store refuses

@@ -12,7 +12,7 @@ import pytest
 from advisor.api import check_data
 from advisor.core import StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import survey
-from advisor.downloads import _stores as stores, copy_from_store, in_store
+from advisor.downloads import _object_fetch as fetch, _stores as stores, copy_from_store, in_store
 from advisor.store import cache_root
 from advisor.store._limit import evict_results
 from benchmarks.hostile_surfaces.stores import PAGE, ROW, Store
@@ -99,8 +99,8 @@ def test_an_object_that_changed_is_noticed_and_fetched_alone(s3: S3, photos: Pat
 def test_an_object_that_changes_between_two_steps_of_its_fetch_is_refused(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(stores, "STEP_BYTES", 1000)
-    monkeypatch.setattr(stores, "SAID_EVERY_S", 0.0)
+    monkeypatch.setattr(fetch, "STEP_BYTES", 1000)
+    monkeypatch.setattr(fetch, "SAID_EVERY_S", 0.0)
     store = request.getfixturevalue(kind[:2])
     put = store if kind == "gs" else store.put
     if kind.endswith("ETags"):
@@ -119,8 +119,8 @@ def list_no_versions(_request: Request, answer: Answer) -> Answer:
 
 
 def test_a_store_that_stops_is_asked_again_and_named(s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path) -> None:
-    monkeypatch.setattr(stores, "STEP_BYTES", 1000)
-    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(fetch, "STEP_BYTES", 1000)
+    monkeypatch.setattr(fetch, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)  # it has pauses of its own
     data = os.urandom(3500)
     s3.put("photos/big/a.zip", data)
@@ -187,7 +187,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, a
 
 
 def test_a_fetch_says_how_far_it_is_and_what_leads_out(s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path) -> None:
-    monkeypatch.setattr(stores, "SAID_EVERY_S", 0.0)
+    monkeypatch.setattr(fetch, "SAID_EVERY_S", 0.0)
     for name in ("../../evil.jpg", "cat//9.jpg", "./cat/9.jpg", "cat", f"{'x' * 300}.jpg", ".hidden/1.jpg", "cat/"):
         s3.put(f"photos/animals/{name}", b"evil")
     said: list[str] = []
