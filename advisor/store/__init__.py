@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         limited_cache,
         require_cache,
     )
+    from advisor.store._cache_contents import CacheContents, CacheShare
+    from advisor.store._cache_uses import CacheUse, keep_run
     from advisor.store._encodings import guess_encodings
     from advisor.store._evaluation_rows import chain_lines
     from advisor.store._files import (
@@ -45,14 +47,7 @@ if TYPE_CHECKING:
         value_at,
     )
     from advisor.store._labelfile import labels_in, read_labels
-    from advisor.store._limit import (
-        CacheContents,
-        CacheShare,
-        CacheUse,
-        Evicted,
-        keep_run,
-        limit_bytes,
-    )
+    from advisor.store._limit import Evicted, limit_bytes
     from advisor.store._packages import Packages, install_package
     from advisor.store._protobuf import Schema, message_type
     from advisor.store._run_folder import RunFolder, answers_file

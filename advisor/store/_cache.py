@@ -14,6 +14,8 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from advisor.core import StageError, UsageError
+from advisor.store._cache_entries import RESULTS, entries_of, sum_bytes
+from advisor.store._cache_uses import Lease, hold_of_process
 from advisor.store._files import (
     find_changed_file,
     full_disk,
@@ -23,16 +25,7 @@ from advisor.store._files import (
     write_atomically,
     write_hashes,
 )
-from advisor.store._limit import (
-    RESULTS,
-    Lease,
-    entries_of,
-    evict_results,
-    hold_of_process,
-    limit_bytes,
-    sum_bytes,
-    warn_if_too_small,
-)
+from advisor.store._limit import evict_results, limit_bytes, warn_if_too_small
 from advisor.store._yamlfile import read_text
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,8 @@
-"""Compare the files of a run with its seal, its rows and their hashes."""
+"""Compare the files of a run with its seal, and say what is not as it was written.
+
+``load_run`` asks :func:`seal_problems`, and ``advisor doctor RUN`` all of
+:func:`integrity_problems`. A problem is told and never repaired: the file is not used.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from advisor.core import Evaluation, Status, plural
-from advisor.store._evaluation_rows import files_of
+from advisor.store._evaluation_rows import Row, files_of
 from advisor.store._files import sha256_file
 from advisor.store._jsonfile import KINDS, read_document
 from advisor.store._run_folder import MANIFEST, REPORTS, RunFolder
@@ -15,8 +19,8 @@ SEALED_SINCE = "0.2.0"
 
 SHOWN = 5  # Most line numbers in a message
 
+# Kinds of problems.
 CHANGED = "changed"
-
 OLD = "old"
 
 
@@ -26,7 +30,8 @@ class Problem:
 
     file: str  # path within the run folder
     what: str  # what is wrong with it, and the consequence
-    # CHANGED: it is not as it was written. OLD: nobody can tell, and nothing else is wrong.
+    # CHANGED: it is not as it was written. OLD: it has no hash, and nothing else is wrong. Empty:
+    # it is missing or damaged.
     kind: str = ""
 
     def __str__(self) -> str:
@@ -34,46 +39,68 @@ class Problem:
 
     @property
     def is_of_report(self) -> bool:
-        """True if the file is a report: later commands write it anew,
-        so it proves nothing against the figures.
+        """True if the file is a report.
+
+        Later commands write reports anew, so a changed one proves nothing against the figures.
         """
         return self.file.startswith(REPORTS)
 
 
 def seal_problems(run: RunFolder) -> Iterator[Problem]:
-    """Yield what is not as it was written:
-    lines of the evaluations, and files other than artefacts.
+    """Yield what is not as it was written: lines of the evaluations, and all files but artefacts.
+
+    The artefacts have their hashes in the lines, see :func:`artefact_problem`.
     """
-    lines = run.evaluations_file.name
-    seal = run.seal
     rows = run.rows()
+    yield from _list_damaged_rows(run, rows)
+    yield from _list_missing_seals(run, rows)
+    if not run.seal.whole:
+        yield Problem(
+            MANIFEST, "has changed since it was written: its content is ignored", CHANGED
+        )
+    yield from _compare_rows_with_seal(run, rows)
+    yield from _compare_files_with_seal(run)
+
+
+def _list_damaged_rows(run: RunFolder, rows: Sequence[Row]) -> Iterator[Problem]:
+    """Yield the first lines that do not fit, and how many there are."""
+    lines = run.evaluations_file.name
     faulty = [row for row in rows if row.fault]
     for row in faulty[:SHOWN]:
         yield Problem(lines, f"line {row.number} ({row.key}) {row.fault}", CHANGED)
     if len(faulty) > SHOWN:
         yield Problem(lines, f"has {len(faulty)} such lines in all", CHANGED)
-    hashes = [row.hash for row in rows if row.hash]
-    aged = []
-    for row in rows:
-        if row.evaluation and not row.hash:
-            aged.append(row)
-    if not seal.hash and not hashes:
+
+
+def _list_missing_seals(run: RunFolder, rows: Sequence[Row]) -> Iterator[Problem]:
+    """Yield lines and a manifest without hashes: runs before :data:`SEALED_SINCE` had none."""
+    lines = run.evaluations_file.name
+    has_hashes = any(row.hash for row in rows)
+    unsealed = [row for row in rows if row.evaluation and not row.hash]
+    if not run.seal.hash and not has_hashes:
         yield Problem("the run", f"was made before {SEALED_SINCE}: not verifiable", OLD)
-    elif aged:
-        what = (
-            f"has {plural(len(aged), 'line')} that were made before {SEALED_SINCE}: not verifiable"
+    elif unsealed:
+        count = plural(len(unsealed), "line")
+        yield Problem(
+            lines, f"has {count} that were made before {SEALED_SINCE}: not verifiable", OLD
         )
-        yield Problem(lines, what, OLD)
-    if hashes and not seal.hash and not read_document(run.path / MANIFEST).problems:
+    # Lines with hashes were written by a version that seals manifests, too.
+    if has_hashes and not run.seal.hash and not read_document(run.path / MANIFEST).problems:
         yield Problem(
             MANIFEST,
             "has no hashes, as the lines of the evaluations have: not verifiable",
             CHANGED,
         )
-    if not seal.whole:
-        yield Problem(
-            MANIFEST, "has changed since it was written: its content is ignored", CHANGED
-        )
+
+
+def _compare_rows_with_seal(run: RunFolder, rows: Sequence[Row]) -> Iterator[Problem]:
+    """Yield a problem if lines are gone, or others stand in their place.
+
+    The hash of a line covers all lines before it, so the last one that the seal names is enough.
+    """
+    lines = run.evaluations_file.name
+    seal = run.seal
+    hashes = [row.hash for row in rows if row.hash]
     if len(hashes) < seal.lines and run.evaluations_file.is_file():
         yield Problem(
             lines, f"has {len(hashes)} of the {seal.lines} lines that {MANIFEST} counts", CHANGED
@@ -82,6 +109,11 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
         yield Problem(
             lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED
         )
+
+
+def _compare_files_with_seal(run: RunFolder) -> Iterator[Problem]:
+    """Yield files that changed, are missing, or were added after the search had ended."""
+    seal = run.seal
     reports = []
     for name in seal.files:
         if name.startswith(REPORTS) and not run.is_unchanged(name):
@@ -100,17 +132,18 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
             yield Problem(name, "has changed since it was written: it is not used", CHANGED)
         elif not (run.path / name).exists() and not name.startswith((*REPORTS, "answers/")):
             yield Problem(name, "is missing, and was there when the search ended", CHANGED)
-    ended = seal.hash and {"stopped", "reevaluated"} & run.read_json(MANIFEST).keys()
+    has_ended = seal.hash and {"stopped", "reevaluated"} & run.read_json(MANIFEST).keys()
     for name in KINDS.keys() - seal.files.keys() - {MANIFEST}:
-        if ended and (run.path / name).exists():
+        if has_ended and (run.path / name).exists():
             yield Problem(
                 name, f"was added after the search: {MANIFEST} does not name it", CHANGED
             )
 
 
 def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
-    """Return all problems of a run; ``artefacts``: also hash every artefact (a second a
-    gigabyte).
+    """Return all problems of a run, with ``artefacts`` those of every artefact, too.
+
+    To hash artefacts takes a second a gigabyte.
     """
     problems: list[Problem] = []
     for name in KINDS:
@@ -127,7 +160,7 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
     if not lines.is_file():
         problems.append(Problem(lines.name, "is missing: nothing was evaluated"))
     if unread:
-        shown = ", ".join(unread[:SHOWN]) + (", ..." if len(unread) > SHOWN else "")
+        shown = ", ".join([*unread[:SHOWN], "..."] if len(unread) > SHOWN else unread)
         problems.append(
             Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored")
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.store import ArtifactCache
-from advisor.store._limit import Lease
+from advisor.store._cache_uses import Lease
 from tests.makers.commands import Advisor, refused
 from tests.tables import with_cases
 

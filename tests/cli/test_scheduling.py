@@ -14,7 +14,7 @@ import yaml
 
 from advisor.devices._connections.tool import TOOLS
 from advisor.engine._history.changes import host_manifest
-from advisor.store._run_folder import GITIGNORE
+from advisor.store._run_place import GITIGNORE
 from tests.devices.test_adb import PRINTED
 from tests.engine.targets.test_remote import tool_printing
 from tests.makers.commands import Advisor, ended

@@ -13,7 +13,9 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache
-from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process, uses_of
+from advisor.store._cache_entries import entries_of
+from advisor.store._cache_uses import Lease, hold_of_process, uses_of
+from advisor.store._limit import evict_results
 from tests.builders import must_fail
 from tests.store.test_files import files_at_most
 from tests.tables import read_table, with_cases

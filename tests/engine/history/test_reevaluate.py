@@ -14,7 +14,7 @@ from advisor.engine import Devices, Reevaluation, load_run
 from advisor.engine._history.changes import host_manifest
 from advisor.engine._history.compare import ComparisonResult
 from advisor.store import RunFolder, chain_lines, integrity_problems
-from advisor.store._run_folder import GITIGNORE
+from advisor.store._run_place import GITIGNORE
 from tests.builders import interval, must_fail, present
 from tests.engine.history.with_search import reevaluate, reevaluate_all
 from tests.makers.searches import Searched

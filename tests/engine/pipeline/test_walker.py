@@ -22,7 +22,8 @@ from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.isolation import ChildPool, run_program
 from advisor.store import ArtifactCache
-from advisor.store._limit import Lease, evict_results
+from advisor.store._cache_uses import Lease
+from advisor.store._limit import evict_results
 from tests.builders import must_fail
 from tests.engine.pipeline.walking import PLAIN, InThisProcess, materials, walk
 from tests.isolation.functions import crash_until
