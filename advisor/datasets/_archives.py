@@ -1,9 +1,14 @@
-"""List the images inside files: zips of class folders, shards, and tables."""
+"""List the images inside files: zips of class folders, shards, and tables.
+
+``_layouts.py`` calls :func:`list_archives` for such a file or a folder of them; ``_sources/``
+opens each. The files are never unpacked: the address of an image goes on behind its file.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import filterfalse
 from pathlib import Path, PurePosixPath
 
@@ -28,11 +33,21 @@ ALL_FOLDERS = ChosenFolders()
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 
 
-def archives_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below a folder that hold images, sorted,
-    without hidden ones and manifests.
+@dataclass
+class _Contents:
+    """The images that were listed so far, of all files."""
 
-    A pipe or a device of such a name is none: it could not be read to its end.
+    entries: list[Entry] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unused: list[UsageError] = field(default_factory=list)  # why a file is not used
+
+
+def archives_in(folder: Path) -> list[Path]:
+    """Return the files anywhere below a folder that hold images, sorted, without hidden ones.
+
+    A table without images is a manifest, and none of these files. Neither is a pipe or a device,
+    which could not be read to its end.
     """
     paths = []
     for place, inner, names in walk_folder(folder):
@@ -56,66 +71,73 @@ def list_archives(
     depth: str = "",
     chosen: ChosenFolders = ALL_FOLDERS,
 ) -> Listing:
-    """List the images inside files: zips of class folders, shards, and tables;
-    options as of :func:`list_folder`.
+    """List the images inside files: zips of class folders, shards, and tables.
 
-    The part of a file is the first word of its name, or a folder that it is in, which names one:
-    ``val-00001.tar``, ``train/data.arrow``. Raises UsageError if a file cannot be read as its
-    kind, or there is one class only.
+    ``listed`` is called now and then with the number of images so far. ``depth`` and ``chosen``
+    are those of :func:`.layouts.list_folder`. The part of a file is the first word of its name, or
+    a folder that it is in, which names one: ``val-00001.tar``, ``train/data.arrow``.
+
+    Raises UsageError if a file cannot be read as its kind, or there is one class only.
     """
     _ask_about_sets(path, files)
-    entries: list[Entry] = []
-    rejected: list[Rejected] = []
-    notes: list[str] = []
-    unused: list[UsageError] = []
+    contents = _Contents()
     # One part alone is a download without its other files, and no split.
     is_split = len({part_in_name(file, path) for file in files} - {""}) > 1
     for file in files:
         part = part_in_name(file, path) if is_split else ""
-        in_folders = list[str]()
-        archive = archive_of(file)
-        notes += _describe_unread(file, archive)
-        for count, member in enumerate(archive.list_members()):
-            if count % LISTED_EVERY == 0:
-                listed(len(entries) + len(in_folders))
-            if member.fault:
-                rejected.append(Rejected(file / member.name, member.fault))
-            # Tables and shards state a class for each image;
-            # zips have folders, which are read together below.
-            elif member.label is not None:
-                entries.append(Entry(file / member.name, member.label, part))
-            elif may_be_image(Path(member.name)) and chosen.includes_names(
-                PurePosixPath(member.name).parts
-            ):
-                in_folders.append(member.name)
+        in_folders = _list_members(file, part, contents, listed, chosen)
         # A single file holds the whole set, so its own name is no class.
         label = ""
         if len(files) > 1 and not depth:
             label = _label_of_archive(file, in_folders)
         if label:
-            entries += [Entry(file / name, label, part) for name in in_folders]
-            notes.append(
+            contents.entries += [Entry(file / name, label, part) for name in in_folders]
+            contents.notes.append(
                 "Each zip or tar file holds one class, which its folder or its own name says."
             )
             continue
         try:
-            inside = _read_members(file, in_folders, part, depth)
+            listing = _read_members(file, in_folders, part, depth)
         except AmbiguousInput as error:
             raise _ask_about(path, error) from None
         except UsageError as error:
             # Of several files, the others may be the set, and this one a download beside it.
             if len(files) == 1:
                 raise
-            unused.append(error)
-            notes.append(
+            contents.unused.append(error)
+            contents.notes.append(
                 f"The images of '{file.name}' are not used:"
                 f" {error.message.removeprefix('--data: ')}."
             )
             continue
-        entries += inside.entries
-        notes += inside.notes
-    _refuse_few_classes(path, entries, rejected, notes, unused)
-    return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
+        contents.entries += listing.entries
+        contents.notes += listing.notes
+    _refuse_few_classes(path, contents)
+    notes = tuple(dict.fromkeys(contents.notes))
+    return Listing(path, contents.entries, (), contents.rejected, notes)
+
+
+def _list_members(
+    file: Path, part: str, contents: _Contents, listed: Listed, chosen: ChosenFolders
+) -> list[str]:
+    """Add the images of a file whose class it states; return the names of the others.
+
+    Tables and shards state a class for each image; zips have folders, which are read together.
+    """
+    in_folders: list[str] = []
+    archive = archive_of(file)
+    contents.notes += _describe_unread(file, archive)
+    for count, member in enumerate(archive.list_members()):
+        name = PurePosixPath(member.name)
+        if count % LISTED_EVERY == 0:
+            listed(len(contents.entries) + len(in_folders))
+        if member.fault:
+            contents.rejected.append(Rejected(file / member.name, member.fault))
+        elif member.label is not None:
+            contents.entries.append(Entry(file / member.name, member.label, part))
+        elif may_be_image(Path(name)) and chosen.includes_names(name.parts):
+            in_folders.append(member.name)
+    return in_folders
 
 
 def _ask_about_sets(path: Path, files: Sequence[Path]) -> None:
@@ -131,22 +153,16 @@ def _ask_about_sets(path: Path, files: Sequence[Path]) -> None:
         )
 
 
-def _refuse_few_classes(
-    path: Path,
-    entries: Sequence[Entry],
-    rejected: Sequence[Rejected],
-    notes: Sequence[str],
-    unused: Sequence[UsageError],
-) -> None:
+def _refuse_few_classes(path: Path, contents: _Contents) -> None:
     """Refuse files without two classes; the error says what was left out."""
-    labels = {entry.label for entry in entries}
-    refuse_captions(path, labels, len(entries))
-    if not labels and unused:
-        raise unused[0]
+    labels = {entry.label for entry in contents.entries}
+    refuse_captions(path, labels, len(contents.entries))
+    if not labels and contents.unused:
+        raise contents.unused[0]
     if not labels:
-        why = f". {notes[0]}" if notes else ""
-        if rejected:
-            why = f"; the first: {rejected[0].reason}"
+        why = f". {contents.notes[0]}" if contents.notes else ""
+        if contents.rejected:
+            why = f"; the first: {contents.rejected[0].reason}"
         raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
     if len(labels) == 1:
         raise UsageError(
@@ -156,9 +172,7 @@ def _refuse_few_classes(
 
 
 def _describe_unread(file: Path, archive: Archive) -> Iterator[str]:
-    """Yield a sentence about the system folders and the archives inside a file,
-    which are not read.
-    """
+    """Yield sentences about what is not read inside a file: system folders and archives."""
     if not isinstance(archive, FolderArchive):
         return
     folders = archive.system_folders()
@@ -177,9 +191,7 @@ def _is_record(file: Path) -> bool:
 
 
 def part_in_name(file: Path, root: Path) -> str:
-    """Return the part of a split that the name of a file with images says,
-    or a folder below ``root`` that it is in.
-    """
+    """Return the part that the name of a file says, or that of a folder below ``root``."""
     first, *others = _WORD.split(file.stem)
     words = [first]
     last = list(filter(None, others))[-1:]
@@ -193,8 +205,7 @@ def part_in_name(file: Path, root: Path) -> str:
 
 
 def _label_of_archive(file: Path, members: Sequence[str]) -> str:
-    """Return the class of all images inside one of several files;
-    empty if they are in several folders, or in a part.
+    """Return the class of all images inside a file; empty if they are in several folders.
 
     Teachable Machine writes the images of the class ``cat`` to ``cat-samples.zip``.
     """
@@ -210,18 +221,16 @@ def _label_of_archive(file: Path, members: Sequence[str]) -> str:
 
 
 def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> Listing:
-    """Return the images of class folders inside a file, below folders that hold all of them,
-    or of split folders.
-    """
+    """List the images of class folders or folders of parts inside a file."""
     names = [PurePosixPath(member).parts for member in members]
     # Images in no folder have no class.
     if not any(len(image) > 1 for image in names):
         return Listing(file, [])
     companions = () if depth else companion_folders(names)
     if companions:
-        members = list(
-            filterfalse(lambda member: is_below(PurePosixPath(member).parts, companions), members)
-        )
+        members = [
+            member for member in members if not is_below(PurePosixPath(member).parts, companions)
+        ]
         names = [PurePosixPath(member).parts for member in members]
     if depth:
         outer = sole_folders(names)

@@ -66,6 +66,8 @@ DARK_SHARE = 0.3
 FLAT_ROWS = 5
 FLAT_LEVELS = 2  # Most difference of grey values in them
 _COLOUR_SIDE = 64
+# Types of the fields of :class:`ImageStats`, in their order.
+STATS_TYPES = (np.int32, np.int32, np.float32, np.float32, np.float32, np.float32, np.uint8)
 _EXIF = 0x8769
 _ORIGINAL = 0x9003
 _DIGITIZED = 0x9004
@@ -290,66 +292,85 @@ def survey(
     most: int | None = None,
     with_quality: bool = True,
 ) -> Survey:
-    """Read a data set in any layout;
-    faults of single files, classes or labels are recorded, not raised.
+    """Read a data set in any layout; faults of single files, classes or labels are recorded.
 
     One and a half kilobytes for each image stay in memory, and the pixels of one file in each
     child. ``progress`` is called with (files done, files listed); while files are listed, with
-    (files listed so far, 0). ``most``: some of the files are read if there are more, see
+    (files listed so far, 0). If there are more than ``most`` files, about so many are read, see
     :func:`.dataset.draw_files`; 0 or None for all. Without ``with_quality``, of the measures only
-    the size is known. Raises UsageError if the path does not exist, is not a data set, or has only
-    one class.
+    the size is known.
+
+    Raises UsageError if the path does not exist, is not a data set, or has only one class.
     """
-    tell = progress or (lambda _done, _total: None)
-    listing = (
-        source
-        if isinstance(source, Listing)
-        else list_files(Path(source), lambda count: tell(count, 0))
-    )
-    listed = len(listing.entries)
-    listing = draw_files(listing, most or listed)
+    report = progress or (lambda _done, _total: None)
+    if isinstance(source, Listing):
+        whole_listing = source
+    else:
+        whole_listing = list_files(Path(source), lambda count: report(count, 0))
+    listed = len(whole_listing.entries)
+    listing = draw_files(whole_listing, most or listed)
     names = choose_spellings([entry.label for entry in listing.entries], listing.classes)
     classes = tuple(sorted(set(names.values())))
-    number = {name: place for place, name in enumerate(classes)}
-    place = {written: number[name] for written, name in names.items()}
-    images: list[LabelledImage] = []
+    number_of_class = {name: number for number, name in enumerate(classes)}
+    label_of = {written: number_of_class[name] for written, name in names.items()}
+    measures = _Measures(len(listing.entries))
     rejected: list[Rejected] = list(listing.rejected)
-    shots: list[Shot] = []
-    stats, thumbnails, colours, histograms = _empty(len(listing.entries))
     reader = read_file if with_quality else read_without_quality
-    for done, read in enumerate(_read_files(listing, place, reader.__name__), start=1):
-        if isinstance(read, Rejected):
-            rejected.append(read)
+    for done, outcome in enumerate(_read_files(listing, label_of, reader.__name__), start=1):
+        if isinstance(outcome, Rejected):
+            rejected.append(outcome)
         else:
-            image, measured = read
-            place_of_image = len(images)
-            stats[place_of_image] = astuple(measured.stats)
-            thumbnails[place_of_image] = measured.thumbnail
-            colours[place_of_image] = measured.colours
-            histograms[place_of_image] = measured.histogram
-            images.append(image)
-            shots.append(measured.shot)
-        tell(done, len(listing.entries))
+            measures.add_image(*outcome)
+        report(done, len(listing.entries))
     dataset = Dataset(
         root=listing.root,
         classes=classes,
-        images=tuple(images),
+        images=tuple(measures.images),
         rejected=tuple(sorted(rejected, key=lambda row: row.path)),
-        fingerprint=compute_fingerprint(classes, images),
+        fingerprint=compute_fingerprint(classes, measures.images),
         spellings=group_spellings(names),
         listed=listed,
         most=most or 0,
-        notes=(*listing.notes, *_image_notes(shots)),
+        notes=(*listing.notes, *_image_notes(measures.shots)),
     )
-    count = len(images)
-    return Survey(
-        dataset,
-        stats[:count],
-        thumbnails[:count],
-        colours[:count],
-        histograms[:count],
-        tuple(shots),
-    )
+    return measures.make_survey(dataset)
+
+
+class _Measures:
+    """The images that were read so far, in arrays with a row for each file of a listing.
+
+    The memory of a row is claimed when it is written, so files that cannot be used cost none.
+    """
+
+    def __init__(self, files: int) -> None:
+        self.images: list[LabelledImage] = []
+        self.shots: list[Shot] = []
+        fields = np.dtype(list(zip(ImageStats.__dataclass_fields__, STATS_TYPES, strict=True)))
+        self._stats = np.empty(files, fields)
+        self._thumbnails = np.empty((files, THUMBNAIL, THUMBNAIL), np.uint8)
+        self._colours = np.empty((files, COLOURS, COLOURS, 3), np.uint8)
+        self._histograms = np.empty((files, LEVELS**3), np.uint8)
+
+    def add_image(self, image: LabelledImage, measured: Measured) -> None:
+        row = len(self.images)
+        self._stats[row] = astuple(measured.stats)
+        self._thumbnails[row] = measured.thumbnail
+        self._colours[row] = measured.colours
+        self._histograms[row] = measured.histogram
+        self.images.append(image)
+        self.shots.append(measured.shot)
+
+    def make_survey(self, dataset: Dataset) -> Survey:
+        """Return the survey of these images, which ``dataset`` has in the same order."""
+        count = len(self.images)
+        return Survey(
+            dataset,
+            self._stats[:count],
+            self._thumbnails[:count],
+            self._colours[:count],
+            self._histograms[:count],
+            tuple(self.shots),
+        )
 
 
 def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
@@ -413,21 +434,6 @@ def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measur
     except READ_ERRORS as error:
         return describe_read_error(error)
     return hashlib.sha256(data).hexdigest(), stamp, measured
-
-
-def _empty(
-    count: int,
-) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return empty arrays for the measures and small versions of ``count`` images;
-    memory is allocated as they fill.
-    """
-    whole = np.int32
-    number = np.float32
-    kinds = (whole, whole, number, number, number, number, np.uint8)
-    fields = np.dtype(list(zip(ImageStats.__dataclass_fields__, kinds, strict=True)))
-    shapes = (THUMBNAIL, THUMBNAIL), (COLOURS, COLOURS, 3), (LEVELS**3,)
-    thumbnails, colours, histograms = (np.empty((count, *shape), np.uint8) for shape in shapes)
-    return np.empty(count, fields), thumbnails, colours, histograms
 
 
 def choose_spellings(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:

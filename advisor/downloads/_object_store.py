@@ -133,7 +133,7 @@ class Store:
             name = context.get("object")
             if name not in self._expected.objects:
                 return
-            size, _ = self._expected.objects[name]
+            size, _version = self._expected.objects[name]
             whole = str(parsed.get("ContentRange", "")).rpartition("/")[2]
             tag = parsed.get("ETag")
             # Where the listing has no ETags,
