@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from advisor.datasets._image_files import open_image, require_unchanged, sha256_of
     from advisor.datasets._image_groups import Grouping
     from advisor.datasets._image_sizes import measure_photograph, read_upright_size
-    from advisor.datasets._images import InputSpec, decode_images, load
+    from advisor.datasets._images import InputSpec, decode_images, load, try_images
     from advisor.datasets._label_sets.stratification import deal_out
     from advisor.datasets._label_sets.survey import LabelSetSurvey
     from advisor.datasets._label_sets.tables import list_label_sets
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from advisor.datasets._masks.mask import IGNORED_LABEL, Mask
     from advisor.datasets._masks.survey import MaskSurvey, survey_masks
     from advisor.datasets._photographs import photograph_crops
-    from advisor.datasets._scan import images_in, try_images
+    from advisor.datasets._scan import images_in
     from advisor.datasets._sources import address_of
     from advisor.datasets._split import (
         HOLDOUT,

@@ -21,9 +21,12 @@ from advisor.datasets._image_decoding import decode_image, to_rgb, turn_upright
 from advisor.datasets._image_files import (
     current_stamp,
     describe_read_error,
+    ignore_warnings,
+    may_be_image,
 )
 from advisor.datasets._sources import Stamp
 from advisor.isolation import usable_cores
+from advisor.store import files_below
 
 # A JPEG is decoded at a reduced scale that is at least this many times the input.
 _DRAFT_FACTOR = 2
@@ -120,3 +123,23 @@ def _keep_decoded(
 ) -> list[NDArray[np.uint8]]:
     with ThreadPoolExecutor(usable_cores(for_job=True)) as pool:
         return list(pool.map(lambda path: load(path, size), images))
+
+
+def try_images(folder: Path, side: int) -> dict[Path, str]:
+    """Return the images below a folder, sorted, each with why it cannot be used; empty if it can.
+
+    Each is decoded as a square with ``side`` pixels a side.
+    """
+    errors = {}
+    with ignore_warnings():
+        for file in filter(may_be_image, files_below(folder)):
+            errors[file] = _find_decoding_error(file, side)
+    return errors
+
+
+def _find_decoding_error(file: Path, side: int) -> str:
+    try:
+        load(file, side)
+    except StageError as error:
+        return error.message
+    return ""

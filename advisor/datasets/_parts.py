@@ -75,7 +75,11 @@ TABLE_WORDS = frozenset(_TABLE_WORDS.split())
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_FOREIGN = {word: part for part, words in OTHER_LANGUAGES.items() for word in words.split()}
+_FOREIGN = {
+    **dict.fromkeys(OTHER_LANGUAGES[TRAIN].split(), TRAIN),
+    **dict.fromkeys(OTHER_LANGUAGES[VALIDATION].split(), VALIDATION),
+    **dict.fromkeys(OTHER_LANGUAGES[HOLDOUT].split(), HOLDOUT),
+}
 # The longest words first, because an expression takes the first alternative that fits.
 _PART_WORDS = sorted(PARTS.keys() | UNLABELLED_WORDS | _FOREIGN.keys(), key=len, reverse=True)
 _PART_STEM = "|".join(map(re.escape, _PART_WORDS))

@@ -7,17 +7,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.core import StageError, UsageError, plural
+from advisor.core import UsageError, plural
 from advisor.datasets._companion_folders import companion_folders, is_companion_name
 from advisor.datasets._folder_questions import Names, some_of
 from advisor.datasets._folders import is_below
 from advisor.datasets._foreign_files import is_annotation_name
-from advisor.datasets._image_files import ignore_warnings, may_be_image
+from advisor.datasets._image_files import may_be_image
 from advisor.datasets._image_names import RAW_SUFFIXES, is_image_name
-from advisor.datasets._images import load
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
 from advisor.datasets._system_folders import describe_system_folders, is_system_name
-from advisor.store import files_below, walk_folder
+from advisor.store import walk_folder
 
 ICLOUD = ".icloud"  # End of the name of a file that is in iCloud alone
 
@@ -187,26 +186,6 @@ def images_in(folder: Path) -> list[Path]:
     Links are followed, but for those to a folder that they are in.
     """
     return [folder.joinpath(*names) for names in scan_folder(folder).images]
-
-
-def try_images(folder: Path, side: int) -> dict[Path, str]:
-    """Return the images below a folder, sorted, each with the reason why it cannot be used;
-    empty if it can.
-
-    Each is decoded as a square with ``side`` pixels a side.
-    """
-    with ignore_warnings():
-        return {
-            file: _find_reason(file, side) for file in files_below(folder) if may_be_image(file)
-        }
-
-
-def _find_reason(file: Path, side: int) -> str:
-    try:
-        load(file, side)
-    except StageError as error:
-        return error.message
-    return ""
 
 
 def _turns_back(folder: Path) -> bool:

@@ -76,7 +76,10 @@ def _list_missing_seals(run: RunFolder, rows: Sequence[Row]) -> Iterator[Problem
     """Yield lines and a manifest without hashes: runs before :data:`SEALED_SINCE` had none."""
     lines = run.evaluations_file.name
     has_hashes = any(row.hash for row in rows)
-    unsealed = [row for row in rows if row.evaluation and not row.hash]
+    unsealed = []
+    for row in rows:
+        if row.evaluation and not row.hash:
+            unsealed.append(row)
     if not run.seal.hash and not has_hashes:
         yield Problem("the run", f"was made before {SEALED_SINCE}: not verifiable", OLD)
     elif unsealed:
