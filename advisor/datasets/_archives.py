@@ -15,14 +15,14 @@ from pathlib import Path, PurePosixPath
 from advisor.core import AmbiguousInput, Reading, UsageError
 from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
-from advisor.datasets._companion_folders import companion_folders
+from advisor.datasets._companion_folders import find_companion_folders
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
-from advisor.datasets._folders import HINT, is_below, read_folders, sole_folders
+from advisor.datasets._folders import HINT, find_sole_folders, is_below, read_folders
 from advisor.datasets._image_files import may_be_image
-from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
-from advisor.datasets._read_errors import readings_of_data
-from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
+from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, split_words
+from advisor.datasets._read_errors import make_readings
+from advisor.datasets._sources import SOURCES, find_kind, holds_images, open_source
 from advisor.datasets._sources.base import Archive, FolderArchive
 from advisor.datasets._system_folders import describe_system_folders, is_system_name
 from advisor.datasets._table_rows import PARQUET
@@ -54,7 +54,7 @@ def archives_in(folder: Path) -> list[Path]:
         # In place: the walk goes on from this list.
         inner[:] = filterfalse(is_system_name, inner)
         visible = filterfalse(is_system_name, names)
-        paths += [place / name for name in visible if kind_of(Path(name)) in SOURCES]
+        paths += [place / name for name in visible if find_kind(Path(name)) in SOURCES]
     files = [file for file in paths if file.is_file()]
     # A table without images is a manifest, which another reader takes.
     manifests = set()
@@ -125,7 +125,7 @@ def _list_members(
     Tables and shards state a class for each image; zips have folders, which are read together.
     """
     in_folders: list[str] = []
-    archive = archive_of(file)
+    archive = open_source(file)
     contents.notes += _describe_unread(file, archive)
     for count, member in enumerate(archive.list_members()):
         name = PurePosixPath(member.name)
@@ -147,7 +147,7 @@ def _ask_about_sets(path: Path, files: Sequence[Path]) -> None:
     sets = sorted(folder for folder in folders if folder.joinpath("dataset_info.json").is_file())
     if len(sets) > 1:
         shown = some_of([str(folder.relative_to(path)) for folder in sets])
-        readings = readings_of_data(sets, "the images of '{}' are used")
+        readings = make_readings(sets, "the images of '{}' are used")
         raise AmbiguousInput(
             f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings
         )
@@ -187,7 +187,7 @@ def _describe_unread(file: Path, archive: Archive) -> Iterator[str]:
 
 
 def _is_record(file: Path) -> bool:
-    return kind_of(file) in RECORDS
+    return find_kind(file) in RECORDS
 
 
 def part_in_name(file: Path, root: Path) -> str:
@@ -213,7 +213,7 @@ def _label_of_archive(file: Path, members: Sequence[str]) -> str:
     if len(folders) != 1:
         return ""
     for name in (folders.pop().name, file.stem.removesuffix("-samples")):
-        words = set(words_of(name))
+        words = set(split_words(name))
         # A folder `train` or `images` says nothing of a class.
         if name and not part_of(name) and not (words and words <= NEUTRAL_WORDS):
             return name
@@ -226,14 +226,14 @@ def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> 
     # Images in no folder have no class.
     if not any(len(image) > 1 for image in names):
         return Listing(file, [])
-    companions = () if depth else companion_folders(names)
+    companions = () if depth else find_companion_folders(names)
     if companions:
         members = [
             member for member in members if not is_below(PurePosixPath(member).parts, companions)
         ]
         names = [PurePosixPath(member).parts for member in members]
     if depth:
-        outer = sole_folders(names)
+        outer = find_sole_folders(names)
         names = [image[len(outer) :] for image in names]
     reading = read_folders(file, names, depth=depth)
     entries = []

@@ -53,7 +53,7 @@ def dim_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     grain = draw.standard_normal(light.shape, dtype=np.float32)
     variance = light * np.float32(0.002 * strength) + np.float32(1e-6 * strength)
     light += grain * np.sqrt(variance)
-    return _pixels(np.maximum(light, 0) ** np.float32(1 / GAMMA) * 255)
+    return _round_pixels(np.maximum(light, 0) ** np.float32(1 / GAMMA) * 255)
 
 
 def cast_colour(photo: Pixels, strength: float, draw: Generator) -> Pixels:
@@ -64,7 +64,7 @@ def cast_colour(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     # The three exponents add up to 0, so the image gets no lighter.
     exponents = np.array([warm - green / 2, green, -warm - green / 2])
     gains = np.exp(0.2 * strength * exponents)
-    return _pixels(photo * gains.astype(np.float32))
+    return _round_pixels(photo * gains.astype(np.float32))
 
 
 def blur_motion(photo: Pixels, strength: float, draw: Generator) -> Pixels:
@@ -82,7 +82,7 @@ def blur_motion(photo: Pixels, strength: float, draw: Generator) -> Pixels:
         down = margin + round(way * math.sin(angle))
         right = margin + round(way * math.cos(angle))
         total += padded[down : down + side, right : right + side]
-    return _pixels(total / np.float32(len(ways)))
+    return _round_pixels(total / np.float32(len(ways)))
 
 
 def compress_as_jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
@@ -125,11 +125,13 @@ def bend_lens(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noq
     """Apply a wide-angle lens: the radius becomes r + strength / 4 * r^3, with the corners
     fixed.
     """
-    return _transform_photo(photo, "MESH", _lens(len(photo), float(strength) / 4))
+    return _transform_photo(photo, "MESH", _make_lens_mesh(len(photo), float(strength) / 4))
 
 
 @lru_cache(maxsize=16)
-def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tuple[float, ...]]]:
+def _make_lens_mesh(
+    side: int, curve: float
+) -> list[tuple[tuple[int, int, int, int], tuple[float, ...]]]:
     """Return target boxes with their source corners, for Pillow's mesh transform."""
     cells = min(_MESH, side)  # a cell has at least one pixel
     edges = []
@@ -161,5 +163,5 @@ def _transform_photo(photo: Pixels, method: str, data: Sequence[object]) -> Pixe
     )
 
 
-def _pixels(values: NDArray[np.number]) -> Pixels:
+def _round_pixels(values: NDArray[np.number]) -> Pixels:
     return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)

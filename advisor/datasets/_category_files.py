@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import UsageError, parse_known
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.store import MAX_BYTES, parse_json, read_labels, read_text
 
 LISTS = ("images", "categories", "annotations")
@@ -41,7 +41,7 @@ _CATEGORY = {"id": object, "name": str}
 _ANNOTATION = {"image_id": object, "category_id": object}
 
 
-def key_of(written: object) -> str:
+def make_key(written: object) -> str:
     """Return an identifier as text: some tools write a number as text, or as ``1.0``,
     in one of the lists.
     """
@@ -63,16 +63,16 @@ def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
     names = {}
     for row in lists["categories"]:
         category = _parse_row(_CATEGORY, row)
-        names[key_of(category.get("id"))] = category.get("name", "")
+        names[make_key(category.get("id"))] = category.get("name", "")
     files = {}
     for row in lists["images"]:
         image = _parse_row(_IMAGE, row)
-        files[key_of(image.get("id"))] = image.get("file_name", "")
+        files[make_key(image.get("id"))] = image.get("file_name", "")
     for row in lists["annotations"]:
         annotation = _parse_row(_ANNOTATION, row)
-        file = files.get(key_of(annotation.get("image_id")), "")
+        file = files.get(make_key(annotation.get("image_id")), "")
         if file:
-            yield file, names.get(key_of(annotation.get("category_id")), "")
+            yield file, names.get(make_key(annotation.get("category_id")), "")
 
 
 def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
@@ -83,7 +83,7 @@ def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
         content = parse_json(read_text(path, MAX_BYTES))
     except ValueError as error:
         raise UsageError(
-            f"--data: '{path}' cannot be read as {form}: {reason_of(error)}", hint
+            f"--data: '{path}' cannot be read as {form}: {explain_error(error)}", hint
         ) from None
     lists = content if isinstance(content, dict) else {}
     for name in LISTS:
@@ -110,7 +110,7 @@ def _parse_row(kinds: Mapping[str, Any], row: Any) -> dict[str, Any]:
     return parse_known(kinds, row if isinstance(row, Mapping) else {})
 
 
-def class_descriptions(folder: Path) -> Mapping[str, str]:
+def read_class_descriptions(folder: Path) -> Mapping[str, str]:
     """Return the names of classes by their identifiers,
     of the first table of descriptions in a folder; may be empty.
 
@@ -122,7 +122,7 @@ def class_descriptions(folder: Path) -> Mapping[str, str]:
     return {}
 
 
-def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str, str]]:
+def read_synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str, str]]:
     """Return the name of a file and the names of classes that are synsets of WordNet:
     ``n01443537`` is a goldfish.
 
@@ -165,7 +165,7 @@ def require_beside(place: Path, table: Path | None = None) -> Path:
     return place
 
 
-def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
+def find_class_names(table: Path) -> tuple[str, Sequence[str]]:
     """Return the name and the classes of the first list of classes beside a table;
     nothing if there is none.
     """
@@ -193,7 +193,7 @@ def _without_numbers_behind(names: Sequence[str]) -> Sequence[str]:
     return plain_names
 
 
-def first_number(numbers: Collection[int], names: int) -> int | None:
+def find_first_number(numbers: Collection[int], names: int) -> int | None:
     """Return the number of the first of so many classes, 0 or 1;
     None if a number is beyond the last one.
 

@@ -19,7 +19,7 @@ from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS, IMAGE
 from advisor.datasets._folder_questions import some_of
 from advisor.datasets._foreign_files import AS_FILES
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._image_places import places_of_images
+from advisor.datasets._image_places import index_images
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
 from advisor.datasets._parts import part_of
 from advisor.datasets._table_rows import (
@@ -31,8 +31,8 @@ from advisor.datasets._table_rows import (
     SHOWN,
     TEXT,
     Row,
-    columns_of,
-    rows_of,
+    read_column_names,
+    read_table_rows,
 )
 from advisor.datasets._untitled_columns import UNTITLED_EDGES
 
@@ -115,7 +115,7 @@ def names_labelled_images(path: Path, guess: bool = False) -> bool:
     return not has_edges(path) and (guess or not known.note)
 
 
-def fault_of(path: Path) -> str:
+def find_fault(path: Path) -> str:
     """Return why a table does not name images and their classes; empty if it does."""
     try:
         find_columns(path, LABELLED)
@@ -135,7 +135,7 @@ def describe_fault(error: UsageError) -> str:
 def has_edges(path: Path) -> bool:
     """Return whether a table has columns for the edges of boxes."""
     try:
-        columns = {name.strip().casefold() for name in columns_of(path)}
+        columns = {name.strip().casefold() for name in read_column_names(path)}
     except UsageError:
         return False
     return any(columns >= edges for edges in BOX_EDGES)
@@ -149,7 +149,7 @@ def has_columns(path: Path, wanted: ManifestColumns) -> bool:
         return False
 
 
-def folder_of_images(table: Path) -> Path:
+def find_folder_of_images(table: Path) -> Path:
     """Return the folder that a table is in,
     or the one above ``annotations`` and other folders of tables.
     """
@@ -160,8 +160,8 @@ def folder_of_images(table: Path) -> Path:
 
 def find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
     """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
-    columns = columns_of(path)
-    by_title = {title_of(name): name for name in columns}
+    columns = read_column_names(path)
+    by_title = {normalise_title(name): name for name in columns}
     names = _match_titles(columns, by_title, wanted)
     if "split" not in names:
         names |= _find_part_column(path, by_title)
@@ -171,11 +171,11 @@ def find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
             return guess
         image = ""
         if "path" not in names:
-            image = _column_of_images(path, columns, list(_probe_rows(path, columns)))
+            image = _find_image_column(path, columns, list(_probe_rows(path, columns)))
         if image:
             names["path"] = image
     _refuse_missing_columns(path, columns, names, wanted)
-    others = _columns_of_other_classes(path, names, by_title) if wanted is LABELLED else ()
+    others = _find_other_class_columns(path, names, by_title) if wanted is LABELLED else ()
     return KnownColumns(names, others=others)
 
 
@@ -201,7 +201,7 @@ def _find_part_column(path: Path, by_title: Mapping[str, str]) -> dict[str, str]
     if not candidates:
         return {}
     cells = []
-    for _, row in islice(rows_of(path, candidates), PROBED):
+    for _, row in islice(read_table_rows(path, candidates), PROBED):
         cells.append(row.get(candidates[0], ""))
     return {"split": candidates[0]} if all(map(part_of, cells)) else {}
 
@@ -222,26 +222,26 @@ def _refuse_missing_columns(
             close = nearest(name, plain_columns)
             raise UsageError(
                 f"--data: '{path}' has no column '{name}'{close}, but {shown}",
-                _hint_of(columns, wanted),
+                _choose_hint(columns, wanted),
             )
 
 
-def _hint_of(columns: Sequence[str], wanted: ManifestColumns) -> str:
+def _choose_hint(columns: Sequence[str], wanted: ManifestColumns) -> str:
     """Return what a table should look like, or how a table is read that marks objects."""
     if wanted is not LABELLED:
         return wanted.hint
-    titles = set(map(title_of, columns))
+    titles = set(map(normalise_title, columns))
     # Exports write ``label.objects.0.title``, so the words between points count, too.
     words = titles.union(*(title.split(".") for title in titles))
     return HINT_OF_MARKS if words & MARKS else wanted.hint
 
 
-def title_of(column: str) -> str:
+def normalise_title(column: str) -> str:
     """Return the name of a column as the lists of known ones have it."""
     return unicodedata.normalize("NFC", "_".join(column.casefold().split()))
 
 
-def _columns_of_other_classes(
+def _find_other_class_columns(
     path: Path, names: Mapping[str, str], by_title: Mapping[str, str]
 ) -> Sequence[str]:
     """Return the columns that may have the classes too, and that sort the images differently."""
@@ -253,7 +253,7 @@ def _columns_of_other_classes(
     if not others:
         return ()
     rows = []
-    for _, row in islice(rows_of(path, [names["label"], *others]), PROBED):
+    for _, row in islice(read_table_rows(path, [names["label"], *others]), PROBED):
         rows.append(row)
     different = []
     for column in others:
@@ -279,7 +279,7 @@ def _guess_columns(
     names = dict(names)
     rows = list(_probe_rows(path, columns))
     if "path" not in names:
-        image = _column_of_images(path, columns, rows)
+        image = _find_image_column(path, columns, rows)
         if not image:
             return None
         names["path"] = image
@@ -304,10 +304,10 @@ def _guess_columns(
 
 def _probe_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     """Yield the first rows of a table, which stand for all of them."""
-    return (row for _, row in islice(rows_of(path, columns), PROBED))
+    return (row for _, row in islice(read_table_rows(path, columns), PROBED))
 
 
-def _column_of_images(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> str:
+def _find_image_column(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Return the column whose cells are names of images,
     or of images beside the table without their extension.
     """
@@ -316,7 +316,7 @@ def _column_of_images(path: Path, columns: Sequence[str], rows: Sequence[Row]) -
     for column in columns:
         if all(is_image_name(row.get(column, "")) for row in rows):
             return column
-    places = places_of_images(folder_of_images(path))
+    places = index_images(find_folder_of_images(path))
     for column in columns:
         cells = {row.get(column, "").strip() for row in rows}
         if len(cells) == len(rows) and all(map(places.get, cells)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from advisor.datasets._parts import NEUTRAL_WORDS, words_of
+from advisor.datasets._parts import NEUTRAL_WORDS, split_words
 
 Names = tuple[str, ...]
 """An image below a folder: the names of the folders that it is in, then its own."""
@@ -23,7 +23,7 @@ COMPANION_WORDS = frozenset(_COMPANIONS.split())
 LEAST_REPEATED = 0.9
 
 
-def companion_folders(images: Sequence[Names]) -> set[Names]:
+def find_companion_folders(images: Sequence[Names]) -> set[Names]:
     """Return the folders whose images belong to other images, such as masks:
     none of them is a class.
 
@@ -42,7 +42,7 @@ def companion_folders(images: Sequence[Names]) -> set[Names]:
             continue
         # Beside classes, `masks` could be a class itself,
         # unless its images are named as those of the others.
-        beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
+        beside_images = any(set(split_words(name)) <= NEUTRAL_WORDS for name in others)
         for name in named:
             folder = (*place, name)
             if beside_images or _repeats_names(folder, images):
@@ -53,7 +53,7 @@ def companion_folders(images: Sequence[Names]) -> set[Names]:
 def is_companion_name(name: str) -> bool:
     """Return whether a folder is named as one of masks or annotations."""
     joined = "".join(filter(str.isalpha, name.casefold()))
-    words = {joined} if joined in COMPANION_WORDS else set(words_of(name))
+    words = {joined} if joined in COMPANION_WORDS else set(split_words(name))
     return bool(words & COMPANION_WORDS) and words <= COMPANION_WORDS | NEUTRAL_WORDS
 
 

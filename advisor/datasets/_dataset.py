@@ -133,7 +133,7 @@ def draw_files(listing: Listing, most: int) -> Listing:
         units = []
         for indices in members_of(runs).values():
             units.append([places[index] for index in indices])
-        units.sort(key=lambda unit: _rank(listing.entries[unit[0]]))
+        units.sort(key=lambda unit: _rank_entry(listing.entries[unit[0]]))
         taken = 0
         for unit in units:
             if taken >= wanted:
@@ -143,7 +143,7 @@ def draw_files(listing: Listing, most: int) -> Listing:
     return replace(listing, entries=[listing.entries[place] for place in sorted(chosen)])
 
 
-def _rank(entry: Entry) -> bytes:
+def _rank_entry(entry: Entry) -> bytes:
     # The folder and the file, and not the whole path:
     # a copy of the set elsewhere gives the same files.
     name = "/".join((entry.label, *entry.path.parts[-2:]))

@@ -11,10 +11,15 @@ import numpy as np
 
 from advisor.core import UsageError, listed, plain
 from advisor.datasets._boxes.reading import BoxSurvey
-from advisor.datasets._checks import copies_of_learnt, find_copies, find_leaks, list_linked_groups
+from advisor.datasets._checks import (
+    find_copies,
+    find_copies_of_learnt,
+    find_leaks,
+    list_linked_groups,
+)
 from advisor.datasets._checks.boxes import (
     Counts,
-    boxes_in_parts,
+    count_boxes_in_parts,
     name_lacking_classes,
     require_usable_boxes,
 )
@@ -171,7 +176,7 @@ class Division:
         if is_demo(dataset.root):
             notes.insert(0, DEMO_NOTE)
         if self.grouping.of:
-            notes.append(_on_groups(self, dataset))
+            notes.append(_describe_groups(self, dataset))
         read = len(dataset.images) + len(dataset.rejected)
         if read < dataset.listed:
             notes.append(
@@ -312,7 +317,7 @@ def divide_survey(
     # their stratum stands for it while parts are drawn.
     shared = stratify(groups) if stratify else dataset
     same = find_copies(dataset, pairs)
-    given, rejoined = _complete(shared, same)
+    given, rejoined = _complete_given_parts(shared, same)
     count = len(dataset.images)
     # Above that number, more images are of more use to learn from than to judge by.
     held = min(HOLDOUT_SHARE, MOST_HELD / count)
@@ -348,7 +353,7 @@ def _without_copies(
     part_of = {}
     for name in PARTS:
         part_of.update(dict.fromkeys(getattr(parts, name), name))
-    left_out = set(copies_of_learnt(alike, part_of))
+    left_out = set(find_copies_of_learnt(alike, part_of))
     if not left_out:
         return parts, {}
     validation = tuple(index for index in parts.validation if index not in left_out)
@@ -382,7 +387,7 @@ def divide_boxes(
     division = divide_survey(
         read.images, seed, alike, make_stratifier(read.images.dataset, read.contents)
     )
-    boxes = boxes_in_parts(read, division.split)
+    boxes = count_boxes_in_parts(read, division.split)
     photos = phrase_count(read.turned, "photo is", "photos are")
     turned = (
         [f"{photos} stored rotated, and so were the boxes: they were turned."]
@@ -396,7 +401,7 @@ def divide_boxes(
     )
 
 
-def _complete(
+def _complete_given_parts(
     dataset: Dataset, alike: Sequence[Sequence[int]]
 ) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
     """Return the user's own parts, and the classes that their validation part lacks;
@@ -406,7 +411,7 @@ def _complete(
     if HOLDOUT not in given or VALIDATION not in given:  # of two parts, the second is the hold-out
         return given, ()
     part_of = {index: part for index, part in enumerate(given) if part in PARTS}
-    left_out = set(copies_of_learnt(alike, part_of))
+    left_out = set(find_copies_of_learnt(alike, part_of))
     present = set()
     for index, part in part_of.items():
         if part == VALIDATION and index not in left_out:
@@ -428,7 +433,7 @@ def _count_classes(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
     return counts
 
 
-def _on_groups(division: Division, dataset: Dataset) -> str:
+def _describe_groups(division: Division, dataset: Dataset) -> str:
     grouping = division.grouping
     given = division.split.given
     come = f"Images come in {phrase_count(grouping.count, 'group')} ({grouping.source.value})"

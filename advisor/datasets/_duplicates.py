@@ -82,7 +82,7 @@ class Pair:
     turned: bool = False
 
 
-def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def compute_perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return the 64-bit hash of each grey thumbnail:
     uint8 (N, THUMBNAIL, THUMBNAIL) to uint64 (N,).
     """
@@ -120,45 +120,49 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     distinct = thumbnails
     if len(firsts) != len(thumbnails):
         distinct = thumbnails[firsts]
-    for near in _near(distinct):
+    for near in _find_near(distinct):
         copies = groups_of_copies[near.first]
         others = groups_of_copies[near.second]
         pairs += [_order_pair(copies[0], other, near) for other in others]
         pairs += [_order_pair(copy, others[0], near) for copy in copies[1:]]
-    return tuple(sorted(pairs, key=_ends))
+    return tuple(sorted(pairs, key=_order_of_pair))
 
 
 def _order_pair(first: int, second: int, pair: Pair) -> Pair:
     return replace(pair, first=min(first, second), second=max(first, second))
 
 
-def _ends(pair: Pair) -> tuple[int, int]:
+def _order_of_pair(pair: Pair) -> tuple[int, int]:
     return pair.first, pair.second
 
 
-def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
+def _find_near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     """Return every pair of similar images, sorted;
     of a pair that is alike in several ways, the best.
     """
-    hashes = _hashes(thumbnails)
+    hashes = _compute_hashes(thumbnails)
     best: dict[tuple[int, int], Pair] = {}
     for symmetry in SYMMETRIES:
         changed = transform_thumbnails(thumbnails, symmetry)
         turned = symmetry != SYMMETRIES[0]
-        others = _hashes(changed) if turned else hashes
-        close = close_pairs(hashes, others) if len(hashes) > MANY else all_close(hashes, others)
+        others = _compute_hashes(changed) if turned else hashes
+        close = (
+            find_close_pairs(hashes, others)
+            if len(hashes) > MANY
+            else list_all_close(hashes, others)
+        )
         for first, second in sorted(close):
             value = compute_likeness(thumbnails[first], changed[second], turned)
             known = best.get((first, second))
             if value and (known is None or value > known.similarity):
                 best[first, second] = Pair(first, second, round(value, 4), turned)
-    return tuple(sorted(best.values(), key=_ends))
+    return tuple(sorted(best.values(), key=_order_of_pair))
 
 
-def _hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _compute_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     # In blocks, as intermediate values need eight times the memory.
     starts = range(0, len(thumbnails), _BLOCK)
-    parts = [perceptual_hashes(thumbnails[start : start + _BLOCK]) for start in starts]
+    parts = [compute_perceptual_hashes(thumbnails[start : start + _BLOCK]) for start in starts]
     return np.concatenate([np.zeros(0, np.uint64), *parts])
 
 
@@ -187,21 +191,21 @@ def compute_likeness(
     if value >= (MIN_CROPPED if turned else MIN_CORRELATION) or value < CROPPED_FROM:
         return value if value >= MIN_CORRELATION else 0.0
     # Either of the two may be the crop.
-    value = max(_best_crop(first, second), _best_crop(second, first))
+    value = max(_match_best_crop(first, second), _match_best_crop(second, first))
     return value if value >= MIN_CROPPED else 0.0
 
 
-def _best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
+def _match_best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
     """Return the best correlation of slightly smaller parts of a thumbnail with another one,
     which is not flat.
     """
     values = other.reshape(-1).astype(np.float32)
     values -= values.mean()
-    return float((_crops(whole.tobytes()) @ values).max() / np.linalg.norm(values))
+    return float((_make_crops(whole.tobytes()) @ values).max() / np.linalg.norm(values))
 
 
 @lru_cache(maxsize=_CROPPED)
-def _crops(content: bytes) -> NDArray[np.float32]:
+def _make_crops(content: bytes) -> NDArray[np.float32]:
     """Return slightly smaller parts of a thumbnail, enlarged to its size,
     as vectors of mean 0 and length 1, (C, N).
 
@@ -241,7 +245,9 @@ def _round_pixels(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.floor(sums * _FIXED + 0.5)
 
 
-def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
+def list_all_close(
+    hashes: NDArray[np.uint64], others: NDArray[np.uint64]
+) -> Iterator[tuple[int, int]]:
     """Yield the places of close hashes in two arrays of equal length (first < second),
     by comparing all in blocks.
     """
@@ -254,8 +260,10 @@ def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterato
                     yield row + int(first), column + int(second)
 
 
-def close_pairs(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> set[tuple[int, int]]:
-    """Return the places of close hashes in two arrays (first < second), as :func:`all_close` does.
+def find_close_pairs(
+    hashes: NDArray[np.uint64], others: NDArray[np.uint64]
+) -> set[tuple[int, int]]:
+    """Return the places of close hashes in two arrays, the same as :func:`list_all_close`.
 
     Of :data:`PIECES` pieces of two such hashes, one differs in two bits at most: three bits in
     each would be 15. So a hash is compared with those alone that have nearly the same piece.
@@ -264,8 +272,8 @@ def close_pairs(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> set[t
     """
     pairs = set[tuple[int, int]]()
     for number in range(PIECES):
-        places_of_others = _places_of_pieces(others, number)
-        for key, places in _places_of_pieces(hashes, number).items():
+        places_of_others = _index_pieces(others, number)
+        for key, places in _index_pieces(hashes, number).items():
             nearly = [key ^ change for change in _CHANGES]
             near = []
             for piece in nearly:
@@ -276,7 +284,7 @@ def close_pairs(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> set[t
     return pairs
 
 
-def _places_of_pieces(hashes: NDArray[np.uint64], number: int) -> dict[int, NDArray[np.intp]]:
+def _index_pieces(hashes: NDArray[np.uint64], number: int) -> dict[int, NDArray[np.intp]]:
     """Return the places of the hashes that have each value of a piece."""
     pieces = (hashes >> np.uint64(number * PIECE)) & np.uint64(2**PIECE - 1)
     order = np.argsort(pieces, kind="stable")
@@ -335,7 +343,7 @@ def find_cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) ->
     cross-correlation with every part of the other image that is not much smaller (Lewis, "Fast
     Normalized Cross-Correlation", 1995).
     """
-    grey = lru_cache(maxsize=_KEPT)(_grey)
+    grey = lru_cache(maxsize=_KEPT)(_load_grey)
     pairs = []
     for first, second in find_candidates(features):
         try:
@@ -353,7 +361,7 @@ def find_candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
     """
     if len(features) < 2:
         return []
-    centred = _compact(features)
+    centred = _compact_features(features)
     centred -= centred.mean(axis=0)
     centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-9)
     nearest = min(NEIGHBOURS, len(features) - 1)
@@ -371,7 +379,7 @@ def find_candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
     return sorted(pairs)
 
 
-def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
+def _compact_features(features: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a copy of the features,
     or a random projection of a large set (Johnson and Lindenstrauss).
     """
@@ -385,20 +393,20 @@ def match_crop(first: NDArray[np.float32], second: NDArray[np.float32]) -> float
     """Return how well one of two grey images (SIDE, SIDE) matches a part of the other,
     from 0 to 1.
     """
-    return max(_best_place(first, second), _best_place(second, first))
+    return max(_find_best_place(first, second), _find_best_place(second, first))
 
 
-def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
+def _find_best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
     """Return the best correlation of ``part``, at several sizes, with any window of ``whole``."""
     sides = range(round(SMALLEST * SIDE), SIDE + 1)
     # A third of the sizes first: most candidates are ruled out by them.
-    coarse = max(_correlation(whole, part, side) for side in sides[::3])
+    coarse = max(_correlate_at(whole, part, side) for side in sides[::3])
     if coarse < _WORTH_A_LOOK:
         return coarse
-    return max(_correlation(whole, part, side) for side in sides)
+    return max(_correlate_at(whole, part, side) for side in sides)
 
 
-def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: int) -> float:
+def _correlate_at(whole: NDArray[np.float32], part: NDArray[np.float32], side: int) -> float:
     template = np.asarray(
         Image.fromarray(part).resize((side, side), Image.Resampling.BILINEAR), np.float32
     ).ravel()
@@ -416,7 +424,7 @@ def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: in
     return float(correlations.max())
 
 
-def _grey(path: Path) -> NDArray[np.float32]:
+def _load_grey(path: Path) -> NDArray[np.float32]:
     """Return a slightly blurred grey image, as parts are compared at whole pixels only."""
     grey = Image.fromarray(load(path, 2 * SIDE)).convert("L").filter(ImageFilter.GaussianBlur(1))
     return np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32) - 128.0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from advisor.core import AmbiguousInput, Reading, UsageError
 from advisor.datasets._folder_questions import UPPER, Names, ask_two_levels, some_of
-from advisor.datasets._parts import NEUTRAL_WORDS, parts_of_siblings, words_of
-from advisor.datasets._stray_folders import piece_reason
+from advisor.datasets._parts import NEUTRAL_WORDS, find_parts_of_siblings, split_words
+from advisor.datasets._stray_folders import explain_pieces
 
 # Above this share of images in deeper folders it is not clear which folders are the classes.
 NESTED = 0.5
@@ -75,8 +75,8 @@ def refuse_neutral_folder(root: Path, images: Sequence[Names]) -> None:
     if len(inner) < 2:
         return
     for name in sorted(inner):
-        is_neutral = set(words_of(name)) <= NEUTRAL_WORDS
-        if is_neutral and parts_of_siblings(inner[name]).keys() == inner[name]:
+        is_neutral = set(split_words(name)) <= NEUTRAL_WORDS
+        if is_neutral and find_parts_of_siblings(inner[name]).keys() == inner[name]:
             readings = (
                 Reading(
                     {"data": str(root / name)}, f"the split in '{name}' is used, and nothing else"
@@ -91,7 +91,7 @@ def refuse_neutral_folder(root: Path, images: Sequence[Names]) -> None:
 def _may_be_class(name: str) -> bool:
     if name.isdecimal():
         return True
-    return bool(name) and not _DIGIT.search(name) and not set(words_of(name)) <= NEUTRAL_WORDS
+    return bool(name) and not _DIGIT.search(name) and not set(split_words(name)) <= NEUTRAL_WORDS
 
 
 def refuse_homonyms(images: Sequence[Names]) -> None:
@@ -107,7 +107,7 @@ def refuse_homonyms(images: Sequence[Names]) -> None:
         places.setdefault(names[-2], set()).add("/".join(names[:-1]))
         lower.setdefault(names[0], set()).add("/".join(names[1:-1]))
     contents = set(map(frozenset, lower.values()))
-    if piece_reason(lower) or (len(lower) > 1 and len(contents) == 1):
+    if explain_pieces(lower) or (len(lower) > 1 and len(contents) == 1):
         return
     homonyms = sorted(name for name, folders in places.items() if len(folders) > 1)
     if homonyms:

@@ -32,17 +32,17 @@ from advisor.datasets._folder_questions import (
 from advisor.datasets._parts import (
     NEUTRAL_WORDS,
     UNLABELLED,
-    classes_with_parts,
+    find_classes_with_parts,
+    find_parts_of_siblings,
     part_of,
-    parts_of_siblings,
-    words_of,
+    split_words,
 )
 from advisor.datasets._stray_folders import (
-    doubtful_folders,
+    explain_pieces,
+    find_doubtful_folders,
+    find_repeating_folders,
+    find_stray_folders,
     find_unsorted_folders,
-    piece_reason,
-    repeating_folders,
-    stray_folders,
 )
 
 HINT = (
@@ -100,7 +100,7 @@ def read_folders(
         UsageError: no folder is a class, there is only one class, or it is not clear which folders
             are the classes.
     """
-    outer = () if depth else sole_folders(images)
+    outer = () if depth else find_sole_folders(images)
     if outer:
         root = root.joinpath(*outer)
         images = [names[len(outer) :] for names in images]
@@ -143,7 +143,7 @@ def _read_once(
     equal: set[str] = set()
     alike: set[str] = set()
     if not depth:
-        equal, alike = repeating_folders(images)
+        equal, alike = find_repeating_folders(images)
     # Masks lie in folders that are named as those of their images.
     alike = {name for name in alike if not is_companion_name(name)}
     if alike:
@@ -164,7 +164,7 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
 
     Raises AmbiguousInput if such a folder has images.
     """
-    strays = stray_folders(reading.classes)
+    strays = find_stray_folders(reading.classes)
     with_images = {image.label for image in reading.images}
     doubtful = [name for name in strays if name in with_images]
     if doubtful:
@@ -172,7 +172,7 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
     notes = []
     for name in strays:
         notes.append(f"The folder '{name}' is empty, and is not read as a class.")
-    for name in doubtful_folders(reading.classes):
+    for name in find_doubtful_folders(reading.classes):
         notes.append(
             f"'{name}' is read as a class; --data '{root / name_without([name])}' leaves it out."
         )
@@ -180,7 +180,7 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
     return replace(reading, classes=classes, notes=(*reading.notes, *notes))
 
 
-def sole_folders(images: Sequence[Names]) -> Names:
+def find_sole_folders(images: Sequence[Names]) -> Names:
     """Return the folders that hold all images and all folders of images,
     from the outer one to the inner one.
     """
@@ -199,7 +199,7 @@ def _read_split(
     None if the folders are no parts of a split.
     """
     tops = sorted({names[0] for names in images if len(names) > 1})
-    pairs = classes_with_parts(tops)
+    pairs = find_classes_with_parts(tops)
     if pairs:
         placed = []
         for index, names in enumerate(images):
@@ -207,23 +207,23 @@ def _read_split(
                 label, part = pairs[names[0]]
                 placed.append(PlacedImage(index, label, part))
         return FolderReading(placed, sorted({label for label, _ in pairs.values()}))
-    parts = parts_of_siblings(tops)
+    parts = find_parts_of_siblings(tops)
     if not parts:
         return None
     below: dict[str, list[Names]] = {top: [] for top in parts}
     for names in images:
         if names[0] in below:
             below[names[0]].append(names[1:])
-    common = _common_folder(list(below.values()))
+    common = _find_common_folder(list(below.values()))
     doubled = {}
     with_classes = []
     for top, names_of_part in below.items():
-        doubled[top], inner = _inside_part(top, names_of_part, common)
+        doubled[top], inner = _strip_part_folders(top, names_of_part, common)
         if any(len(names) > 1 for names in inner):
             with_classes.append(top)
     others = [top for top in tops if top not in parts]
     # Folders such as `unlabeled` beside two classes or more are neither classes nor parts.
-    if len(others) > 1 and all(set(words_of(top)) <= WITHOUT_LABELS for top in parts):
+    if len(others) > 1 and all(set(split_words(top)) <= WITHOUT_LABELS for top in parts):
         return _without_unlabelled(root, images, folders, parts, depth)
     if others:
         if depth != UPPER and are_parts_mixed_with_classes(parts, with_classes, others):
@@ -272,7 +272,7 @@ def _read_others(
     return replace(reading, images=placed)
 
 
-def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
+def _find_common_folder(parts: Sequence[Sequence[Names]]) -> str:
     """Return the folder that holds all class folders of each part,
     as ``animals`` in ``train/animals/cat``; or nothing.
 
@@ -296,7 +296,9 @@ def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
     return ""
 
 
-def _inside_part(top: str, images: Sequence[Names], common: str) -> tuple[int, Sequence[Names]]:
+def _strip_part_folders(
+    top: str, images: Sequence[Names], common: str
+) -> tuple[int, Sequence[Names]]:
     """Return how many folders of a part hold all of it, as in ``train/train/cat``,
     and its images below them.
 
@@ -309,7 +311,7 @@ def _inside_part(top: str, images: Sequence[Names], common: str) -> tuple[int, S
         head = next(iter(heads))
         repeats = head.casefold() == top.casefold() or part_of(head) == part_of(top) != ""
         holds_all = head == common and depth == 0
-        if len(heads) > 1 or not (repeats or holds_all or set(words_of(head)) <= NEUTRAL_WORDS):
+        if len(heads) > 1 or not (repeats or holds_all or set(split_words(head)) <= NEUTRAL_WORDS):
             break
         depth += 1
     return depth, [names[depth:] for names in images]
@@ -362,9 +364,9 @@ def _read_classes(
     """
     indices = [index for index, names in enumerate(images) if len(names) > 1]
     inner = [images[index] for index in indices]
-    parts = {} if depth else _parts_below_classes(inner)
+    parts = {} if depth else _find_parts_below_classes(inner)
     if not parts and not depth:
-        reason = piece_reason({names[0] for names in inner})
+        reason = explain_pieces({names[0] for names in inner})
         if reason:
             raise ask_pieces(root, inner, reason)
         refuse_same_folders(root, inner)
@@ -394,14 +396,14 @@ def _describe_unused(counts: Mapping[str, int]) -> list[str]:
     return notes
 
 
-def _parts_below_classes(images: Sequence[Names]) -> Mapping[str, str]:
+def _find_parts_below_classes(images: Sequence[Names]) -> Mapping[str, str]:
     """Return the parts by the names of folders in classes,
     if each image is in one and there are two parts.
     """
     if not images or any(len(names) < 3 for names in images):
         return {}
     inner = {names[1] for names in images}
-    parts = parts_of_siblings(inner)
+    parts = find_parts_of_siblings(inner)
     complete = parts.keys() == inner and UNLABELLED not in parts.values()
     if complete and len(set(parts.values())) > 1:
         return parts

@@ -111,13 +111,13 @@ def find_foreign_kind(file: Path) -> ForeignKind | None:
     # Files without an extension, and CIFAR's batches, tell by their first bytes alone.
     if kind is not None or (file.suffix and not _BATCH.fullmatch(name)):
         return kind
-    head = _head(file)
+    head = _read_head(file)
     if head[DICOM_MARK_AT:] == DICOM_MARK:
         return DICOM
     return PICKLE if head.startswith(PICKLE_MARK) and _BATCH.fullmatch(name) else None
 
 
-def _head(file: Path) -> bytes:
+def _read_head(file: Path) -> bytes:
     """Return the first bytes of a file; none if it cannot be read."""
     try:
         if not file.is_file():  # A pipe would never end
@@ -132,14 +132,14 @@ def find_foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
     """Return the first file below a folder that holds images or labels and is not read;
     None if there is none.
     """
-    for file in islice(_files_below(folder), MOST_FILES):
+    for file in islice(_list_files_below(folder), MOST_FILES):
         kind = find_foreign_kind(file)
         if kind is not None:
             return file, kind
     return None
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def _list_files_below(folder: Path) -> Iterator[Path]:
     """Yield the files of a folder at any depth, in the order of their names,
     without those of operating systems.
     """

@@ -69,7 +69,7 @@ GAP = 10  # A new group starts where more images are missing
 _NUMBER = re.compile(r"\d+(?=\D*$)")
 
 
-def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[int, ...]:
+def group_look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[int, ...]:
     """Return the number of the group of each image; all images of a group resemble each other.
 
     Complete linkage of the distances of small RGB versions, uint8 (N, S, S, 3). Images of
@@ -81,7 +81,7 @@ def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[
     for indices in members_of(cells).values():
         for start in range(0, len(indices), TOGETHER):
             run = indices[start : start + TOGETHER]
-            numbers = _clusters(flat[run].astype(np.float32))
+            numbers = _find_clusters(flat[run].astype(np.float32))
             groups[run] = first + numbers
             first += int(numbers.max()) + 1
     return tuple(groups.tolist())
@@ -115,12 +115,12 @@ def groups_tell_classes(
             tested.append(index)
     if not tested or len(count) < 2:
         return False
-    with_own, without_own = _answers(histograms, labels, groups, chosen, tested)
-    if _lose_answers(with_own, without_own):
+    with_own, without_own = _compute_answers(histograms, labels, groups, chosen, tested)
+    if _are_answers_lost(with_own, without_own):
         return True
     return (
         float(without_own.mean()) > TOLD
-        and _excess(colours, histograms, labels, groups, tested) >= CLEAR
+        and _measure_excess(colours, histograms, labels, groups, tested) >= CLEAR
     )
 
 
@@ -147,7 +147,7 @@ def measure_silhouettes(
     return np.where(cluster_sizes > 1, (nearest - within) / widest, 0.0)
 
 
-def _clusters(flat: Floats) -> NDArray[np.int64]:
+def _find_clusters(flat: Floats) -> NDArray[np.int64]:
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import pdist
 
@@ -174,7 +174,7 @@ def _choose_images(labels: Sequence[int]) -> list[int]:
     return sorted(chosen)
 
 
-def _answers(
+def _compute_answers(
     histograms: NDArray[np.uint8],
     labels: Sequence[int],
     groups: Sequence[int],
@@ -188,7 +188,7 @@ def _answers(
     class_of_group[group_of] = label_of
     place = {index: number for number, index in enumerate(chosen)}
     rows = np.array([place[index] for index in tested])
-    distances = _distances(histograms[list(chosen)].astype(np.float32))
+    distances = _compute_distances(histograms[list(chosen)].astype(np.float32))
     if len(rows) < len(chosen):
         distances = distances[rows]
     # No image answers for itself.
@@ -200,10 +200,10 @@ def _answers(
     to_group = np.minimum.reduceat(distances[:, order], starts, axis=1)
     # Now without its own group, which may be one visit of which all images look the same.
     to_group[np.arange(len(rows)), group_of[rows]] = np.inf
-    return with_own, _nearest_class(to_group, class_of_group, truth) == truth
+    return with_own, _find_nearest_class(to_group, class_of_group, truth) == truth
 
 
-def _nearest_class(
+def _find_nearest_class(
     to_group: Floats, class_of_group: NDArray[np.int64], truth: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the nearest class of each row, without the nearest group of each class but the
@@ -220,7 +220,7 @@ def _nearest_class(
     return np.asarray(classes[best.argmin(axis=1)], np.int64)
 
 
-def _distances(values: Floats) -> Floats:
+def _compute_distances(values: Floats) -> Floats:
     squares = (values**2).sum(axis=1)
     distances: Floats = values @ values.T  # changed in place, as it is large
     distances *= -2
@@ -230,7 +230,7 @@ def _distances(values: Floats) -> Floats:
     return distances
 
 
-def _excess(
+def _measure_excess(
     colours: NDArray[np.uint8],
     histograms: NDArray[np.uint8],
     labels: Sequence[int],
@@ -262,28 +262,30 @@ def _excess(
             # Mixtures of the class's own images have their spread, and no groups.
             mixing: Floats = random.normal(size=(len(places),) * 2).astype(np.float32)
             mixing /= len(places) ** 0.5
-            reference += _silhouette(mixing @ shares, _clusters(mixing @ small)) / REFERENCES
-        excess += len(places) * (_silhouette(shares, numbers.astype(np.int64)) - reference)
+            reference += (
+                _measure_silhouette(mixing @ shares, _find_clusters(mixing @ small)) / REFERENCES
+            )
+        excess += len(places) * (_measure_silhouette(shares, numbers.astype(np.int64)) - reference)
         images += len(places)
     return excess / images
 
 
-def _silhouette(values: Floats, numbers: NDArray[np.int64]) -> float:
-    distances = np.sqrt(_distances(values)).astype(np.float64)
+def _measure_silhouette(values: Floats, numbers: NDArray[np.int64]) -> float:
+    distances = np.sqrt(_compute_distances(values)).astype(np.float64)
     np.fill_diagonal(distances, 0.0)
     return float(measure_silhouettes(distances, numbers).mean())
 
 
-def _lose_answers(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
+def _are_answers_lost(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
     """Return whether right answers became much rarer, by McNemar's test and by their odds."""
     worse = int((before & ~after).sum())
     better = int((~before & after).sum())
     if worse <= better or (worse - better) < SIGNIFICANT * (worse + better) ** 0.5:
         return False
-    return bool(_odds(before) >= ODDS * _odds(after))
+    return bool(_compute_odds(before) >= ODDS * _compute_odds(after))
 
 
-def _odds(right: NDArray[np.bool_]) -> float:
+def _compute_odds(right: NDArray[np.bool_]) -> float:
     """Return the odds of a right answer; half an answer is added to both sides, so that none is
     0.
     """
@@ -310,22 +312,22 @@ def find_groups(read: Survey) -> Grouping:
         return Grouping(_number_names(names), Source.MANIFEST)
     parts = [image.part for image in dataset.images]
     inferred = {
-        Source.CAMERA: by_camera(read.shots),
-        Source.SEQUENCE: by_sequence(dataset, read.colours),
+        Source.CAMERA: group_by_camera(read.shots),
+        Source.SEQUENCE: group_by_sequence(dataset, read.colours),
     }
     # The first source with groups is used alone (decision 0050).
     for source, numbers in inferred.items():
-        if _plausible(numbers):
+        if _are_groups(numbers):
             return Grouping(_number_names(list(zip(numbers, parts, strict=True))), source)
-    alike = look_alikes(read.colours, list(zip(dataset.labels, parts, strict=True)))
-    if _plausible(alike) and groups_tell_classes(
+    alike = group_look_alikes(read.colours, list(zip(dataset.labels, parts, strict=True)))
+    if _are_groups(alike) and groups_tell_classes(
         read.colours, read.histograms, dataset.labels, alike
     ):
         return Grouping(alike, Source.APPEARANCE)
     return UNGROUPED
 
 
-def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
+def group_by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
     """Return the group of each image by time and camera, empty if too few images have a time.
 
     Photos of one camera without a long pause are a group. An image without a time is a group.
@@ -348,7 +350,7 @@ def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
     return tuple(number + 1 + index if group < 0 else group for index, group in enumerate(groups))
 
 
-def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]:
+def group_by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]:
     """Return the group of each image by the numbers in file names,
     empty if neighbours do not look alike.
 
@@ -384,7 +386,7 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
         limit = 0.0
         if len(distances):
             limit = JUMP * float(np.median(distances))
-        gap = GAP * _usual_step([written for written, _ in rows])
+        gap = GAP * _find_usual_step([written for written, _ in rows])
         number += 1
         last = rows[0][0]
         for place, (written, index) in enumerate(rows):
@@ -396,7 +398,7 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
     return tuple(numbers.get(index, number + 1 + index) for index in range(len(dataset.images)))
 
 
-def _usual_step(written: Sequence[int]) -> int:
+def _find_usual_step(written: Sequence[int]) -> int:
     """Return the distance between the numbers of neighbours that most of them have;
     1 if they have no such distance.
     """
@@ -407,7 +409,7 @@ def _usual_step(written: Sequence[int]) -> int:
     return 1
 
 
-def _plausible(numbers: Sequence[int]) -> bool:
+def _are_groups(numbers: Sequence[int]) -> bool:
     """Return whether these are groups: more than one, and more than single images."""
     return len(numbers) >= LEAST_MEAN * len(set(numbers)) > LEAST_MEAN
 

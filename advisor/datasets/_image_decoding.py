@@ -100,7 +100,7 @@ def _refuse_dark(image: Image.Image) -> None:
         raise ContentError("it stores 12 bits or fewer in 16; save it with 8 bits")
 
 
-def value_range(image: Image.Image) -> float:
+def find_value_range(image: Image.Image) -> float:
     """Return the largest value that the pixels of a decoded image can have: 255 for 8 bits.
 
     Of wider grey values it is the smallest usual range that holds them: floats of 0 to 1, 0 to 255
@@ -123,14 +123,14 @@ def value_range(image: Image.Image) -> float:
     return next(largest for largest in ranges if high <= largest)
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
+def convert_to_rgb(image: Image.Image) -> Image.Image:
     """Return a decoded image in RGB with 8 bits.
 
     Values of more than 8 bits are scaled, and transparent pixels become white. Raises ValueError
-    as :func:`value_range`.
+    as :func:`find_value_range`.
     """
     if image.mode[0] in WIDE_MODES:  # Pillow's own conversion clips
-        values = np.asarray(image).astype(np.float32) * (EIGHT_BITS / value_range(image))
+        values = np.asarray(image).astype(np.float32) * (EIGHT_BITS / find_value_range(image))
         return Image.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")
     if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
         layer = image.convert("RGBA")

@@ -22,8 +22,8 @@ from PIL import Image, UnidentifiedImageError, features
 
 from advisor.core import ContentError, StageError, UsageError, install_extra, utf8
 from advisor.datasets._image_names import FOREIGN_SUFFIXES, HEIC_SUFFIXES, SUFFIXES
-from advisor.datasets._read_errors import reason_of
-from advisor.datasets._sources import Stamp, address_of, stamp_of
+from advisor.datasets._read_errors import explain_error
+from advisor.datasets._sources import Stamp, address_of, read_stamp
 from advisor.datasets._sources.base import MAX_IMAGE_BYTES
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -162,7 +162,7 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     try:
         image = Image.open(source, formats=list_formats())
     except UnidentifiedImageError:
-        what = name_content(_head_of(source))
+        what = name_content(_read_head(source))
         if not what:
             raise
         raise ContentError(what) from None
@@ -183,7 +183,7 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     return image
 
 
-def _head_of(source: Path | BytesIO) -> bytes:
+def _read_head(source: Path | BytesIO) -> bytes:
     if isinstance(source, BytesIO):
         return source.getvalue()[:HEAD_BYTES]
     with source.open("rb") as file:
@@ -235,7 +235,7 @@ def describe_read_error(error: Exception) -> str:
         if BROKEN in said:
             return "damaged: a part of its pixels is broken"
         return f"damaged: {TRUNCATED}" if "truncated" in said else "damaged: it cannot be decoded"
-    return reason_of(error)
+    return explain_error(error)
 
 
 def require_unchanged(paths: Sequence[Path], stamps: Sequence[Stamp]) -> None:
@@ -265,6 +265,6 @@ def current_stamp(path: Path) -> Stamp | None:
     """Return the stamp that a file has now, None if it is missing; compare :func:`read_bytes`."""
     try:
         inside = address_of(path)
-        return inside.stamp if inside else stamp_of(path)
+        return inside.stamp if inside else read_stamp(path)
     except OSError:
         return None

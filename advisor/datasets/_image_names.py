@@ -49,7 +49,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(expression, re.IGNORECASE)
 
 
-def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], str, list[str]]:
+def find_pattern(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], str, list[str]]:
     """Return the folder, the pattern and the classes that the names of images seem to have;
     an empty pattern for none.
 
@@ -65,7 +65,7 @@ def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...]
             match = form.fullmatch(name)
             if match:
                 labels_of_folders.setdefault(tuple(folders), set()).add(match["label"])
-                patterns[tuple(folders), _pattern_of(match)] += 1
+                patterns[tuple(folders), _make_pattern(match)] += 1
         if not patterns:
             continue
         (folder, pattern), count = patterns.most_common(1)[0]
@@ -75,7 +75,7 @@ def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...]
     return (), "", []
 
 
-def _pattern_of(match: re.Match[str]) -> str:
+def _make_pattern(match: re.Match[str]) -> str:
     """Return the pattern of a name: with what stands before its number,
     or with the number behind its class.
     """

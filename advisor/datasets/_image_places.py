@@ -30,10 +30,10 @@ def find_by_name(
     """
     if any(map(is_there, paths[:PROBED])):
         return paths, ()
-    places = places_of_images(root)
+    places = index_images(root)
     places_of_paths = []
     for path in paths:
-        places_of_name = map(places.get, _names_of(path))
+        places_of_name = map(places.get, _list_names(path))
         places_of_paths.append(next(filter(None, places_of_name), None))
     folders = sorted({str(path.parent.relative_to(root)) for path in places_of_paths if path})
     if not folders:
@@ -44,9 +44,9 @@ def find_by_name(
     )
 
 
-def _names_of(path: Path) -> Iterator[str]:
+def _list_names(path: Path) -> Iterator[str]:
     """Yield the names by which an image of a table may be found, the surest first;
-    see :func:`places_of_images`.
+    see :func:`index_images`.
     """
     # Label Studio writes the address of its own server, with the path behind ``?d=``.
     name = path.name.rpartition("?d=")[2]
@@ -77,7 +77,7 @@ def _number_in(name: str) -> str:
     return ""
 
 
-def places_of_images(root: Path) -> dict[str, Path | None]:
+def index_images(root: Path) -> dict[str, Path | None]:
     """Return the images below a folder by name, by name without extension,
     and by the names of folder and file.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import StageError
-from advisor.datasets._image_decoding import decode_image, to_rgb, turn_upright
+from advisor.datasets._image_decoding import convert_to_rgb, decode_image, turn_upright
 from advisor.datasets._image_files import (
     current_stamp,
     describe_read_error,
@@ -81,7 +81,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     """
     try:
         with decode_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
-            small = to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
+            small = convert_to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(turn_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(

@@ -59,11 +59,11 @@ def refuse_broken_jpeg(data: bytes, is_flat_below: bool) -> None:
     has_zeros = (
         not stream.is_progressive and data.find(bytes(ZEROS), stream.begin, stream.end) >= 0
     )
-    if has_zeros and not _end_counts(data[: stream.end]):
+    if has_zeros and not _is_end_decoded(data[: stream.end]):
         raise OSError(BROKEN)
 
 
-def _end_counts(whole: bytes) -> bool:
+def _is_end_decoded(whole: bytes) -> bool:
     """Return whether other bytes at the end of the compressed pixels give another image."""
     images = []
     for tail in (whole[-ZEROS:], FOREIGN_BITS):

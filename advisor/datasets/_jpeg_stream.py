@@ -43,7 +43,7 @@ def read_stream(data: bytes) -> JpegStream:
     blocks = 0
     is_progressive = False
     while True:
-        marker, begin, end = _segment(data, place)
+        marker, begin, end = _find_segment(data, place)
         if marker is None or marker == _END:
             stream_end = len(data) if marker is None else begin - 2
             return JpegStream(first, stream_end, False, is_progressive)
@@ -60,7 +60,7 @@ def read_stream(data: bytes) -> JpegStream:
             interval = int.from_bytes(data[begin : begin + 2])
         elif marker == _SCAN:
             first = min(first, end)
-            *restarts, (last, place) = _markers_in_pixels(data, end)
+            *restarts, (last, place) = _list_markers_in_pixels(data, end)
             if last is None:
                 return JpegStream(first, len(data), False, is_progressive)
             numbers = []
@@ -79,7 +79,7 @@ def read_stream(data: bytes) -> JpegStream:
                 return JpegStream(first, place, True, is_progressive)
 
 
-def _segment(data: bytes, place: int) -> tuple[int | None, int, int]:
+def _find_segment(data: bytes, place: int) -> tuple[int | None, int, int]:
     """Return the next marker, and where its content begins and ends; None where there is none."""
     # FF 00 is a byte of the pixels, and FF before another FF fills.
     while place + 1 < len(data):
@@ -95,7 +95,7 @@ def _segment(data: bytes, place: int) -> tuple[int | None, int, int]:
     return marker, place + 4, place + 2 + max(length, 2)
 
 
-def _markers_in_pixels(data: bytes, place: int) -> Iterator[tuple[int | None, int]]:
+def _list_markers_in_pixels(data: bytes, place: int) -> Iterator[tuple[int | None, int]]:
     """Yield the restart markers in compressed pixels with their places, and the marker behind,
     None for none.
     """

@@ -20,7 +20,7 @@ the last is its address, which stands for a name at worst.
 """
 
 
-def rows_in_json(content: Any) -> list[Row] | None:
+def read_json_rows(content: Any) -> list[Row] | None:
     """Return the rows of a table that a JSON value stands for, one for each image and class;
     None if it is none.
 
@@ -28,7 +28,7 @@ def rows_in_json(content: Any) -> list[Row] | None:
     Label Studio, FiftyOne (``classes`` and ``labels``) and Edge Impulse (``info.labels``).
     """
     if isinstance(content, list):
-        return _rows_in_list(content)
+        return _read_list(content)
     if not isinstance(content, dict) or not content:
         return None
     if len(content) == 1:
@@ -36,71 +36,73 @@ def rows_in_json(content: Any) -> list[Row] | None:
         # The names of images are those of one class instead.
         inner = next(iter(content.values()))
         is_wrapper = isinstance(inner, list | dict) and not all(map(_is_image, inner))
-        rows = rows_in_json(inner) if is_wrapper else None
+        rows = read_json_rows(inner) if is_wrapper else None
         if rows:
             return rows
     images = content.get("_via_img_metadata", content)
     if isinstance(images, dict) and all(map(_is_via_image, images.values())):
-        return list(map(_via_row, images.values()))
+        return list(map(_read_via_row, images.values()))
     # A table may have a column ``files`` or ``labels``, which are keys of tools,
     # so columns come first.
-    for rows_of_form in (_rows_of_columns, _rows_of_tool, _rows_of_names):
+    for rows_of_form in (_read_column_rows, _read_tool_rows, _read_name_rows):
         rows = rows_of_form(content)
         if rows is not None:
             return rows
     return None
 
 
-def _rows_in_list(values: Sequence[Any]) -> list[Row] | None:
+def _read_list(values: Sequence[Any]) -> list[Row] | None:
     """Return the rows of pairs of an image and a class, of tasks of Label Studio,
     or of objects that are rows.
     """
     if values and all(map(_is_pair, values)):
-        return [{PATH: name, **_label_of(label)} for name, label in values]
+        return [{PATH: name, **_read_label(label)} for name, label in values]
     objects = [value for value in values if isinstance(value, dict)]
     if not objects or len(objects) < len(values):
         return None
     if all("data" in value and "annotations" in value for value in objects):
-        return list(chain.from_iterable(map(_label_studio_rows, objects)))
-    return list(map(flat_values, objects))
+        return list(chain.from_iterable(map(_read_label_studio_rows, objects)))
+    return list(map(flatten_values, objects))
 
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and _is_image(value[0])
 
 
-def _rows_of_tool(content: Mapping[str, Any]) -> list[Row] | None:
+def _read_tool_rows(content: Mapping[str, Any]) -> list[Row] | None:
     """Return the rows of a file of Datumaro, Edge Impulse or FiftyOne; None if it is none."""
     if isinstance(content.get("items"), list) and isinstance(content.get("categories"), dict):
-        return list(_datumaro_rows(content["items"], content["categories"].get("label")))
+        return list(_read_datumaro_rows(content["items"], content["categories"].get("label")))
     if isinstance(content.get("files"), list):
-        return [_edge_impulse_row(value) for value in content["files"] if isinstance(value, dict)]
+        return [
+            _read_edge_impulse_row(value) for value in content["files"] if isinstance(value, dict)
+        ]
     if isinstance(content.get("labels"), dict):
         return list(_read_numbered_rows(content["labels"], content.get("classes")))
     return None
 
 
-def _rows_of_columns(content: Mapping[str, Any]) -> list[Row] | None:
+def _read_column_rows(content: Mapping[str, Any]) -> list[Row] | None:
     """Return the rows of an object with a key for each column, as pandas writes it;
     None if it is none.
     """
     if _are_lists_of_columns(content):
-        columns = [list(map(text_of_value, values)) for values in content.values()]
+        columns = [list(map(convert_to_text, values)) for values in content.values()]
         return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
     if not _are_numbered_columns(content):
         return None
     rows = []
     for number in next(iter(content.values())):
-        rows.append({name: text_of_value(cells[number]) for name, cells in content.items()})
+        rows.append({name: convert_to_text(cells[number]) for name, cells in content.items()})
     return rows
 
 
-def _rows_of_names(content: Mapping[str, Any]) -> list[Row] | None:
+def _read_name_rows(content: Mapping[str, Any]) -> list[Row] | None:
     """Return the rows of an object with the class of each image, or the images of each class;
     None if it is none.
     """
     if all(map(is_image_name, content)):
-        return [{PATH: name, **_label_of(value)} for name, value in content.items()]
+        return [{PATH: name, **_read_label(value)} for name, value in content.items()]
     rows = []
     for label, names in content.items():
         if not isinstance(names, list) or not names or not all(map(_is_image, names)):
@@ -109,7 +111,7 @@ def _rows_of_names(content: Mapping[str, Any]) -> list[Row] | None:
     return rows
 
 
-def flat_values(values: Mapping[str, Any]) -> Row:
+def flatten_values(values: Mapping[str, Any]) -> Row:
     """Return the values of an object as text;
     those of an object in it have both names, with a point between.
     """
@@ -117,13 +119,13 @@ def flat_values(values: Mapping[str, Any]) -> Row:
     for name, value in values.items():
         if isinstance(value, dict):
             for inner, deeper in value.items():
-                row[f"{name}.{inner}"] = text_of_value(deeper)
+                row[f"{name}.{inner}"] = convert_to_text(deeper)
         else:
-            row[name] = text_of_value(value)
+            row[name] = convert_to_text(value)
     return row
 
 
-def text_of_value(value: object) -> str:
+def convert_to_text(value: object) -> str:
     """Return a cell as text; whole floats, from nullable integer columns, become integers."""
     if value is None or value != value:
         return ""
@@ -134,7 +136,7 @@ def text_of_value(value: object) -> str:
     return str(value)
 
 
-def labels_in_cell(cell: str) -> list[str]:
+def split_cell(cell: str) -> list[str]:
     """Return the labels of a cell that holds a list, such as ``['cat']`` or ``{"choices":
     ["cat"]}``; else none.
     """
@@ -151,7 +153,7 @@ def labels_in_cell(cell: str) -> list[str]:
         return []
     listed = content.get(CHOICES) if isinstance(content, dict) else content
     if isinstance(listed, list):
-        return list(map(text_of_value, listed))
+        return list(map(convert_to_text, listed))
     return []
 
 
@@ -189,13 +191,13 @@ def _is_image(value: object) -> bool:
     return isinstance(value, str) and is_image_name(value)
 
 
-def _label_of(value: object) -> Row:
+def _read_label(value: object) -> Row:
     if isinstance(value, dict):
-        return flat_values(value)
-    return {LABEL: text_of_value(value)}
+        return flatten_values(value)
+    return {LABEL: convert_to_text(value)}
 
 
-def _label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
+def _read_label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
     """Yield a row for each class that an annotation of a task chose;
     several annotations may not agree.
     """
@@ -215,37 +217,37 @@ def _label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
                 continue
             value = result.get("value")
             choices = value.get(CHOICES) if isinstance(value, dict) else ()
-            labels.update(dict.fromkeys(map(text_of_value, choices or ())))
+            labels.update(dict.fromkeys(map(convert_to_text, choices or ())))
     for label in labels:
         yield {PATH: path, LABEL: label}
 
 
-def row_of_line(line: Mapping[str, Any]) -> Row:
+def read_line_row(line: Mapping[str, Any]) -> Row:
     """Return the row that an object in a line stands for:
     of a Labelbox export, the answer to its first question.
     """
     row = line.get("data_row")
     projects = line.get("projects")
     if not isinstance(row, dict) or not isinstance(projects, dict):
-        return flat_values(line)
-    answers = list(chain.from_iterable(map(_labelbox_answers, projects.values())))
+        return flatten_values(line)
+    answers = list(chain.from_iterable(map(_list_labelbox_answers, projects.values())))
     path = next(filter(None, map(row.get, LABELBOX_NAMES)), "")
-    return {PATH: text_of_value(path), LABEL: answers[0] if answers else ""}
+    return {PATH: convert_to_text(path), LABEL: answers[0] if answers else ""}
 
 
-def _labelbox_answers(project: Any) -> Iterator[str]:
+def _list_labelbox_answers(project: Any) -> Iterator[str]:
     labels = project.get("labels") if isinstance(project, dict) else ()
     for label in labels or ():
         for question in (label.get("annotations") or {}).get("classifications") or ():
             if isinstance(question.get("radio_answer"), dict):
-                yield text_of_value(question["radio_answer"].get("name"))
+                yield convert_to_text(question["radio_answer"].get("name"))
 
 
 def _is_via_image(value: object) -> bool:
     return isinstance(value, dict) and {"filename", "file_attributes"} <= value.keys()
 
 
-def _via_row(image: Mapping[str, Any]) -> Row:
+def _read_via_row(image: Mapping[str, Any]) -> Row:
     """Return the row of an image of the VGG Image Annotator: its class is its first attribute."""
     attributes = image["file_attributes"]
     values = []
@@ -254,16 +256,16 @@ def _via_row(image: Mapping[str, Any]) -> Row:
     label = values[0] if values else ""
     if isinstance(label, dict):
         label = next((name for name, is_ticked in label.items() if is_ticked), "")
-    return {PATH: text_of_value(image["filename"]), LABEL: text_of_value(label)}
+    return {PATH: convert_to_text(image["filename"]), LABEL: convert_to_text(label)}
 
 
-def _datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
+def _read_datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
     """Yield a row for each class that Datumaro states of a whole image."""
     labels = category.get("labels") if isinstance(category, dict) else ()
     names = []
     for label in labels or ():
         if isinstance(label, dict):
-            names.append(text_of_value(label.get("name")))
+            names.append(convert_to_text(label.get("name")))
     for item in items:
         image = item.get("image") if isinstance(item, dict) else None
         path = image.get("path") if isinstance(image, dict) else ""
@@ -272,16 +274,16 @@ def _datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
             if mark.get("type") == "label":
                 place = mark.get("label_id")
             if isinstance(place, int) and 0 <= place < len(names):
-                yield {PATH: text_of_value(path), LABEL: names[place]}
+                yield {PATH: convert_to_text(path), LABEL: names[place]}
 
 
-def _edge_impulse_row(file: Mapping[str, Any]) -> Row:
+def _read_edge_impulse_row(file: Mapping[str, Any]) -> Row:
     label = file.get("label")
     text = label.get("label") if isinstance(label, dict) else label
     return {
-        PATH: text_of_value(file.get("path")),
-        LABEL: text_of_value(text),
-        SPLIT: text_of_value(file.get("category")),
+        PATH: convert_to_text(file.get("path")),
+        LABEL: convert_to_text(text),
+        SPLIT: convert_to_text(file.get("category")),
     }
 
 
@@ -291,4 +293,4 @@ def _read_numbered_rows(labels: Mapping[str, Any], classes: object) -> Iterator[
         is_number = (
             isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
         )
-        yield {PATH: path, LABEL: text_of_value(names[value] if is_number else value)}
+        yield {PATH: path, LABEL: convert_to_text(names[value] if is_number else value)}

@@ -22,25 +22,25 @@ from advisor.core import (
 )
 from advisor.datasets._archives import ALL_FOLDERS, archives_in, list_archives
 from advisor.datasets._captions import Listed
-from advisor.datasets._category_files import class_names_beside, first_number, synset_names
+from advisor.datasets._category_files import find_class_names, find_first_number, read_synset_names
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
-from advisor.datasets._column_search import GUESSED_SUFFIXES, SUFFIXES, describe_fault, fault_of
+from advisor.datasets._column_search import GUESSED_SUFFIXES, SUFFIXES, describe_fault, find_fault
 from advisor.datasets._dataset import Entry, Listing, Rejected, without_blanks
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
-from advisor.datasets._folders import HINT, FolderReading, sole_folders
+from advisor.datasets._folders import HINT, FolderReading, find_sole_folders
 from advisor.datasets._foreign_files import find_box_file, find_foreign_file, find_foreign_kind
 from advisor.datasets._image_names import (
     LABEL_IN_NAME,
     compile_pattern,
-    pattern_of_names,
+    find_pattern,
 )
 from advisor.datasets._image_places import is_there
-from advisor.datasets._manifests import LONGEST_LABEL, labels_of, list_manifest
+from advisor.datasets._manifests import LONGEST_LABEL, list_manifest, read_labels_of_tables
 from advisor.datasets._parts import HOLDOUT, UNLABELLED, part_of
 from advisor.datasets._scan import FolderScan, scan_folder
-from advisor.datasets._sources import SOURCES, holds_images, kind_of
+from advisor.datasets._sources import SOURCES, find_kind, holds_images
 from advisor.datasets._table_rows import PARQUET, PROBED, SHOWN, TEXT
-from advisor.datasets._tables_beside import list_tables, read_with_listed_parts, tables_beside
+from advisor.datasets._tables_beside import find_tables_beside, list_tables, read_with_listed_parts
 from advisor.store import guess_encodings
 
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
@@ -68,7 +68,7 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     # If the user says which folders are the classes, nothing about masks and tables is guessed.
     if not depth:
         scan = scan.without_companions()
-        tables = tables_beside(path, scan.images)
+        tables = find_tables_beside(path, scan.images)
     if any(table.stem.casefold() == METADATA for table in tables):
         return list_tables(path, tables)
     if not any(len(names) > 1 for names in scan.images):
@@ -77,12 +77,14 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
         reading, listed_parts = read_with_listed_parts(path, scan.images, scan.folders, depth)
     except UsageError as error:
         # No folder can be a class, so a table must name the images.
-        listing, fault = _try_tables(path, tables or tables_beside(path, scan.images, guess=True))
+        listing, fault = _try_tables(
+            path, tables or find_tables_beside(path, scan.images, guess=True)
+        )
         if listing is None:
             raise _explain_missing_classes(error, path, scan, fault) from None
         return listing
     # Folders with other names than the labels of a table sort the images by something else.
-    if tables and not set(reading.classes) & labels_of(tables):
+    if tables and not set(reading.classes) & read_labels_of_tables(tables):
         listing = list_tables(path, tables)
         if any(is_there(entry.path) for entry in listing.entries[:PROBED]):
             return listing
@@ -98,7 +100,7 @@ def _list_without_folders(
     archives = archives_in(path)
     if archives:
         return list_archives(path, archives, depth=depth, chosen=chosen)
-    tables = tables or tables_beside(path, scan.images, guess=True)
+    tables = tables or find_tables_beside(path, scan.images, guess=True)
     if tables and scan.images:
         return list_tables(path, tables)
     raise _refuse_folder(path, scan)
@@ -119,7 +121,7 @@ def _list_read_folders(
         entries += part.entries
         rejected += part.rejected
     listing = Listing(path, entries, reading.classes, rejected, (*reading.notes, *scan.notes))
-    folder = path.joinpath(*sole_folders(scan.images))
+    folder = path.joinpath(*find_sole_folders(scan.images))
     return name_numbers(name_synsets(listing, folder), folder)
 
 
@@ -127,7 +129,7 @@ def name_synsets(listing: Listing, folder: Path) -> Listing:
     """Return a listing with the names of its classes,
     if they are synsets of WordNet and a file says their names.
     """
-    file, names = synset_names(folder, listing.classes)
+    file, names = read_synset_names(folder, listing.classes)
     if not names:
         return listing
     entries = [replace(entry, label=names[entry.label]) for entry in listing.entries]
@@ -146,9 +148,9 @@ def name_numbers(listing: Listing, folder: Path) -> Listing:
     """
     if not listing.classes or not all(map(str.isdecimal, listing.classes)):
         return listing
-    file, names = class_names_beside(folder / "classes")
+    file, names = find_class_names(folder / "classes")
     numbers = {label: int(label) for label in listing.classes}
-    first = first_number(numbers.values(), len(names))
+    first = find_first_number(numbers.values(), len(names))
     if first is None or len(names) != len(numbers):
         return listing
     named = {label: names[number - first] for label, number in numbers.items()}
@@ -190,7 +192,7 @@ def _find_manifest(folder: Path) -> Path | None:
     """
     for entry in sorted(folder.iterdir()):
         is_table = entry.suffix.lower() in SUFFIXES and entry.is_file()
-        if is_table and part_of(entry.stem) != UNLABELLED and not fault_of(entry):
+        if is_table and part_of(entry.stem) != UNLABELLED and not find_fault(entry):
             return entry
     return None
 
@@ -207,7 +209,7 @@ def _explain_missing_classes(
     """
     if isinstance(error, AmbiguousInput):
         return error
-    folder, pattern, labels = pattern_of_names(scan.images)
+    folder, pattern, labels = find_pattern(scan.images)
     if pattern:
         place = path.joinpath(*folder, pattern)
         reading = Reading(
@@ -217,7 +219,7 @@ def _explain_missing_classes(
     tables = list(filter(_may_name_images, sorted(path.iterdir())))
     # Tables of a test part often have no labels, so their faults say the least.
     tables.sort(key=lambda table: part_of(table.stem) in (UNLABELLED, HOLDOUT))
-    fault = fault or next(filter(None, map(fault_of, tables)), "")
+    fault = fault or next(filter(None, map(find_fault, tables)), "")
     if fault:
         return UsageError(
             error.message, f"{error.hint}; the table beside the images does not count: {fault}"
@@ -228,7 +230,7 @@ def _explain_missing_classes(
         return UsageError(
             error.message, f"'{file.relative_to(path)}' is {what}, which is not read: {way_out}"
         )
-    marks = find_box_file(path.joinpath(*sole_folders(scan.images)))
+    marks = find_box_file(path.joinpath(*find_sole_folders(scan.images)))
     if marks:
         return UsageError(
             error.message,
@@ -363,7 +365,7 @@ def _list_by_layout(path: Path, listed: Listed) -> Listing:
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
         return list_folder(path, depth, chosen)
-    is_archive = path.is_file() and kind_of(path) in SOURCES
+    is_archive = path.is_file() and find_kind(path) in SOURCES
     # A Parquet table without images names files: it is a manifest.
     is_manifest = is_archive and path.suffix.lower() in PARQUET and not holds_images(path)
     if is_archive and not is_manifest:

@@ -1,7 +1,7 @@
 """Read tables that name images and their classes: CSV, Parquet, JSON and lists in text files.
 
 :func:`list_manifest` lists such a table for ``_layouts.py`` and ``_tables_beside.py``.
-:func:`read_rows` and :func:`entry_of` also read the tables of boxes, masks and sets of labels.
+:func:`read_rows` and :func:`read_entry` also read the tables of boxes, masks and sets of labels.
 ``_column_search.py`` finds the columns, ``_table_rows.py`` reads the cells. Tables are untrusted:
 a row that cannot be right is rejected with its number.
 """
@@ -17,30 +17,30 @@ from pathlib import Path
 from advisor.core import UsageError, nearest, plain as plain_text, plural
 from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
 from advisor.datasets._category_files import (
-    class_descriptions,
-    class_names_beside,
-    first_number,
-    key_of,
+    find_class_names,
+    find_first_number,
+    make_key,
+    read_class_descriptions,
 )
 from advisor.datasets._column_search import (
     HINT_OF_MARKS,
     LABELLED,
     find_columns,
-    folder_of_images,
+    find_folder_of_images,
     has_edges,
 )
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import some_of
 from advisor.datasets._image_places import find_by_name, locate_image
-from advisor.datasets._json_labels import labels_in_cell
+from advisor.datasets._json_labels import split_cell
 from advisor.datasets._manifest_columns import ManifestColumns
 from advisor.datasets._names import strip_invisible
 from advisor.datasets._parts import PARTS, UNLABELLED, part_of
 from advisor.datasets._table_rows import (
     SHOWN,
     Row,
-    columns_of,
-    rows_of,
+    read_column_names,
+    read_table_rows,
 )
 from advisor.datasets._untitled_columns import NO_PART
 
@@ -77,7 +77,7 @@ def list_manifest(
 
     Rows without a label, repeated rows and images of several classes are rejected. If no image is
     where the table says, all are found by their names, with or without an extension, in the
-    folders below ``root`` (default: :func:`folder_of_images`).
+    folders below ``root`` (default: :func:`find_folder_of_images`).
 
     ``listed`` is called now and then with the number of rows. ``more_labels`` are those of the
     tables of other parts: all of them together tell how classes are numbered.
@@ -94,7 +94,7 @@ def list_manifest(
     refuse_captions(path, classes, len(single))
     _refuse_values(path, classes, len(single))
     names, notes_on_names = _name_numbered_classes(path, classes)
-    root = root or folder_of_images(path)
+    root = root or find_folder_of_images(path)
     paths, notes_on_places = find_by_name(path, [entry.path for entry in single], root)
     notes = [
         *notes_on_names,
@@ -124,7 +124,7 @@ def _read_table(path: Path, listed: Listed) -> _ReadTable:
         if row.get("confidence", "").strip() in NO_CONFIDENCE:
             table.absent += 1
             continue
-        entry = entry_of(path, number, row, LABELLED)
+        entry = read_entry(path, number, row, LABELLED)
         if number % LISTED_EVERY == 0:
             listed(number)
         place = f"row {number} of '{path.name}'"
@@ -159,7 +159,7 @@ def _refuse_attributes(path: Path) -> None:
     """
     known = find_columns(path, LABELLED)
     if known.flags:
-        number = columns_of(path).index(known.flags[0]) + 1
+        number = read_column_names(path).index(known.flags[0]) + 1
         raise UsageError(
             f"--data: '{path}' has {len(known.flags)} columns of 1 and 0 or -1, and most images"
             " have several classes: they are attributes",
@@ -237,12 +237,12 @@ def _name_numbered_classes(
     """
     note = find_columns(path, LABELLED).note
     notes = (note,) if note else ()
-    numbers = {label: key_of(label.strip()) for label in labels}
+    numbers = {label: make_key(label.strip()) for label in labels}
     if not all(map(str.isdecimal, numbers.values())):
         return {}, notes
-    file, classes = class_names_beside(path)
+    file, classes = find_class_names(path)
     places = {label: int(number) for label, number in numbers.items()}
-    first = first_number(places.values(), len(classes))
+    first = find_first_number(places.values(), len(classes))
     if first is None:
         return numbers, notes
     names = {label: classes[place - first] for label, place in places.items()}
@@ -252,7 +252,7 @@ def _name_numbered_classes(
     )
 
 
-def labels_of(tables: Sequence[Path]) -> set[str]:
+def read_labels_of_tables(tables: Sequence[Path]) -> set[str]:
     """Return the labels that tables have."""
     labels: set[str] = set()
     for table in tables:
@@ -268,12 +268,12 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
     """
     known = find_columns(path, wanted)
     identified = known.names.get("label", "").strip().casefold() == IDENTIFIED_LABEL
-    names = class_descriptions(path.parent) if identified else {}
-    for number, row in rows_of(path, list(known.names.values())):
+    names = read_class_descriptions(path.parent) if identified else {}
+    for number, row in read_table_rows(path, list(known.names.values())):
         cells = {name: row.get(column, "") for name, column in known.names.items()}
         if not known.flags:
             cell = cells.get("label", "")
-            labels = labels_in_cell(cell) or [cell]
+            labels = split_cell(cell) or [cell]
             if wanted is LABELLED and _OBJECT.fullmatch(labels[0].strip()):
                 raise UsageError(
                     f"--data: row {number} of '{path}' has an object for its label", HINT_OF_MARKS
@@ -290,13 +290,13 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
             yield number, {**cells, "label": label.strip()}
 
 
-def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) -> Entry:
+def read_entry(manifest: Path, number: int, row: Row, columns: ManifestColumns) -> Entry:
     """Return the image that a row names, with its label, part and group.
 
     Raises UsageError if the row names no image or an unknown part, or its label is too long.
     """
     name = strip_invisible(row["path"])
-    written = row.get("split", "").strip() or _part_by_flags(row)
+    written = row.get("split", "").strip() or _read_part_flags(row)
     written = "" if written.casefold() in NO_PART else written
     if not name or "\0" in name:
         raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)
@@ -318,7 +318,7 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
     )
 
 
-def _part_by_flags(row: Row) -> str:
+def _read_part_flags(row: Row) -> str:
     """Return the part that the columns ``is_train``, ``is_valid`` and ``is_test`` say;
     not to train is to test.
     """

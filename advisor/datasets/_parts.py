@@ -93,7 +93,7 @@ _PART_WORD = re.compile(rf"(?<![^\W\d_])({_PART_STEM})(?![^\W\d_])", re.IGNORECA
 SEPARATORS = " _-."
 
 
-def words_of(name: str) -> tuple[str, ...]:
+def split_words(name: str) -> tuple[str, ...]:
     """Return the words of a name in lower case, without digits:
     ``TrainSet_2`` has ``train`` and ``set``.
 
@@ -122,14 +122,14 @@ def part_of(name: str, shared_words: frozenset[str] = frozenset()) -> str:
     must be neutral or among ``shared_words``, so ``training_set`` is a part and ``test tube`` is
     none. ``train_val`` is the training part.
     """
-    words = words_of(name)
-    rest = [word for word in words if not _part_of_word(word)]
+    words = split_words(name)
+    rest = [word for word in words if not _find_part_of_word(word)]
     if any(word not in NEUTRAL_WORDS and word not in shared_words for word in rest):
         return ""
-    return _part_among(words)
+    return _choose_part(words)
 
 
-def parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
+def find_parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
     """Return the part that each of several folders means; folders that mean none are left out.
 
     Words that all names of parts share say nothing, so ``seg_train``, ``seg_test`` and
@@ -137,19 +137,19 @@ def parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
     """
     candidates = []
     for name in names:
-        if any(map(_part_of_word, words_of(name))):
-            candidates.append(set(words_of(name)))
+        if any(map(_find_part_of_word, split_words(name))):
+            candidates.append(set(split_words(name)))
     shared = frozenset(set.intersection(*candidates)) if len(candidates) > 1 else frozenset()
     meanings = {name: part_of(name, shared) for name in names}
     parts = {name: part for name, part in meanings.items() if part}
-    if HOLDOUT in _certain(parts) and VALIDATION not in parts.values():
+    if HOLDOUT in _list_certain_parts(parts) and VALIDATION not in parts.values():
         for name in parts:
-            if EVALUATION_WORDS & set(words_of(name)):
+            if EVALUATION_WORDS & set(split_words(name)):
                 parts[name] = VALIDATION
     return parts
 
 
-def classes_with_parts(names: Collection[str]) -> Mapping[str, tuple[str, str]]:
+def find_classes_with_parts(names: Collection[str]) -> Mapping[str, tuple[str, str]]:
     """Return class and part of folders that name both, such as ``train_cats`` and ``test_cats``;
     empty if not all do.
 
@@ -163,7 +163,7 @@ def classes_with_parts(names: Collection[str]) -> Mapping[str, tuple[str, str]]:
         if match is None:
             return {}
         label = (name[: match.start()] + name[match.end() :]).strip(SEPARATORS)
-        part = _part_of_word(match[0].casefold())
+        part = _find_part_of_word(match[0].casefold())
         if not label or _PART_WORD.search(label):
             return {}
         pairs[name] = (label, part)
@@ -172,17 +172,17 @@ def classes_with_parts(names: Collection[str]) -> Mapping[str, tuple[str, str]]:
     return pairs if several and len(parts_of_class) > 1 else {}
 
 
-def _certain(parts: Mapping[str, str]) -> set[str]:
+def _list_certain_parts(parts: Mapping[str, str]) -> set[str]:
     """Return the parts that names state by another word than that of an evaluation."""
-    return {part for name, part in parts.items() if not EVALUATION_WORDS & set(words_of(name))}
+    return {part for name, part in parts.items() if not EVALUATION_WORDS & set(split_words(name))}
 
 
-def _part_of_word(word: str) -> str:
+def _find_part_of_word(word: str) -> str:
     return UNLABELLED if word in UNLABELLED_WORDS else PARTS.get(word) or _FOREIGN.get(word, "")
 
 
-def _part_among(words: Collection[str]) -> str:
-    parts = set(map(_part_of_word, words)) - {""}
+def _choose_part(words: Collection[str]) -> str:
+    parts = set(map(_find_part_of_word, words)) - {""}
     if parts == {TRAIN, VALIDATION}:
         return TRAIN
     return parts.pop() if len(parts) == 1 else ""

@@ -11,7 +11,7 @@ understand.
 """
 
 
-def readings_of_data(paths: Iterable[Path], meaning: str) -> list[Reading]:
+def make_readings(paths: Iterable[Path], meaning: str) -> list[Reading]:
     """Return a reading of ``--data`` for each path; ``{}`` in ``meaning`` stands for its name."""
     readings = []
     for path in paths:
@@ -19,7 +19,7 @@ def readings_of_data(paths: Iterable[Path], meaning: str) -> list[Reading]:
     return readings
 
 
-def reason_of(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     """Return why a file cannot be read, in our words:
     other packages write for those who program with them.
     """

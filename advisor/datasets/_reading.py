@@ -83,7 +83,7 @@ def _read_in_child(function: str, items: Sequence[Any]) -> list[Any]:
     """Return the results of a child; if it fails at several items, each is tried alone."""
     limits = LIMITS if len(items) > 1 else LIMITS_OF_ONE
     try:
-        results = _readers(os.getpid()).call(
+        results = _start_readers(os.getpid()).call(
             f"{__name__}:call_in_folder", str(Path.cwd()), function, list(items), limits=limits
         )
     except StageError as error:
@@ -98,7 +98,7 @@ def _read_in_child(function: str, items: Sequence[Any]) -> list[Any]:
 
 
 @cache
-def _readers(process: int) -> ChildPool:
+def _start_readers(process: int) -> ChildPool:
     """Return the children of this process; a fork has its own."""
     pool = ChildPool(Path(os.devnull), {MEMORY: str(MOST_BYTES)})
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.core import UsageError, plural
-from advisor.datasets._companion_folders import companion_folders, is_companion_name
+from advisor.datasets._companion_folders import find_companion_folders, is_companion_name
 from advisor.datasets._folder_questions import Names, some_of
 from advisor.datasets._folders import is_below
 from advisor.datasets._foreign_files import is_annotation_name
 from advisor.datasets._image_files import may_be_image
 from advisor.datasets._image_names import RAW_SUFFIXES, is_image_name
-from advisor.datasets._parts import NEUTRAL_WORDS, words_of
+from advisor.datasets._parts import NEUTRAL_WORDS, split_words
 from advisor.datasets._system_folders import describe_system_folders, is_system_name
 from advisor.store import walk_folder
 
@@ -53,8 +53,8 @@ class FolderScan:
         return tuple(notes)
 
     def without_companions(self) -> FolderScan:
-        """Return the images without those that belong to others, see :func:`companion_folders`."""
-        companions = companion_folders(self.images)
+        """Return the scan without images that belong to others, such as masks."""
+        companions = find_companion_folders(self.images)
         with_images: set[Names] = set()
         images = []
         for names in self.images:
@@ -64,8 +64,10 @@ class FolderScan:
         folders = []
         left_out = set(companions)
         for names in self.folders:  # An outer folder comes before those in it
-            is_named_so = is_companion_name(names[-1]) or set(words_of(names[-1])) <= NEUTRAL_WORDS
-            if names not in with_images and words_of(names[-1]) and is_named_so:
+            is_named_so = (
+                is_companion_name(names[-1]) or set(split_words(names[-1])) <= NEUTRAL_WORDS
+            )
+            if names not in with_images and split_words(names[-1]) and is_named_so:
                 left_out.add(names)
             if not is_below(names, left_out):
                 folders.append(names)
@@ -152,7 +154,7 @@ def _holds_images(folder: Path) -> bool:
         return False
 
 
-def folders_in(root: Path) -> list[Path]:
+def list_folders(root: Path) -> list[Path]:
     """Return the folders directly inside ``root``, sorted, without hidden ones.
 
     Raises UsageError if the folder cannot be read, or a name in it is not valid UTF-8.

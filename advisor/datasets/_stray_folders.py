@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
-from advisor.datasets._parts import NEUTRAL_WORDS, words_of
+from advisor.datasets._parts import NEUTRAL_WORDS, split_words
 
 _COPY = (
     r"copy|kopie|copia|cópia|copie|kopia|kopi|kopya|копия|копія|副本|拷贝|複製|コピー|복사본|another"
@@ -76,9 +76,9 @@ REPEATED = 0.9
 _COUNTER = re.compile(r"[\s_-]*\(?\d+\)?$")
 
 
-def stray_folders(names: Collection[str]) -> Mapping[str, str]:
+def find_stray_folders(names: Collection[str]) -> Mapping[str, str]:
     """Return the folders that are probably no classes, each with the reason in words."""
-    plain = {name: _plain(name) for name in names}
+    plain = {name: _normalise_name(name) for name in names}
     known = set(plain.values())
     strays = {}
     for name in sorted(names):
@@ -93,7 +93,7 @@ def stray_folders(names: Collection[str]) -> Mapping[str, str]:
     return strays
 
 
-def piece_reason(names: Collection[str]) -> str:
+def explain_pieces(names: Collection[str]) -> str:
     """Return why folders are pieces of a set, and none of them a class;
     empty if they may be classes.
     """
@@ -103,7 +103,7 @@ def piece_reason(names: Collection[str]) -> str:
         return "cameras name folders so"
     if any(all(map(form.fullmatch, names)) for form in _DAYS):
         return "their names are days"
-    word_lists = set(map(words_of, names))
+    word_lists = set(map(split_words, names))
     are_numbered = all(any(map(str.isdecimal, name)) for name in names)
     if len(word_lists) > 1 or not are_numbered:
         return ""
@@ -116,17 +116,19 @@ def piece_reason(names: Collection[str]) -> str:
 def find_unsorted_folders(images: Sequence[tuple[str, ...]]) -> set[str]:
     """Return the names of folders inside those of classes that hold what nobody sorted."""
     inside = set(chain.from_iterable(names[1:-1] for names in images))
-    return {name for name in inside if _without_number(_plain(name)) in UNSORTED_NAMES}
+    return {name for name in inside if _without_number(_normalise_name(name)) in UNSORTED_NAMES}
 
 
-def doubtful_folders(names: Collection[str]) -> Sequence[str]:
+def find_doubtful_folders(names: Collection[str]) -> Sequence[str]:
     """Return the folders that may be classes, and whose names other folders have too."""
     if len(names) <= FEWEST_CLASSES:
         return []
-    return sorted(name for name in names if _without_number(_plain(name)) in DOUBTFUL_NAMES)
+    return sorted(
+        name for name in names if _without_number(_normalise_name(name)) in DOUBTFUL_NAMES
+    )
 
 
-def repeating_folders(images: Sequence[tuple[str, ...]]) -> tuple[set[str], set[str]]:
+def find_repeating_folders(images: Sequence[tuple[str, ...]]) -> tuple[set[str], set[str]]:
     """Return the upper folders that hold the images beside them again,
     and those with the same folders alone.
 
@@ -163,7 +165,7 @@ def repeating_folders(images: Sequence[tuple[str, ...]]) -> tuple[set[str], set[
     return equal, alike
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return " ".join(unicodedata.normalize("NFC", name).split()).casefold()
 
 

@@ -33,12 +33,12 @@ from advisor.datasets._image_decoding import (
     EIGHT_BITS,
     SIXTEEN_BITS,
     WIDE_MODES,
+    convert_to_rgb,
     cuts_bits,
     decode_image,
+    find_value_range,
     has_frames,
-    to_rgb,
     turn_upright,
-    value_range,
 )
 from advisor.datasets._image_files import (
     READ_ERRORS,
@@ -105,7 +105,7 @@ class Shot:
     camera: str = ""  # maker and model, empty if they are not recorded
     orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
     completed: bool = False  # whether the file lacked its end, and all pixels were there
-    # Largest value that its pixels can have, see :func:`.images.value_range`.
+    # Largest value that its pixels can have, see :func:`.find_value_range`.
     largest_value: float = EIGHT_BITS
     # Largest value that they have, of pixels with more than 8 bits.
     highest_value: float = EIGHT_BITS
@@ -133,16 +133,16 @@ def measure_image(data: bytes, with_quality: bool = True) -> Measured:
     """
     with open_image(BytesIO(data), reduced=True) as image:
         size = image.size
-        quality = _jpeg_quality(getattr(image, "quantization", None))
+        quality = _estimate_jpeg_quality(getattr(image, "quantization", None))
         is_cut = cuts_bits(image)
         several = has_frames(image)
     with decode_image(BytesIO(data), SIDE) as (image, completed):
-        largest = value_range(image)
+        largest = find_value_range(image)
         is_wide = image.mode[0] in WIDE_MODES
         highest = largest
         if is_wide or is_cut:
             highest = float(np.asarray(image).max())
-        shown = to_rgb(image) if is_wide else image
+        shown = convert_to_rgb(image) if is_wide else image
         grey = turn_upright(
             shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image
         )
@@ -151,7 +151,7 @@ def measure_image(data: bytes, with_quality: bool = True) -> Measured:
             colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image
         )
         shot = replace(
-            _shot(image),
+            _read_shot(image),
             largest_value=largest,
             highest_value=highest,
             completed=completed,
@@ -170,7 +170,7 @@ def measure_image(data: bytes, with_quality: bool = True) -> Measured:
         stats=_measure_quality(stats, grey, quality) if with_quality else stats,
         thumbnail=np.asarray(thumbnail, dtype=np.uint8),
         colours=np.asarray(small.reduce(_COLOUR_SIDE // COLOURS), dtype=np.uint8),
-        histogram=_histogram(np.asarray(small)),
+        histogram=_compute_histogram(np.asarray(small)),
         shot=shot,
     )
 
@@ -202,14 +202,14 @@ def _measure_quality(size: ImageStats, grey: Image.Image, jpeg_quality: int) -> 
     )
 
 
-def _histogram(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _compute_histogram(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     red, green, blue = (_PLACES[channel][pixels[..., channel].ravel()] for channel in range(3))
     counts = np.bincount(red + green + blue, minlength=LEVELS**3)
     # Roots, so that the Euclidean distance of two histograms is Hellinger's.
     return np.asarray(np.rint(255 * np.sqrt(counts / red.size)), np.uint8)
 
 
-def _shot(image: Image.Image) -> Shot:
+def _read_shot(image: Image.Image) -> Shot:
     """Return what the EXIF data says; damaged data says nothing.
     The time of the last change says nothing, either.
     """
@@ -228,7 +228,7 @@ def _shot(image: Image.Image) -> Shot:
     return Shot(taken_s, camera, read_orientation(image))
 
 
-def _jpeg_quality(tables: Any) -> int:
+def _estimate_jpeg_quality(tables: Any) -> int:
     """Return the quality whose scaling of the standard table gives these tables:
     50 is the table itself.
     """
@@ -331,7 +331,7 @@ def survey(
         spellings=group_spellings(names),
         listed=listed,
         most=most or 0,
-        notes=(*listing.notes, *_image_notes(measures.shots)),
+        notes=(*listing.notes, *_describe_images(measures.shots)),
     )
     return measures.make_survey(dataset)
 
@@ -373,7 +373,7 @@ class _Measures:
         )
 
 
-def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
+def _describe_images(shots: Sequence[Shot]) -> Iterator[str]:
     """Yield a sentence about files without their end,
     and about images whose values were scaled to those of 8 bits.
     """

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from advisor.core import ContentError, UsageError, plain, require_extra
 from advisor.datasets._category_files import read_category_labels
-from advisor.datasets._json_labels import row_of_line, rows_in_json
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._json_labels import read_json_rows, read_line_row
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._sources.isolated import read_natively
 from advisor.datasets._sources.tables import NEEDS_PYARROW
 from advisor.datasets._untitled_columns import LABEL, PATH, name_untitled_columns, split_line
@@ -35,7 +35,7 @@ _DELIMITER_LINE = re.compile(rf'"?sep=([{re.escape(_DELIMITERS)}])"?', re.IGNORE
 Row = dict[str, str]  # The cells of a row by the names of the columns
 
 
-def columns_of(path: Path) -> list[str]:
+def read_column_names(path: Path) -> list[str]:
     """Return the names of a table's columns;
     raises UsageError if the file cannot be read as its extension says.
     """
@@ -43,42 +43,42 @@ def columns_of(path: Path) -> list[str]:
     if suffix in JSON:
         names: dict[str, None] = {}
         # An object has the keys that it needs, so the first one alone may lack a column.
-        for _, row in islice(_rows_of_lists(path), PROBED):
+        for _, row in islice(_read_json_file(path), PROBED):
             names |= dict.fromkeys(row)
         return list(names) or ["path", "label"]
     if suffix in JSON_LINES:
-        return list(next((row for _, row in _json_rows(path)), {}))
+        return list(next((row for _, row in _read_json_lines(path)), {}))
     if suffix in TEXT:
-        return list(next((row for _, row in _text_rows(path)), {}))
+        return list(next((row for _, row in _read_text_list(path)), {}))
     if suffix not in PARQUET:
-        with _csv_reader(path) as reader:
+        with _open_csv(path) as reader:
             return list(filter(None, reader.fieldnames or []))
-    columns = _parquet_columns(path)
+    columns = _read_parquet_columns(path)
     if any(name.endswith(".bytes") for name in columns):
         require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
     return columns
 
 
-def rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    """Yield (line or row number from 1, cells) of a table,
-    with the cells of some columns at least.
+def read_table_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
+    """Yield (line or row number from 1, cells) of a table, with some of the columns at least.
 
-    Raises UsageError as :func:`columns_of`, or if a row has more cells than the table has columns.
+    Raises UsageError as :func:`read_column_names`, or if a row has more cells than the table has
+    columns.
     """
     suffix = path.suffix.lower()
     if suffix in PARQUET:
-        return _parquet_rows(path, columns)
+        return _read_parquet_rows(path, columns)
     if suffix in JSON:
-        return _rows_of_lists(path)
+        return _read_json_file(path)
     if suffix in JSON_LINES:
-        return _json_rows(path)
-    return _text_rows(path) if suffix in TEXT else _csv_rows(path)
+        return _read_json_lines(path)
+    return _read_text_list(path) if suffix in TEXT else _read_csv_rows(path)
 
 
-def _rows_of_lists(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield the rows of a JSON file: that of iNaturalist, or one of :func:`.rows_in_json`."""
+def _read_json_file(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of a JSON file: that of iNaturalist, or one of :func:`.read_json_rows`."""
     try:
-        rows = rows_in_json(parse_json(read_text(path, MAX_BYTES)))
+        rows = read_json_rows(parse_json(read_text(path, MAX_BYTES)))
     except ValueError:
         rows = None  # The other reader says what is wrong with the file
     if rows is None:
@@ -87,19 +87,19 @@ def _rows_of_lists(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 @contextmanager
-def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
+def _open_csv(path: Path) -> Iterator[csv.DictReader[str]]:
     """Open a table; the delimiter is the most frequent one of the header, or a comma.
 
     A first line ``sep=;``, as Excel writes it, names the delimiter.
     """
     try:
         with open_text(path, MAX_TABLE_BYTES) as file:
-            yield _dict_reader(file)
+            yield _make_csv_reader(file)
     except (OSError, csv.Error) as error:
-        raise _unreadable(path, error) from None
+        raise _unreadable_error(path, error) from None
 
 
-def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
+def _make_csv_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
     """Return the reader of a table; columns without titles get the names
     of :func:`.name_untitled_columns`.
     """
@@ -125,8 +125,8 @@ def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
     return csv.DictReader(file, columns, delimiter=delimiter, restval="", skipinitialspace=True)
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    with _csv_reader(path) as reader:
+def _read_csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    with _open_csv(path) as reader:
         for row in reader:
             more: object = row.pop(None, None)
             if isinstance(more, list) and any(map(str.strip, more)):
@@ -140,7 +140,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 yield reader.line_num, {name: _strip_quotes(cell) for name, cell in row.items()}
 
 
-def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _read_text_list(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the images of a list with one in each line, and the word beside it;
     other lines are refused.
     """
@@ -183,7 +183,7 @@ def _strip_quotes(cell: str) -> str:
     return cell[1:-1] if is_quoted else cell
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _read_json_lines(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the objects of a file that has one a line, with their values as text."""
     try:
         with open_text(path, MAX_TABLE_BYTES) as file:
@@ -194,12 +194,12 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
                     row = parse_json(line)
                     if not isinstance(row, dict):
                         raise ContentError(f"line {number} is no object")
-                    yield number, row_of_line(row)
+                    yield number, read_line_row(row)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
+        raise _unreadable_error(path, error) from None
 
 
-def _parquet_columns(path: Path) -> list[str]:
+def _read_parquet_columns(path: Path) -> list[str]:
     message = (
         f"--data: '{path}' is Parquet, which fastparquet reads, and it is not installed; CSV needs"
         " no package"
@@ -208,7 +208,7 @@ def _parquet_columns(path: Path) -> list[str]:
     return list(read_natively(path, "Parquet", "columns:column_names"))
 
 
-def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
+def _read_parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
     number = 0
     for group in itertools.count():
         rows = read_natively(path, "Parquet", "columns:read_group", list(columns), group)
@@ -219,7 +219,7 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row
             yield number, dict(zip(columns, values, strict=True))
 
 
-def _unreadable(path: Path, error: Exception) -> UsageError:
+def _unreadable_error(path: Path, error: Exception) -> UsageError:
     suffix = path.suffix.lower()
     kind = "CSV in UTF-8"
     if suffix in PARQUET:
@@ -227,6 +227,6 @@ def _unreadable(path: Path, error: Exception) -> UsageError:
     elif suffix in JSON_LINES:
         kind = "lines of JSON"
     return UsageError(
-        f"--data: '{path}' cannot be read as {kind}: {reason_of(error)}",
+        f"--data: '{path}' cannot be read as {kind}: {explain_error(error)}",
         "save the table as CSV in UTF-8; Excel calls it 'CSV UTF-8'",
     )

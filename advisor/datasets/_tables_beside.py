@@ -15,18 +15,18 @@ from advisor.datasets._folder_questions import Names, some_of
 from advisor.datasets._folders import (
     FolderReading,
     PlacedImage,
+    find_sole_folders,
     is_below,
     read_folders,
-    sole_folders,
 )
 from advisor.datasets._image_places import is_there
-from advisor.datasets._manifests import labels_of, list_manifest
-from advisor.datasets._parts import NEUTRAL_WORDS, TABLE_WORDS, UNLABELLED, part_of, words_of
-from advisor.datasets._read_errors import readings_of_data
+from advisor.datasets._manifests import list_manifest, read_labels_of_tables
+from advisor.datasets._parts import NEUTRAL_WORDS, TABLE_WORDS, UNLABELLED, part_of, split_words
+from advisor.datasets._read_errors import make_readings
 from advisor.datasets._table_rows import TEXT
 
 
-def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> list[Path]:
+def find_tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> list[Path]:
     """Return the tables directly in a folder, or in the folders of its parts,
     that name images and their classes.
 
@@ -42,7 +42,7 @@ def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> l
     folders = [path, *(path / part for part in parts)]
     if (path / ANNOTATIONS).is_dir():
         folders.append(path / ANNOTATIONS)
-    outer = sole_folders(images) or _sole_folder(images)
+    outer = find_sole_folders(images) or _find_only_folder(images)
     if guess and outer:
         folders.append(path.joinpath(*outer))
     tables: list[Path] = []
@@ -55,7 +55,7 @@ def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> l
                 and names_labelled_images(file, guess)
             ):
                 tables.append(file)
-    tables_of_parts = [table for table in tables if part_of_table(table, path)]
+    tables_of_parts = [table for table in tables if find_part_of_table(table, path)]
     return tables_of_parts or tables
 
 
@@ -73,7 +73,7 @@ def is_list_name(stem: str) -> bool:
     """Return whether the name of a text file is that of a list of images:
     other text files are not opened.
     """
-    words = words_of(stem)
+    words = split_words(stem)
     return any(map(part_of, words)) or set(words) <= TABLE_WORDS | NEUTRAL_WORDS
 
 
@@ -84,12 +84,12 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     Raises UsageError as :func:`.manifests.list_manifest`,
     or if several tables do not say their parts.
     """
-    parts = {table: part_of_table(table, path) for table in tables}
+    parts = {table: find_part_of_table(table, path) for table in tables}
     stated_parts = set(parts.values()) - {""}
     # Two tables of one part, or of none, may be versions of the same labels.
     if len(tables) > 1 and len(stated_parts) < len(tables):
         shown = some_of([str(table.relative_to(path)) for table in tables])
-        readings = readings_of_data(tables, "the classes are those of '{}'")
+        readings = make_readings(tables, "the classes are those of '{}'")
         raise AmbiguousInput(
             f"--data: which table has the classes of '{path}': {shown}?", readings
         )
@@ -97,7 +97,7 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     rejected: list[Rejected] = []
     notes: list[str] = []
     # A part may lack a class, so each table is read with the classes of all.
-    more_labels = labels_of(tables) - {""} if len(tables) > 1 else set[str]()
+    more_labels = read_labels_of_tables(tables) - {""} if len(tables) > 1 else set[str]()
     for table in tables:
         listing = list_manifest(table, root=path, more_labels=more_labels)
         part = ""
@@ -109,14 +109,14 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     return Listing(path, entries, (), rejected, tuple(notes))
 
 
-def part_of_table(table: Path, root: Path) -> str:
+def find_part_of_table(table: Path, root: Path) -> str:
     part = part_of(table.stem, TABLE_WORDS)
     if not part and table.parent != root:
         part = part_of(table.parent.name)
     return "" if part == UNLABELLED else part
 
 
-def _sole_folder(images: Sequence[Names]) -> Names:
+def _find_only_folder(images: Sequence[Names]) -> Names:
     """Return the folder that directly holds all images; empty for none, or the folder itself."""
     places = {names[:-1] for names in images}
     if len(places) == 1:
@@ -131,7 +131,7 @@ def find_listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Lis
     So is ``val/`` of Tiny ImageNet, beside ``train/n01443537/``.
     The key is the folder of the part below ``path``.
     """
-    outer = sole_folders(images)
+    outer = find_sole_folders(images)
     inside: dict[str, list[Names]] = {}
     for names in images:
         top, *inner = names[len(outer) :]
@@ -194,7 +194,7 @@ def _is_flat(names: Names) -> bool:
     """Return whether an image of a part is in no class folder."""
     if len(names) == 1:
         return True
-    return len(names) == 2 and set(words_of(names[0])) <= NEUTRAL_WORDS
+    return len(names) == 2 and set(split_words(names[0])) <= NEUTRAL_WORDS
 
 
 def _is_guessed_table(file: Path) -> bool:

@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 
 from advisor.core import StageError
-from advisor.datasets._image_decoding import WIDE_MODES, decode_image, to_rgb
+from advisor.datasets._image_decoding import WIDE_MODES, convert_to_rgb, decode_image
 from advisor.datasets._image_files import READ_ERRORS, ignore_warnings, read_bytes
 from advisor.datasets._reading import ReaderFailure, read_each
 
@@ -55,7 +55,7 @@ def _encode_small_jpeg(data: bytes, side: int) -> bytes:
     # Twice the side: a JPEG decoded at its final size has coarse edges.
     with ignore_warnings(), decode_image(BytesIO(data), 2 * side) as (image, _completed):
         if image.mode[0] in WIDE_MODES:
-            pixels = to_rgb(image)
+            pixels = convert_to_rgb(image)
             pixels.info = dict(image.info)  # With the orientation
         else:
             mode = "RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import StageError
-from advisor.datasets._image_decoding import decode_image, to_rgb, turn_upright
+from advisor.datasets._image_decoding import convert_to_rgb, decode_image, turn_upright
 from advisor.datasets._image_files import describe_read_error
 
 Boxes = NDArray[np.floating]
@@ -134,7 +134,7 @@ def load_windows(path: Path, size: int, windows: Sequence[Window]) -> list[NDArr
     least = round(2 * size / min(sides))
     try:
         with decode_image(path, least) as (image, _completed):
-            upright = turn_upright(to_rgb(image), image)
+            upright = turn_upright(convert_to_rgb(image), image)
             width, height = upright.size
             inputs = []
             for top, left, bottom, right in windows:

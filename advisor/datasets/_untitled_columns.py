@@ -36,7 +36,7 @@ def name_untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
     if not rows or not any(map(is_image_name, rows[0])):
         return None
     width = max(map(len, rows))
-    columns = [_cells_at(rows, place) for place in range(width)]
+    columns = [_list_cells(rows, place) for place in range(width)]
     names = [""] * width
     first_image = list(map(is_image_name, rows[0])).index(True)
     names[first_image] = PATH
@@ -62,7 +62,7 @@ def name_untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
     return names
 
 
-def _cells_at(rows: Sequence[Sequence[str]], place: int) -> list[str]:
+def _list_cells(rows: Sequence[Sequence[str]], place: int) -> list[str]:
     """Return the cells of a column; rows may be shorter than the longest one."""
     return [row[place].strip() for row in rows if place < len(row)]
 

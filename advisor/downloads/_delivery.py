@@ -31,9 +31,9 @@ from advisor.downloads._files import (
     WeightSource,
     check_hash,
     lock_file,
-    need_proof,
+    require_proof,
 )
-from advisor.downloads._tool_config import package_index
+from advisor.downloads._tool_config import read_package_index
 from advisor.downloads._transport import (
     Client,
     Deadline,
@@ -295,7 +295,7 @@ def fetch_file(
     """Fetch ``url`` into ``target`` and check it;
     an interrupted download is continued by the next call.
     """
-    need_proof(url, wanted, options.cache_root)
+    require_proof(url, wanted, options.cache_root)
     part = options.cache_root / "partial" / wanted.key
     part.parent.mkdir(parents=True, exist_ok=True)
     # Two cards may want two members of one archive at the same time.
@@ -335,7 +335,7 @@ def fetch_archive(
     else:
         require_hashes(source)
         for member in source.members:
-            need_proof(url, member, options.cache_root)
+            require_proof(url, member, options.cache_root)
         Download(client, url, archive, partial(options.report, source.file.name)).run()
     unpack_members(archive, source, folder)
     archive.unlink()
@@ -363,7 +363,7 @@ def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
     """Return how to reach any server:
     a proxy and a company's certificates hold for all, credentials for one alone.
     """
-    known = package_index().transport
+    known = read_package_index().transport
     places = known.proxy, known.ca_file, known.client_cert, known.trusted_hosts
     return Transport(*places, CONNECT_TIMEOUT_S, tokens=tokens)
 

@@ -402,7 +402,7 @@ def _add_known_hash(root: Path, member: MemberFile) -> MemberFile:
     return member
 
 
-def need_proof(url: str, member: MemberFile, root: Path) -> None:
+def require_proof(url: str, member: MemberFile, root: Path) -> None:
     """Raise ``Unavailable`` for a file that others on the network can forge:
     no encryption, and no secure hash.
     """

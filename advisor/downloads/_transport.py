@@ -62,7 +62,7 @@ def describe_refusal(url: str, status: int) -> str:
     return f"{without_password(url)}: the server answers {status}{wants}"
 
 
-def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+def read_credentials(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
     """Return the ``(host:port, user, password)`` written into ``urls``;
     what is no address has none.
     """
@@ -312,7 +312,7 @@ class Client:
         parts = urlsplit(url)
         known = self._transport
         host = parts.netloc.rpartition("@")[2]
-        logins = *reversed(known.credentials), *credentials_of([url])
+        logins = *reversed(known.credentials), *read_credentials([url])
         auth = {place: (user, password) for place, user, password in logins}.get(host)
         parts = parts._replace(netloc=host) if auth else parts
         bare = urlunsplit(parts._replace(scheme=""))

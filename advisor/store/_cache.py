@@ -14,11 +14,11 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from advisor.core import StageError, UsageError
-from advisor.store._cache_entries import RESULTS, entries_of, sum_bytes
-from advisor.store._cache_uses import Lease, hold_of_process
+from advisor.store._cache_entries import RESULTS, list_entries, sum_bytes
+from advisor.store._cache_uses import Lease, get_process_lease
 from advisor.store._files import (
     find_changed_file,
-    full_disk,
+    full_disk_error,
     is_full_disk,
     is_unchanged,
     sha256_json,
@@ -84,7 +84,7 @@ class ArtifactCache:
     ) -> None:
         self.root = root or cache_root() / RESULTS
         self._hold = hold or (
-            hold_of_process(self.root.parent, os.getpid()) if root is None else None
+            get_process_lease(self.root.parent, os.getpid()) if root is None else None
         )
         self._most_bytes = most_bytes
         self._trimmed_s = time.monotonic()
@@ -123,7 +123,7 @@ class ArtifactCache:
             return result
         except (OSError, StageError) as error:
             if is_full_disk(error):
-                raise full_disk(self.root) from error
+                raise full_disk_error(self.root) from error
             raise
 
     def _trim(self) -> None:
@@ -152,7 +152,7 @@ def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[A
     finally:
         # From here on the results of this run may go, too: its lease protected them.
         hold.release()
-        entries = entries_of(root)
+        entries = list_entries(root)
         warn_if_too_small(entries, hold, most)
         if sum_bytes(entries) > most:
             _try_to_evict(root, most)

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from advisor.store._cache_entries import CacheEntry, entries_of, sum_bytes
-from advisor.store._cache_uses import CacheUse, uses_of
+from advisor.store._cache_entries import CacheEntry, list_entries, sum_bytes
+from advisor.store._cache_uses import CacheUse, list_uses
 from advisor.store._limit import Evicted, evict_results, limit_bytes
 
 
@@ -68,7 +68,7 @@ class CacheContents:
         """Read what is in the cache; its limit is ``size`` bytes,
         or :func:`limit_bytes`'s default.
         """
-        return cls(root, limit_bytes(root, size), entries_of(root), uses_of(root))
+        return cls(root, limit_bytes(root, size), list_entries(root), list_uses(root))
 
     def evict(self, kinds: Iterable[str] = ()) -> Evicted:
         """Remove results until the cache is within its limit, or all of some kinds,

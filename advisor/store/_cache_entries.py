@@ -46,7 +46,7 @@ class CacheEntry:
     used_s: float  # when it was last used, in seconds since 1970
 
 
-def entries_of(root: Path) -> tuple[CacheEntry, ...]:
+def list_entries(root: Path) -> tuple[CacheEntry, ...]:
     """Return everything in the cache at ``root`` but locks and small records, in no order.
 
     What the cache did not name itself is no entry, and neither is what a link leads to.

@@ -94,7 +94,7 @@ class Lease:
 
 
 @cache
-def hold_of_process(root: Path, _process: int) -> Lease:
+def get_process_lease(root: Path, _process: int) -> Lease:
     """Return the lease of a process, for results of no run; it ends with the process."""
     return Lease(root)
 
@@ -106,14 +106,14 @@ def _record_name(run: Path) -> str:
 @contextlib.contextmanager
 def lock_cache(root: Path) -> Iterator[None]:
     """Hold the lock of the cache in the block: records are written and results go under it."""
-    lock = folder_of_uses(root) / ".lock"
+    lock = find_folder_of_uses(root) / ".lock"
     if lock.is_symlink() or lock.is_dir():
         raise UsageError(f"{lock} is no plain file: the cache locks itself with it", "remove it")
     with FileLock(lock):
         yield
 
 
-def folder_of_uses(root: Path) -> Path:
+def find_folder_of_uses(root: Path) -> Path:
     """Return the folder of records, or a link to it; UsageError if a file has its name."""
     uses = root / _USES
     if os.path.lexists(uses) and not uses.is_dir():
@@ -124,7 +124,7 @@ def folder_of_uses(root: Path) -> Path:
     return uses
 
 
-def uses_of(root: Path) -> tuple[CacheUse, ...]:
+def list_uses(root: Path) -> tuple[CacheUse, ...]:
     """Return who uses which results, and remove records of ended processes and of runs gone.
 
     In a cache that is read only they stay, and nothing says which processes are at work.
@@ -141,9 +141,9 @@ def uses_of(root: Path) -> tuple[CacheUse, ...]:
 
 
 def read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
-    """Return the uses as :func:`uses_of` does, where the caller has the lock of the cache."""
+    """Return the uses as :func:`list_uses` does, where the caller has the lock of the cache."""
     uses = []
-    for file in _records(root):
+    for file in _list_records(root):
         run, *keys = _read_record(file)
         live = not read_only and _is_live(file)
         keep = file.with_suffix(_KEPT).exists()
@@ -158,7 +158,7 @@ def read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
     return tuple(uses)
 
 
-def _records(root: Path) -> list[Path]:
+def _list_records(root: Path) -> list[Path]:
     """Return the records that :class:`Lease` wrote, and none of the other files beside them."""
     records = [path for path in list_folder(root / _USES) if _RECORD.fullmatch(path.name)]
     plain_files = [path for path in records if not path.is_symlink()]
@@ -199,4 +199,4 @@ def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
         mark.unlink(missing_ok=True)
     name = str(run.resolve())
     unused = CacheUse(name, frozenset(), live=False, kept=False)
-    return next((use for use in uses_of(root) if use.run == name), unused)
+    return next((use for use in list_uses(root) if use.run == name), unused)

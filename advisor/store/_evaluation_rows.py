@@ -78,7 +78,7 @@ def _read_row(number: int, line: str, last: str) -> Row:
     return Row(number, evaluation, own_hash, key)
 
 
-def files_of(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
+def list_model_files(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
     """Return path and hash of each model file that an evaluation names."""
     files = [(evaluation.artefact, evaluation.artefact_sha256)]
     for variant in (evaluation.unknown, evaluation.on_all):

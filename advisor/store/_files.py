@@ -162,7 +162,7 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _hashes_of(folder: Path) -> Path:
+def _find_hashes_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.sha256")
 
 
@@ -178,9 +178,9 @@ def write_hashes(folder: Path, place: Path) -> None:
             continue
         if file.is_file():
             hashes[str(file.relative_to(folder))] = sha256_file(file)
-    if _hashes_of(place).is_dir() and not _hashes_of(place).is_symlink():
-        shutil.rmtree(_hashes_of(place))
-    write_atomically(_hashes_of(place), json.dumps(hashes, indent=0, sort_keys=True))
+    if _find_hashes_file(place).is_dir() and not _find_hashes_file(place).is_symlink():
+        shutil.rmtree(_find_hashes_file(place))
+    write_atomically(_find_hashes_file(place), json.dumps(hashes, indent=0, sort_keys=True))
 
 
 def find_changed_file(folder: Path) -> Path | None:
@@ -189,7 +189,7 @@ def find_changed_file(folder: Path) -> Path | None:
 
     The result of an older version has no hashes, and counts as unchanged.
     """
-    hashes = _hashes_of(folder)
+    hashes = _find_hashes_file(folder)
     if not hashes.exists():
         return None
     try:
@@ -214,7 +214,7 @@ def is_unchanged(folder: Path) -> bool:
     if changed is not None:
         _log.warning("%s has changed since it was cached: the result is made again", changed)
         return False
-    if not _hashes_of(folder).exists():
+    if not _find_hashes_file(folder).exists():
         # A full disk, or a cache that is read only.
         with contextlib.suppress(OSError):
             write_hashes(folder, folder)
@@ -228,7 +228,7 @@ def read_cached_sha256(file: Path) -> str:
     as it was written to the cache, computed if it is not there.
     """
     try:
-        return str(json.loads(read_bytes(_hashes_of(file.parent)))[file.name])
+        return str(json.loads(read_bytes(_find_hashes_file(file.parent)))[file.name])
     except (UsageError, ValueError, LookupError, TypeError, RecursionError):
         return sha256_file(file)
 
@@ -250,7 +250,7 @@ def is_full_disk(error: BaseException) -> bool:
     )
 
 
-def full_disk(path: Path) -> StageError:
+def full_disk_error(path: Path) -> StageError:
     """Return the error to raise if the disk was full while writing to ``path``."""
     existing = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
     free = show_bytes(shutil.disk_usage(existing).free)
@@ -357,14 +357,16 @@ def _read_known_rows(blocks: Path, wanted: Collection[bytes]) -> dict[bytes, NDA
     if blocks.is_file():
         listed = blocks.read_text(encoding="utf-8", errors="replace").split()
     for block in reversed(listed):
-        for name, row in _read(blocks.parent / Path(block).name, wanted):
+        for name, row in _read_block(blocks.parent / Path(block).name, wanted):
             rows_by_name.setdefault(name, row)
         if len(rows_by_name) == len(wanted):
             break
     return rows_by_name
 
 
-def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[np.float32]]]:
+def _read_block(
+    folder: Path, wanted: Collection[bytes]
+) -> list[tuple[bytes, NDArray[np.float32]]]:
     """Return the wanted rows of a block; none if the block is missing or damaged."""
     import numpy as np
 

@@ -19,13 +19,13 @@ from advisor.store._cache_entries import (
     PARTS_OF_RESULT,
     RESULTS,
     CacheEntry,
-    entries_of,
+    list_entries,
     list_folder,
     sum_bytes,
 )
 from advisor.store._cache_uses import (
     Lease,
-    folder_of_uses,
+    find_folder_of_uses,
     lock_cache,
     read_uses,
 )
@@ -85,12 +85,12 @@ def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evi
     _sweep_remainders(root)
     wanted = set(kinds)
     renamed = list[Path]()
-    folder_of_uses(root).mkdir(parents=True, exist_ok=True)
+    find_folder_of_uses(root).mkdir(parents=True, exist_ok=True)
     count = 0
     freed_bytes = 0
     with lock_cache(root):
         uses = read_uses(root)
-        entries = entries_of(root)
+        entries = list_entries(root)
         is_running = any(use.live for use in uses)
         held_keys: set[str] = set()
         for use in uses:

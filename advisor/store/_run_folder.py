@@ -29,10 +29,10 @@ from advisor.core import (
     UsageError,
 )
 from advisor.isolation import no_follow
-from advisor.store._evaluation_rows import Row, chain_lines, files_of, read_rows
+from advisor.store._evaluation_rows import Row, chain_lines, list_model_files, read_rows
 from advisor.store._files import (
     copy_atomically,
-    full_disk,
+    full_disk_error,
     is_full_disk,
     remove_unfinished,
     sha256_file,
@@ -235,7 +235,7 @@ class RunFolder:
         hashes: dict[str, str] = {}
         for row in rows:
             if row.evaluation:
-                hashes.update(files_of(row.evaluation))
+                hashes.update(list_model_files(row.evaluation))
         for path in sorted(filter(Path.is_file, self.path.rglob("*"))):
             name = path.relative_to(self.path).as_posix()
             if name.startswith((*UNSEALED, *REPORTS, f"{self.artefacts.name}/")):
@@ -322,7 +322,7 @@ class RunFolder:
                     os.fsync(file.fileno())
         except OSError as error:
             if is_full_disk(error):
-                raise full_disk(self.path) from error
+                raise full_disk_error(self.path) from error
             raise
 
     def _find_last_hash(self) -> str:

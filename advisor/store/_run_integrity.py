@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from advisor.core import Evaluation, Status, plural
-from advisor.store._evaluation_rows import Row, files_of
+from advisor.store._evaluation_rows import Row, list_model_files
 from advisor.store._files import sha256_file
 from advisor.store._jsonfile import KINDS, read_document
 from advisor.store._run_folder import MANIFEST, REPORTS, RunFolder
@@ -192,7 +192,7 @@ def _list_artefact_problems(
     for evaluation in evaluations:
         if not evaluation.artefact:
             unnamed.append(evaluation)
-        for file, sha256 in files_of(evaluation):
+        for file, sha256 in list_model_files(evaluation):
             by_file[file] = replace(evaluation, artefact=file, artefact_sha256=sha256)
     for evaluation in (*unnamed, *by_file.values()):
         problem = artefact_problem(run, evaluation)

@@ -99,7 +99,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
     """
     data = read_bytes(path, max_bytes)
     try:
-        return data.decode(_encoding_of(data), errors)
+        return data.decode(_find_encoding(data), errors)
     except ValueError:
         raise encoding_error(path, data.splitlines()) from None
 
@@ -110,7 +110,7 @@ def open_text(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[io.TextIOWrapp
     errors as of :func:`read_text`.
     """
     with open_file(path, max_bytes) as content:
-        encoding = _encoding_of(content.read(2))
+        encoding = _find_encoding(content.read(2))
         content.seek(0)
         try:
             with io.TextIOWrapper(content, encoding, newline="") as file:
@@ -120,7 +120,7 @@ def open_text(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[io.TextIOWrapp
                 raise encoding_error(path, lines) from None
 
 
-def _encoding_of(beginning: bytes) -> str:
+def _find_encoding(beginning: bytes) -> str:
     """Return the encoding of a text by its first two bytes:
     UTF-16 if they are its byte-order mark, else UTF-8.
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from advisor.datasets import _duplicates as duplicates, divide_survey, near_duplicates, survey
 from advisor.datasets._checks import report_repeats
-from advisor.datasets._duplicates import all_close, close_pairs
+from advisor.datasets._duplicates import find_close_pairs, list_all_close
 from tests.datasets.folders import make
 
 hashes = st.integers(0, 2**64 - 1)
@@ -24,7 +24,7 @@ def test_looking_hashes_up_by_pieces_finds_what_comparing_all_finds(rows: list[t
     whole = np.array(values, np.uint64)
     others = whole[::-1]
     for second in (whole, others):
-        assert close_pairs(whole, second) == set(all_close(whole, second))
+        assert find_close_pairs(whole, second) == set(list_all_close(whole, second))
 
 
 @pytest.mark.parametrize("orientation", ROTATED)
@@ -50,7 +50,7 @@ def test_an_exif_copy_stays_in_its_part(tmp_path: Path, photographs: list[Image.
 @given(st.binary(min_size=1024, max_size=1024))
 def test_parts_are_enlarged_as_pillow_does(content: bytes) -> None:
     image = Image.frombytes("L", (32, 32), content)
-    parts = duplicates._crops(content)
+    parts = duplicates._make_crops(content)
     for place, box in ((0, (0, 0, 31, 31)), (8, (0.25, 0.75, 31.25, 31.75)), (49, (2, 2, 32, 32))):
         expected = np.asarray(image.resize((32, 32), Image.Resampling.BILINEAR, box), np.float32).ravel()
         expected -= expected.mean()

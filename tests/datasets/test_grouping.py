@@ -9,7 +9,7 @@ from PIL import Image
 
 from advisor.core import UsageError
 from advisor.datasets import Division, Overview, divide_boxes, divide_survey, survey, survey_boxes
-from advisor.datasets._grouping import PAUSE_S, by_camera, find_groups
+from advisor.datasets._grouping import PAUSE_S, find_groups, group_by_camera
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._split import PARTS, VALIDATION, draw_split
 from advisor.datasets._survey import Shot, Survey
@@ -84,12 +84,12 @@ def test_a_pause_and_another_camera_start_a_group(tmp_path: Path) -> None:
 
 def test_times_suffice_without_a_camera_and_few_say_nothing() -> None:
     later_s = 10 * PAUSE_S
-    assert by_camera([Shot(0.0), Shot(60.0), Shot(later_s), Shot(later_s + 60)]) == (0, 0, 1, 1)
-    assert by_camera([Shot(0.0), Shot(60.0), Shot(), Shot()]) == ()
+    assert group_by_camera([Shot(0.0), Shot(60.0), Shot(later_s), Shot(later_s + 60)]) == (0, 0, 1, 1)
+    assert group_by_camera([Shot(0.0), Shot(60.0), Shot(), Shot()]) == ()
 
 
 def test_an_image_without_a_time_is_a_group_and_one_burst_of_everything_is_none(tmp_path: Path) -> None:
-    of = by_camera([Shot(0.0), Shot(60.0), Shot(), Shot(20.0), Shot(30.0), Shot(40.0)])
+    of = group_by_camera([Shot(0.0), Shot(60.0), Shot(), Shot(20.0), Shot(30.0), Shot(40.0)])
     assert of[2] not in {of[index] for index in (0, 1, 3, 4, 5)}
     for number in range(12):
         _photo(tmp_path / ("cat", "dog")[number % 2] / f"{number}.jpg", image(number), START, "one")

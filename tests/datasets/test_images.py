@@ -26,7 +26,7 @@ from advisor.datasets import (
     survey,
 )
 from advisor.datasets._capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply_condition
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._survey import read_file
 from advisor.tasks.classification._images import read_others
 from tests.builders import must_fail
@@ -339,7 +339,7 @@ def test_an_image_whose_lower_part_is_missing_is_left_out(tmp_path: Path, tail: 
 @with_cases
 def test_a_reason_is_in_our_words_and_not_in_those_of_a_library(kind: str, values: list[Any], words: str) -> None:
     kinds = {**vars(builtins), "ContentError": ContentError, "BadZipFile": zipfile.BadZipFile}
-    assert reason_of(kinds[kind](*values)) == words
+    assert explain_error(kinds[kind](*values)) == words
 
 
 def test_a_jpeg_of_108_megapixels_is_read_at_a_reduced_scale(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from advisor.datasets._parts import (
     TRAIN,
     UNLABELLED,
     VALIDATION,
-    classes_with_parts,
+    find_classes_with_parts,
+    find_parts_of_siblings,
     part_of,
-    parts_of_siblings,
 )
 from tests.tables import read_table
 
@@ -22,21 +22,21 @@ def test_a_name_means_a_part_if_its_other_words_say_nothing(name: str, part: str
 
 
 def test_a_word_that_all_parts_share_says_nothing() -> None:
-    parts = parts_of_siblings(["seg_train", "seg_test", "seg_pred", "docs"])
+    parts = find_parts_of_siblings(["seg_train", "seg_test", "seg_pred", "docs"])
     assert parts == {"seg_train": TRAIN, "seg_test": HOLDOUT, "seg_pred": UNLABELLED}
 
 
 @pytest.mark.parametrize(("names", "part"), [(("train", "eval", "test"), VALIDATION), (("train", "eval"), HOLDOUT)])
 def test_an_evaluation_is_the_validation_part_beside_a_test_part(names: tuple[str, ...], part: str) -> None:
-    assert parts_of_siblings(names)["eval"] == part
+    assert find_parts_of_siblings(names)["eval"] == part
 
 
 def test_a_name_may_have_the_class_and_the_part() -> None:
-    pairs = classes_with_parts(["train_class1", "train_class2", "test_class1", "test_class2"])
+    pairs = find_classes_with_parts(["train_class1", "train_class2", "test_class1", "test_class2"])
     assert pairs["test_class2"] == ("class2", HOLDOUT)
     assert len(pairs) == 4
 
 
 @pytest.mark.parametrize("names", ["seg_train,seg_test", "test tube,train station", "train,test", "cat"])
 def test_other_names_have_not_both(names: str) -> None:
-    assert classes_with_parts(names.split(",")) == {}
+    assert find_classes_with_parts(names.split(",")) == {}

@@ -13,7 +13,7 @@ from PIL import Image, ImageEnhance, ImageOps, features
 from advisor.core import install_extra
 from advisor.datasets import Dataset, _image_files as images, group_pairs, load, near_duplicates, require_usable, survey
 from advisor.datasets._duplicates import THUMBNAIL, Pair
-from advisor.datasets._grouping import groups_tell_classes, look_alikes
+from advisor.datasets._grouping import group_look_alikes, groups_tell_classes
 from tests.datasets.folders import claims, fill, image, make, refusal
 from tests.tables import with_cases
 
@@ -244,14 +244,14 @@ def _small(values: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.u
 
 
 def _tell(colours: NDArray[np.uint8], histograms: NDArray[np.uint8]) -> bool:
-    return groups_tell_classes(colours, histograms, LABELS, look_alikes(colours, LABELS))
+    return groups_tell_classes(colours, histograms, LABELS, group_look_alikes(colours, LABELS))
 
 
 def test_visits_are_found_and_cells_share_no_group() -> None:
-    groups = look_alikes(_visits(0)[0], LABELS)
+    groups = group_look_alikes(_visits(0)[0], LABELS)
     for start in range(0, CLASSES * EACH, EACH // 5):
         assert len(set(groups[start : start + EACH // 5])) == 1
-    groups = look_alikes(_single(0)[0], LABELS)
+    groups = group_look_alikes(_single(0)[0], LABELS)
     assert len(set(zip(groups, LABELS, strict=True))) == len(set(groups))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from advisor.downloads import Unavailable
-from advisor.downloads._tool_config import _unquote, package_index, read_index, registry_for
+from advisor.downloads._tool_config import _unquote, find_registry, read_index, read_package_index
 from tests.builders import CHARACTERS, must_fail
 from tests.requirements import skip_or_fail
 from tests.tables import read_table
@@ -52,7 +52,7 @@ def test_what_pip_itself_wrote_is_read_back(tmp_path: Path, monkeypatch: pytest.
     )
     if listed.returncode != 0:
         skip_or_fail("this Python has no pip")
-    assert package_index().indexes[0] == "https://company.example/simple"
+    assert read_package_index().indexes[0] == "https://company.example/simple"
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def without_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_environment_names_the_registry(without_npm: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    must_fail(Unavailable, "npm is not installed", registry_for, "tiny")
+    must_fail(Unavailable, "npm is not installed", find_registry, "tiny")
     monkeypatch.setenv("NPM_CONFIG_REGISTRY", "https://company.example/npm/")
-    assert registry_for("tiny")[0] == "https://company.example/npm"
+    assert find_registry("tiny")[0] == "https://company.example/npm"
 
 
 def test_a_scope_may_have_its_registry(without_npm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +74,8 @@ def test_a_scope_may_have_its_registry(without_npm: None, tmp_path: Path, monkey
         "registry=https://public.example/\n@team:registry=https://company.example/npm/\n"
         "//company.example/npm/:_authToken=${COMPANY_TOKEN}\n"
     )
-    assert registry_for("tiny")[0] == "https://public.example"
-    url, transport = registry_for("@team/tiny")
+    assert find_registry("tiny")[0] == "https://public.example"
+    url, transport = find_registry("@team/tiny")
     assert url == "https://company.example/npm"
     assert transport.tokens == (("//company.example/npm/", "t0ken"),)
     assert "t0ken" not in repr(transport)

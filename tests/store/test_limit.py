@@ -13,8 +13,8 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache
-from advisor.store._cache_entries import entries_of
-from advisor.store._cache_uses import Lease, hold_of_process, uses_of
+from advisor.store._cache_entries import list_entries
+from advisor.store._cache_uses import Lease, get_process_lease, list_uses
 from advisor.store._limit import evict_results
 from tests.builders import must_fail
 from tests.store.test_files import files_at_most
@@ -33,7 +33,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder))
     monkeypatch.delenv("ADVISOR_CACHE_SIZE", raising=False)
     yield folder
-    hold_of_process(folder, os.getpid()).release()
+    get_process_lease(folder, os.getpid()).release()
 
 
 def filler(size: int) -> Callable[[Path], None]:
@@ -65,7 +65,7 @@ def test_the_least_recently_used_results_go_until_the_cache_is_within_its_limit(
     assert numbers(root, folders) == [3, 4]
     assert done.count == 3
     assert done.left_bytes <= 2_500_000
-    assert sum(entry.size_bytes for entry in entries_of(root)) == done.left_bytes
+    assert sum(entry.size_bytes for entry in list_entries(root)) == done.left_bytes
 
 
 def test_a_result_that_is_used_again_is_no_longer_the_oldest(root: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_run_unknown_to_the_cache_is_not_kept_and_a_deleted_one_holds_nothing(
     hold = Lease(root, tmp_path / "gone")
     hold.add("artifacts/head-5/1")
     hold.release()
-    assert uses_of(root) == ()
+    assert list_uses(root) == ()
     assert [file.name for file in (root / "uses").iterdir()] == [".lock"]
 
 
@@ -136,7 +136,7 @@ def test_a_linked_folder_of_records_keeps_the_files_of_others(root: Path, tmp_pa
     (elsewhere / "run-0123456789abcdef").symlink_to(elsewhere / "Makefile")
     os.mkfifo(elsewhere / "process-1-01234567")  # reading it would never end
     (elsewhere / "run-0000000000000000").write_text("/" + "a" * 5000)
-    uses_of(root)
+    list_uses(root)
     evict_results(root, 0)
     left = {"Makefile", "run-notes", "run-0123456789abcdef.txt", "run-0123456789abcdef", "process-1-01234567"}
     assert {path.name for path in elsewhere.iterdir()} == {*left, ".lock"}
@@ -150,7 +150,7 @@ def test_what_is_in_the_way_of_records_is_named(
     (root / "file").write_text("mine")
     (root / place).parent.mkdir(exist_ok=True)
     (root / place).symlink_to(target)
-    for act in (uses_of, lambda folder: evict_results(folder, 0), lambda _: limited_cache(None).__enter__()):
+    for act in (list_uses, lambda folder: evict_results(folder, 0), lambda _: limited_cache(None).__enter__()):
         refused = must_fail(UsageError, words, act, root)
         assert refused.hint
     assert (tmp_path / "file").read_text() == "mine"
@@ -175,14 +175,14 @@ def test_downloads_go_only_by_name_and_never_while_something_runs(root: Path) ->
     assert evict_results(root, 0, ["weights"]).count == 0
     hold.release()
     assert evict_results(root, 0, ["weights"]).count == 1
-    assert [entry.kind for entry in entries_of(root)] == ["packages"]
+    assert [entry.kind for entry in list_entries(root)] == ["packages"]
 
 
 def test_a_cache_for_a_block_ends_within_its_limit_and_says_needs(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     with limited_cache(2_500_000) as cache:
         folders = [cache.get("head-5", {"number": number}, filler(MEGABYTE)) for number in range(4)]
         assert all(folder.is_dir() for folder in folders)
-    assert sum(entry.size_bytes for entry in entries_of(root)) <= 2_500_000
+    assert sum(entry.size_bytes for entry in list_entries(root)) <= 2_500_000
     assert "this command needs 4.0 MB of the cache, downloads included, and the limit is 2.5 MB" in caplog.text
 
 
@@ -230,7 +230,7 @@ def test_many_threads_share_a_hold(root: Path) -> None:
     hold = Lease(root)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: hold.add(f"artifacts/head-5/{number % 20}"), range(200)))
-    (use,) = uses_of(root)
+    (use,) = list_uses(root)
     assert len(use.keys) == 20
     assert use.live
     hold.release()
@@ -261,7 +261,7 @@ def test_folders_of_others_among_the_results_stay(root: Path, name: str) -> None
     file.write_text("mine")
     evict_results(root, 0)
     assert file.read_text() == "mine"
-    assert entries_of(root) == ()
+    assert list_entries(root) == ()
 
 
 def test_a_cache_on_another_disk_is_cleaned_through_the_link_of_its_owner(root: Path, tmp_path: Path) -> None:

@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import UsageError
-from advisor.datasets._boxes.label_files import label_folders
-from advisor.datasets._boxes.set_folders import files_in, part_folders, text_of
+from advisor.datasets._boxes.label_files import find_label_folders
+from advisor.datasets._boxes.set_folders import (
+    list_files_with_suffix,
+    list_part_folders,
+    read_short_text,
+)
 from advisor.datasets._boxes.text_rows import UNCOUNTED, TextRow, is_number
-from advisor.datasets._category_files import CLASS_LISTS, first_number, require_beside
+from advisor.datasets._category_files import CLASS_LISTS, find_first_number, require_beside
 from advisor.datasets._folder_questions import some_of
 from advisor.store import labels_in, read_yaml
 
@@ -53,7 +57,7 @@ def name_classes_of_rows(
     is_plain = all(label.isdecimal() and len(label) <= MOST_DIGITS for label in numbers)
     # Only a list can be counted from another number;
     # names that the file numbers itself are as they say.
-    if not is_list or not is_plain or first_number(set(map(int, numbers)), len(names)) != 1:
+    if not is_list or not is_plain or find_first_number(set(map(int, numbers)), len(names)) != 1:
         return names, ()
     shifted = {str(place): name for place, name in enumerate(names.values(), start=1)}
     return shifted, (
@@ -74,9 +78,9 @@ def _name_unlisted_classes(rows: Sequence[TextRow], names: Mapping[str, str]) ->
     return {label: label for label in words if label.casefold() != UNCOUNTED}
 
 
-def strict_names_file(root: Path) -> Path | None:
+def find_strict_names_file(root: Path) -> Path | None:
     """Return the file with the class names that has a name of YOLO's, in any case."""
-    folders = [root, *(folder for folder, _ in part_folders(root)), *label_folders(root)]
+    folders = [root, *(folder for folder, _ in list_part_folders(root)), *find_label_folders(root)]
     for folder in dict.fromkeys(folders):
         files = {}
         for file in sorted(folder.iterdir()):
@@ -88,18 +92,20 @@ def strict_names_file(root: Path) -> Path | None:
     return None
 
 
-def names_file(root: Path) -> Path | None:
+def find_names_file(root: Path) -> Path | None:
     """Return the file with the class names;
     other YAML files and lists of classes count if there are labels.
     """
-    strict = strict_names_file(root)
+    strict = find_strict_names_file(root)
     if strict is not None:
         return strict
-    labels = label_folders(root)
+    labels = find_label_folders(root)
     others = []
     if labels:
-        others = list(chain.from_iterable(files_in(root, suffix) for suffix in sorted(YAML)))
-    others += files_in(root, DARKNET_NAMES)
+        others = list(
+            chain.from_iterable(list_files_with_suffix(root, suffix) for suffix in sorted(YAML))
+        )
+    others += list_files_with_suffix(root, DARKNET_NAMES)
     for folder in [root, *labels] if labels else ():
         others += [folder / name for name in CLASS_LISTS]
     return next((file for file in others if file.is_file()), None)
@@ -114,7 +120,7 @@ def is_names_file(path: Path) -> bool:
 def _read_names(file: Path) -> dict[str, str]:
     """Return the name of each class number."""
     if file.suffix.lower() not in YAML:
-        text = text_of(require_beside(file)).strip()
+        text = read_short_text(require_beside(file)).strip()
         lines = [line.strip() for line in text.splitlines()]
         # An empty line in the middle counts as a class.
         labels = lines if "" in lines else labels_in(text)

@@ -68,7 +68,7 @@ class Box:
         )
 
 
-def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
+def make_box(label: str, edges: Sequence[Any], line: int) -> Box:
     """Return a box of four values of a file;
     what is not a number becomes NaN, see :func:`screen_boxes`.
     """
@@ -123,12 +123,12 @@ class BoxListing:
         return BoxFault(entry.path, f"{self.unit} {box.line} of '{entry.source.name}'", reason)
 
 
-def of_coco(box: Box) -> Box:
+def convert_coco_box(box: Box) -> Box:
     """Return the box of left, top, width and height, which stand where the edges are."""
     return box.with_edges(box.left, box.top, box.left + box.right, box.top + box.bottom)
 
 
-def of_centre(box: Box) -> Box:
+def convert_centre_box(box: Box) -> Box:
     """Return the box of centre, width and height, which stand where the edges are."""
     half_width = box.right / 2
     half_height = box.bottom / 2
@@ -141,7 +141,7 @@ def are_centres(entries: Sequence[BoxEntry]) -> bool:
     """Return whether more boxes of a point,
     width and height are inside their images with the point as centre alone.
     """
-    boxes = boxes_of_entries(entries)
+    boxes = collect_boxes(entries)
     is_share = all(max(box.edges) <= 1 for box in boxes)
     # Without a size, a box can still be outside at the left or above.
     unknown_size = (1, 1) if is_share else (math.inf, math.inf)
@@ -150,12 +150,12 @@ def are_centres(entries: Sequence[BoxEntry]) -> bool:
         width, height = entry.size or unknown_size
         for box in entry.boxes:
             # Boxes that fit both ways say nothing, so they add and subtract one vote.
-            votes += _is_inside(of_centre(box), width, height)
-            votes -= _is_inside(of_coco(box), width, height)
+            votes += _is_inside(convert_centre_box(box), width, height)
+            votes -= _is_inside(convert_coco_box(box), width, height)
     return votes > 0
 
 
-def boxes_of_entries(entries: Sequence[BoxEntry]) -> list[Box]:
+def collect_boxes(entries: Sequence[BoxEntry]) -> list[Box]:
     return list(chain.from_iterable(entry.boxes for entry in entries))
 
 
@@ -191,7 +191,7 @@ def screen_boxes(listing: BoxListing) -> BoxListing:
     """
     relative = listing.relative
     if relative is None:
-        boxes = boxes_of_entries(listing.entries)
+        boxes = collect_boxes(listing.entries)
         # By the majority: a box of one pixel in the corner looks like a share.
         relative = sum(map(_within_one, boxes)) > len(boxes) / 2
     entries: dict[Path, BoxEntry] = {}

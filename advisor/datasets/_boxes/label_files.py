@@ -14,11 +14,15 @@ from pathlib import Path, PurePath
 
 from advisor.core import UsageError
 from advisor.datasets._boxes.marks import read_number
-from advisor.datasets._boxes.set_folders import files_in, folder_in, part_folders
+from advisor.datasets._boxes.set_folders import (
+    folder_in,
+    list_files_with_suffix,
+    list_part_folders,
+)
 from advisor.datasets._category_files import CLASS_LISTS
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._parts import NEUTRAL_WORDS, words_of
-from advisor.datasets._scan import folders_in, images_in
+from advisor.datasets._parts import NEUTRAL_WORDS, split_words
+from advisor.datasets._scan import images_in, list_folders
 from advisor.datasets._system_folders import is_system_name
 from advisor.store import open_file, walk_folder
 
@@ -40,7 +44,7 @@ _SEPARATORS = re.compile(r"[\s,;]+")
 Key = tuple[str, ...]
 
 
-def label_folders(root: Path) -> list[Path]:
+def find_label_folders(root: Path) -> list[Path]:
     """Return the folders below ``root`` that have text files of labels, and are named so.
 
     A folder ``labels`` is one without a look at its files, unless it has files of another format.
@@ -48,18 +52,19 @@ def label_folders(root: Path) -> list[Path]:
     chosen = []
     stems: set[str] = set()
     for folder in _list_label_folders(root):
-        if files_in(folder, ".xml") or files_in(folder, ".json"):
+        if list_files_with_suffix(folder, ".xml") or list_files_with_suffix(folder, ".json"):
             continue
         if folder.name.casefold() == "labels":
             chosen.append(folder)
             continue
-        files = label_files_in(folder)
+        files = list_label_files(folder)
         if files:
             # Other folders may hold texts of any kind:
             # one must belong to an image and mark a place in it.
             stems = stems or {image.stem.casefold() for image in images_in(root)}
             if any(
-                stem_of(file.name) in stems and has_values(file) for file in files[:MOST_FOLDERS]
+                strip_extensions(file.name) in stems and has_values(file)
+                for file in files[:MOST_FOLDERS]
             ):
                 chosen.append(folder)
     return chosen
@@ -68,11 +73,11 @@ def label_folders(root: Path) -> list[Path]:
 def _list_label_folders(root: Path) -> Sequence[Path]:
     """Return the folders that are named as those of labels, and the folders in them."""
     folders = []
-    for place, _ in part_folders(root):
-        inner = folders_in(place)
+    for place, _ in list_part_folders(root):
+        inner = list_folders(place)
         for folder in inner if len(inner) <= MOST_FOLDERS else ():
             if is_label_name(folder.name):
-                folders += [folder, *folders_in(folder)[:MOST_FOLDERS]]
+                folders += [folder, *list_folders(folder)[:MOST_FOLDERS]]
     named = folder_in(root, "labels")
     if named != root:
         folders.append(named)
@@ -83,16 +88,20 @@ def is_label_name(name: str) -> bool:
     """Return whether a folder is named as one of labels:
     ``labels``, ``yolo_labels``, ``labelTxt``, ``label_2``.
     """
-    words = set(words_of(name))
+    words = set(split_words(name))
     return bool(words & LABEL_WORDS) and words <= LABEL_WORDS | NEUTRAL_WORDS
 
 
-def label_files_in(folder: Path) -> list[Path]:
+def list_label_files(folder: Path) -> list[Path]:
     """Return the text files directly in a folder, but lists of the names of classes."""
-    return [file for file in files_in(folder, TEXT) if file.name.casefold() not in CLASS_LISTS]
+    return [
+        file
+        for file in list_files_with_suffix(folder, TEXT)
+        if file.name.casefold() not in CLASS_LISTS
+    ]
 
 
-def stem_of(name: str) -> str:
+def strip_extensions(name: str) -> str:
     """Return the name of a text file without its extension, and that of its image,
     in small letters.
     """
@@ -131,28 +140,28 @@ def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
     labels; else to the only image of its name. Raises UsageError if two folders have a file for
     the same image.
     """
-    labels_of = {image: yolo_place(image, root) for image in images}
+    labels_of = {image: locate_yolo_file(image, root) for image in images}
     missing = []
     for image, file in labels_of.items():
         if not file.exists():
             missing.append(image)
     if not missing:
         return labels_of
-    files = list(_text_files(root))
+    files = list(_list_text_files(root))
     if len(missing) < len(images):  # An image without a file is one without objects
         places = {file.parent for file in labels_of.values()}
         files = [file for file in files if file.parent in places]
     used = set(labels_of.values())
-    by_key = _by_key(root, [file for file in files if file not in used])
-    keyed = {image: by_key.get(_key_of(root, image)) for image in missing}
+    by_key = _map_by_key(root, [file for file in files if file not in used])
+    keyed = {image: by_key.get(_make_key(root, image)) for image in missing}
     labels_of.update({image: file for image, file in keyed.items() if file is not None})
     # Names alone are the last resort, because two folders may each have a `1.txt`.
     if len(missing) == len(images) and not any(keyed.values()):
-        labels_of.update(_by_stem(missing, list(by_key.values())))
+        labels_of.update(_match_by_stem(missing, list(by_key.values())))
     return labels_of
 
 
-def yolo_place(image: Path, root: Path) -> Path:
+def locate_yolo_file(image: Path, root: Path) -> Path:
     """Return the text file of an image:
     in ``labels`` for the last ``images`` of its path, else beside it.
     """
@@ -172,7 +181,7 @@ def yolo_place(image: Path, root: Path) -> Path:
     return folder_in(above, "labels").joinpath(*steps[places[-1] + 1 :])
 
 
-def _text_files(root: Path) -> Iterator[Path]:
+def _list_text_files(root: Path) -> Iterator[Path]:
     for place, inner, names in walk_folder(root):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):
@@ -180,10 +189,10 @@ def _text_files(root: Path) -> Iterator[Path]:
                 yield place / name
 
 
-def _by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:
+def _map_by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:
     by_key: dict[Key, Path] = {}
     for file in files:
-        key = _key_of(root, file)
+        key = _make_key(root, file)
         other = by_key.setdefault(key, file)
         # Two versions of the labels, such as of two tools:
         # which of them counts is the user's to say.
@@ -202,7 +211,7 @@ def _by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:
     return by_key
 
 
-def _key_of(root: Path, file: Path) -> Key:
+def _make_key(root: Path, file: Path) -> Key:
     """Return the folders of an image or a text file that are not named
     as those of images or labels, and its name.
 
@@ -211,23 +220,23 @@ def _key_of(root: Path, file: Path) -> Key:
     *folders, name = file.relative_to(root).parts
     steps = []
     for folder in folders:
-        if set(words_of(folder)) <= LABEL_WORDS | NEUTRAL_WORDS:
+        if set(split_words(folder)) <= LABEL_WORDS | NEUTRAL_WORDS:
             steps += _DIGITS.findall(folder)
         else:
             steps.append(folder.casefold())
-    return (*steps, stem_of(name))
+    return (*steps, strip_extensions(name))
 
 
-def _by_stem(images: Sequence[Path], files: Sequence[Path]) -> Mapping[Path, Path]:
+def _match_by_stem(images: Sequence[Path], files: Sequence[Path]) -> Mapping[Path, Path]:
     """Return the only file of the name of an image, if the name has one image."""
-    counts = Counter(stem_of(image.name) for image in images)
+    counts = Counter(strip_extensions(image.name) for image in images)
     places: dict[str, Path | None] = {}
     for file in files:
-        stem = stem_of(file.name)
+        stem = strip_extensions(file.name)
         places[stem] = None if stem in places else file
     pairs = {}
     for image in images:
-        stem = stem_of(image.name)
+        stem = strip_extensions(image.name)
         label_file = places.get(stem)
         if label_file is not None and counts[stem] == 1:
             pairs[image] = label_file

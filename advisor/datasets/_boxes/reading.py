@@ -202,14 +202,14 @@ def survey_boxes(
     # Before the boxes are placed: a resized image would have them at other things.
     images = images.without_images(list(_find_mismatched(by_path, images, relative)))
     entries = [by_path[image.path] for image in images.dataset.images]
-    frames = _frames(images)
+    frames = _list_frames(images)
     as_stored = are_drawn_as_stored(entries, frames, relative)
     boxes = []
     outside = []
     faults = list(listing.faults)
     turned = 0
     for entry, frame, is_stored in zip(entries, frames, as_stored, strict=True):
-        inside, over_edge, faults_of_image = _place(listing, entry, frame, is_stored)
+        inside, over_edge, faults_of_image = _place_boxes(listing, entry, frame, is_stored)
         boxes.append(inside)
         outside.append(over_edge)
         faults += faults_of_image
@@ -233,7 +233,7 @@ def survey_boxes(
     return _name_classes(read, listing.classes)
 
 
-def _frames(images: Survey) -> list[Frame]:
+def _list_frames(images: Survey) -> list[Frame]:
     sizes = zip(images.stats["width"].tolist(), images.stats["height"].tolist(), strict=True)
     return [Frame(size, shot.orientation) for size, shot in zip(sizes, images.shots, strict=True)]
 
@@ -244,7 +244,7 @@ def _find_mismatched(
     """Yield the images of another size than their file states:
     they were resized, and their boxes were not.
     """
-    for image, frame in zip(images.dataset.images, _frames(images), strict=True):
+    for image, frame in zip(images.dataset.images, _list_frames(images), strict=True):
         size = entries[image.path].size
         if not relative and size not in (None, frame.stored, frame.upright):
             source = entries[image.path].source.name
@@ -255,7 +255,7 @@ def _find_mismatched(
             yield Rejected(image.path, f"{said}, the image has {width}x{height}")
 
 
-def _place(
+def _place_boxes(
     listing: BoxListing, entry: BoxEntry, frame: Frame, as_stored: bool
 ) -> tuple[tuple[Box, ...], tuple[Box, ...], list[BoxFault]]:
     """Return the boxes of an image inside it, those that reached over its edge,

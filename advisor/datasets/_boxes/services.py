@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from advisor.datasets._boxes.entries import BoxEntry, are_corners, box_of
+from advisor.datasets._boxes.entries import BoxEntry, are_corners, make_box
 from advisor.datasets._boxes.marks import (
     NO_EDGES,
     MarkedImage,
@@ -30,15 +30,15 @@ from advisor.datasets._boxes.marks import (
     read_number,
     read_stated_size,
 )
-from advisor.datasets._category_files import class_names_beside, key_of
-from advisor.datasets._sources.base import objects_of
+from advisor.datasets._category_files import find_class_names, make_key
+from advisor.datasets._sources.base import read_objects
 
 VERTEX_PART = "aiplatform.googleapis.com/ml_use"
 SIDES = ("left", "top", "width", "height")
 Boxes = list[tuple[str, Sequence[Any]]]
 
 
-def _sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Ground Truth's ``output.manifest``;
     the last labelling job of a line counts.
     """
@@ -56,13 +56,13 @@ def _sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
                 size = read_stated_size(sizes[0].get("width"), sizes[0].get("height"))
             boxes = []
             for box in objects_in(said["annotations"]):
-                number_of_class = key_of(box.get("class_id"))
+                number_of_class = make_key(box.get("class_id"))
                 label = str(names.get(number_of_class, number_of_class))
                 boxes.append((label, edges_from_corner(*map(box.get, SIDES))))
         yield MarkedImage(str(line.get("source-ref", "")), boxes, size)
 
 
-def _vertex(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_vertex(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of an import file of Vertex AI, whose edges are shares of the sides."""
     for line in objects_in(content):
         boxes: Boxes = []
@@ -77,7 +77,7 @@ def _vertex(content: Any, _file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(str(line.get("imageGcsUri", "")), boxes, part=part)
 
 
-def _azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of an Azure ML table, whose edges are shares of the sides;
     polygons give the box around them.
     """
@@ -86,26 +86,28 @@ def _azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
         for mark in objects_in(line.get("label")):
             edges: Sequence[Any] = list(map(mark.get, ("topX", "topY", "bottomX", "bottomY")))
             if isinstance(mark.get("polygon"), list):
-                edges = edges_around(list(chain.from_iterable(map(_pairs, mark["polygon"]))))
+                edges = edges_around(
+                    list(chain.from_iterable(map(_pair_coordinates, mark["polygon"])))
+                )
             if str(mark.get("isCrowd") or 0) != "1":
                 boxes.append((str(mark.get("label", "")), edges))
         yield MarkedImage(str(line.get("image_url", "")), boxes)
 
 
-def _pairs(values: Any) -> list[list[Any]]:
+def _pair_coordinates(values: Any) -> list[list[Any]]:
     """Return the points of a list that has their coordinates in a row."""
     listed = values if isinstance(values, list) else []
     return list(map(list, zip(listed[::2], listed[1::2], strict=False)))
 
 
-def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
+def _read_hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the images of ``metadata.jsonl``:
     ``objects`` has left, top, width and height as COCO, or two corners.
     """
-    _, names = class_names_beside(file)
+    _, names = find_class_names(file)
     images = []
     for line in objects_in(content):
-        boxes = objects_of(line.get("objects"), names)
+        boxes = read_objects(line.get("objects"), names)
         size = read_stated_size(line.get("width"), line.get("height"))
         images.append(MarkedImage(str(line.get("file_name", "")), boxes, size))
     entries = []
@@ -114,7 +116,7 @@ def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
         complete = []
         for label, values in image.boxes:
             if len(values) == len(SIDES):
-                complete.append(box_of(label, values, 0))
+                complete.append(make_box(label, values, 0))
         entries.append(BoxEntry(Path(image.name), tuple(complete), file, size=image.size))
     # `datasets` documents a corner and sides, and files with two corners exist as well.
     corners = are_corners(entries)
@@ -132,7 +134,7 @@ def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(image.name, placed, image.size)
 
 
-def _labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of a Labelbox export;
     the first label of the first project that has one counts.
     """
@@ -144,7 +146,7 @@ def _labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
             if labels and not boxes:
                 annotations = object_of(labels[0].get("annotations"))
                 marks = objects_in(annotations.get("objects"))
-                boxes = [(str(mark.get("name", "")), _labelbox_edges(mark)) for mark in marks]
+                boxes = [(str(mark.get("name", "")), _read_labelbox_edges(mark)) for mark in marks]
         # The last key is the address of the image, which stands for a name at worst.
         name = next(filter(None, map(row.get, ("external_id", "global_key", "row_data"))), "")
         size = object_of(line.get("media_attributes"))
@@ -153,7 +155,7 @@ def _labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
         )
 
 
-def _labelbox_edges(mark: Mapping[str, Any]) -> Sequence[float]:
+def _read_labelbox_edges(mark: Mapping[str, Any]) -> Sequence[float]:
     polygon = mark.get("polygon")
     if polygon:
         return edges_around([[point.get("x"), point.get("y")] for point in objects_in(polygon)])
@@ -162,19 +164,19 @@ def _labelbox_edges(mark: Mapping[str, Any]) -> Sequence[float]:
     return edges_from_corner(*map(box.get, SIDES))
 
 
-def _old_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_old_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Labelbox's older JSON file."""
     for line in objects_in(content):
         marks = objects_in(object_of(line.get("Label")).get("objects"))
         boxes = []
         for mark in marks:
             boxes.append(
-                (str(mark.get("title") or mark.get("value") or ""), _labelbox_edges(mark))
+                (str(mark.get("title") or mark.get("value") or ""), _read_labelbox_edges(mark))
             )
         yield MarkedImage(str(line.get("External ID") or line.get("Labeled Data") or ""), boxes)
 
 
-def _scale(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_scale(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of tasks of Scale AI."""
     for task in objects_in(content):
         boxes: Boxes = []
@@ -188,7 +190,7 @@ def _scale(content: Any, _file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(str(object_of(task.get("params")).get("attachment", "")), boxes)
 
 
-def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of Datumaro: boxes are left, top, width and height;
     polygons give the box around them.
     """
@@ -207,7 +209,7 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
             if is_box and len(sides) == len(SIDES):
                 boxes.append((label, edges_from_corner(*sides)))
             elif mark.get("type") == "polygon":
-                boxes.append((label, edges_around(_pairs(mark.get("points")))))
+                boxes.append((label, edges_around(_pair_coordinates(mark.get("points")))))
         image = object_of(item.get("image"))
         size = image.get("size")
         height, width = size if isinstance(size, list) and len(size) == 2 else (None, None)
@@ -217,24 +219,24 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
 
 
 @cache
-def line_forms() -> Sequence[ToolForm]:
+def list_line_forms() -> Sequence[ToolForm]:
     """Return the forms of files with an object in each line; the first that fits counts."""
     return (
-        ToolForm(("source-ref", "annotations"), _sage_maker),
-        ToolForm(("imageGcsUri", "boundingBoxAnnotations"), _vertex),
-        ToolForm(("image_url", "topX"), _azure),
-        ToolForm(("image_url", "polygon"), _azure),
-        ToolForm(("file_name", "objects", "bbox"), _hugging_face),
-        ToolForm(("data_row", "projects"), _labelbox),
+        ToolForm(("source-ref", "annotations"), _read_sage_maker),
+        ToolForm(("imageGcsUri", "boundingBoxAnnotations"), _read_vertex),
+        ToolForm(("image_url", "topX"), _read_azure),
+        ToolForm(("image_url", "polygon"), _read_azure),
+        ToolForm(("file_name", "objects", "bbox"), _read_hugging_face),
+        ToolForm(("data_row", "projects"), _read_labelbox),
     )
 
 
 @cache
-def service_forms() -> Sequence[ToolForm]:
+def list_service_forms() -> Sequence[ToolForm]:
     """Return the forms of whole JSON files; the first that fits counts."""
     return (
-        ToolForm(("data_row", "projects"), _labelbox),
-        ToolForm(("Labeled Data", "objects"), _old_labelbox),
-        ToolForm(("attachment", "response"), _scale),
-        ToolForm(("items", "label_id", "categories"), _datumaro),
+        ToolForm(("data_row", "projects"), _read_labelbox),
+        ToolForm(("Labeled Data", "objects"), _read_old_labelbox),
+        ToolForm(("attachment", "response"), _read_scale),
+        ToolForm(("items", "label_id", "categories"), _read_datumaro),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.core import UsageError
 from advisor.datasets import _parts as parts
-from advisor.datasets._scan import folders_in
+from advisor.datasets._scan import list_folders
 from advisor.store import read_text
 
 
@@ -22,11 +22,11 @@ def labelled_part_of(name: str) -> str:
     return "" if part == parts.UNLABELLED else part
 
 
-def part_folders(root: Path) -> list[tuple[Path, str]]:
+def list_part_folders(root: Path) -> list[tuple[Path, str]]:
     """Return the sub-folders that are named as parts, each with its part;
     the folder itself if there are none.
     """
-    folders = [(folder, labelled_part_of(folder.name)) for folder in folders_in(root)]
+    folders = [(folder, labelled_part_of(folder.name)) for folder in list_folders(root)]
     named = [(folder, part) for folder, part in folders if part]
     return named or [(root, "")]
 
@@ -35,11 +35,11 @@ def folder_in(root: Path, *names: str) -> Path:
     """Return the first sub-folder with one of these names, in any case; ``root`` if there is
     none.
     """
-    inner = {folder.name.casefold(): folder for folder in folders_in(root)}
+    inner = {folder.name.casefold(): folder for folder in list_folders(root)}
     return next((inner[name] for name in names if name in inner), root)
 
 
-def files_in(folder: Path, suffix: str) -> list[Path]:
+def list_files_with_suffix(folder: Path, suffix: str) -> list[Path]:
     """Return the files directly in a folder that have this extension, sorted, without hidden
     ones.
     """
@@ -56,7 +56,7 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
     return [entry for entry in visible if entry.suffix.lower() == suffix]
 
 
-def text_of(path: Path, max_bytes: int = 2**24) -> str:
+def read_short_text(path: Path, max_bytes: int = 2**24) -> str:
     """Return the text of a file without a byte order mark; raises UsageError as
     :func:`read_text`.
     """

@@ -21,13 +21,13 @@ from advisor.datasets._boxes.entries import (
     BoxListing,
     are_centres,
     are_corners,
-    box_of,
-    boxes_of_entries,
-    of_centre,
-    of_coco,
+    collect_boxes,
+    convert_centre_box,
+    convert_coco_box,
+    make_box,
 )
 from advisor.datasets._boxes.marks import read_number, read_stated_size
-from advisor.datasets._boxes.set_folders import folder_in, labelled_part_of, part_folders
+from advisor.datasets._boxes.set_folders import folder_in, labelled_part_of, list_part_folders
 from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
@@ -39,11 +39,11 @@ from advisor.datasets._boxes.table_forms import (
     POINT_AND_SIDES,
     UNTITLED,
 )
-from advisor.datasets._column_search import folder_of_images, has_columns
+from advisor.datasets._column_search import find_folder_of_images, has_columns
 from advisor.datasets._image_places import find_by_name
 from advisor.datasets._manifest_columns import ManifestColumns
-from advisor.datasets._manifests import entry_of, read_rows
-from advisor.datasets._read_errors import readings_of_data
+from advisor.datasets._manifests import read_entry, read_rows
+from advisor.datasets._read_errors import make_readings
 from advisor.datasets._table_rows import CSV
 from advisor.datasets._untitled_columns import CORNERS
 
@@ -51,7 +51,7 @@ UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
 _NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
-def form_of_table(path: Path) -> ManifestColumns | None:
+def find_form(path: Path) -> ManifestColumns | None:
     """Return the form of the boxes of a table; None if it has none.
     One class needs no column of classes.
     """
@@ -69,12 +69,12 @@ def list_table(path: Path) -> BoxListing:
     """List the boxes of a CSV or Parquet table;
     raises UsageError if the rows of an image contradict each other.
     """
-    form = form_of_table(path) or BOXED
+    form = find_form(path) or BOXED
     images: dict[Path, BoxEntry] = {}
     boxes: dict[Path, list[Box]] = {}
     faults: list[BoxFault] = []
     for line, row in read_rows(path, form):
-        named = entry_of(path, line, row, form)
+        named = read_entry(path, line, row, form)
         size = read_stated_size(row.get("width"), row.get("height"))
         entry = BoxEntry(named.path, (), path, named.part, named.group, size)
         # A table has a row for each box, so the facts of the image repeat.
@@ -84,7 +84,7 @@ def list_table(path: Path) -> BoxListing:
                 f" '{row['path']}' than a row above",
                 "write the same split, group, width and height in all rows of an image",
             )
-        edges = _edges_in(row, form)
+        edges = _read_edges(row, form)
         # An image without a box has a row, too, with empty cells.
         boxes_of_image = boxes.setdefault(named.path, [])
         if row.get("group_of", "").strip() == "1":
@@ -98,8 +98,8 @@ def list_table(path: Path) -> BoxListing:
                 # Such a box is left out later with its reason,
                 # like any other whose edges are no numbers.
                 edges = [None] * len(EDGES)
-            boxes_of_image.append(box_of(label, edges, line))
-    paths, _ = find_by_name(path, list(images), folder_of_images(path))
+            boxes_of_image.append(make_box(label, edges, line))
+    paths, _ = find_by_name(path, list(images), find_folder_of_images(path))
     entries = []
     for entry, image in zip(images.values(), paths, strict=True):
         entries.append(replace(entry, path=image, boxes=tuple(boxes[entry.path])))
@@ -112,7 +112,7 @@ def list_table(path: Path) -> BoxListing:
     return BoxListing(path.parent, entries, faults=faults, unit="row", notes=notes)
 
 
-def _edges_in(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
+def _read_edges(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
     """Return the cells of a row that mark a box; of four corners, the edges around them."""
     if form.names is LISTED.names:
         return _NUMBERS.findall(row["xmin"])
@@ -151,7 +151,7 @@ def _with_edges(
             " corner and sides",
             "write the titles path,label,xmin,ymin,xmax,ymax above the columns",
         )
-    if form.names is UNTITLED.names and not any(map(_is_turned, boxes_of_entries(entries))):
+    if form.names is UNTITLED.names and not any(map(_is_turned, collect_boxes(entries))):
         return entries, ("The values of a box are read as two corners.",)
     if form.names is LISTED.names and are_corners(entries):
         return entries, (
@@ -163,7 +163,7 @@ def _with_edges(
     is_centre = form.names is CENTRE_AND_SIDES.names or (
         form.names is POINT_AND_SIDES.names and are_centres(entries)
     )
-    read = of_centre if is_centre else of_coco
+    read = convert_centre_box if is_centre else convert_coco_box
     placed = [replace(entry, boxes=tuple(map(read, entry.boxes))) for entry in entries]
     if form.names is POINT_AND_SIDES.names:
         meaning = "the centre" if is_centre else "the left upper corner"
@@ -178,7 +178,7 @@ def _are_sides_first(entries: Sequence[BoxEntry]) -> bool:
     """Return whether four values are no two corners, and may be left, right,
     top and bottom in each row.
     """
-    boxes = boxes_of_entries(entries)
+    boxes = collect_boxes(entries)
     if not any(map(_is_turned, boxes)):
         return False
     return all(box.left < box.top and box.right < box.bottom for box in boxes)
@@ -189,17 +189,21 @@ def _is_turned(box: Box) -> bool:
     return box.right < box.left or box.bottom < box.top
 
 
-def box_tables(path: Path) -> list[Path]:
+def find_box_tables(path: Path) -> list[Path]:
     """Return the tables of a folder that have the edges of boxes:
     directly in it, or in those of its parts.
 
     A folder ``annotations`` counts too.
     """
-    folders = [path, *(folder for folder, _ in part_folders(path)), folder_in(path, "annotations")]
+    folders = [
+        path,
+        *(folder for folder, _ in list_part_folders(path)),
+        folder_in(path, "annotations"),
+    ]
     tables = []
     for folder in dict.fromkeys(folders):
         for entry in sorted(folder.iterdir()):
-            if entry.suffix.lower() in CSV and entry.is_file() and form_of_table(entry):
+            if entry.suffix.lower() in CSV and entry.is_file() and find_form(entry):
                 tables.append(entry)
     return tables
 
@@ -209,7 +213,7 @@ def list_box_tables(path: Path) -> BoxListing:
 
     Raises UsageError as :func:`list_table`, or if several tables do not say their parts.
     """
-    tables = box_tables(path)
+    tables = find_box_tables(path)
     parts_of_tables = []
     for table in tables:
         in_folder = ""
@@ -222,7 +226,7 @@ def list_box_tables(path: Path) -> BoxListing:
         parts_of_tables.append(stated_part)
     # Two tables of one part, or of none, may be versions of the same boxes.
     if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
-        readings = readings_of_data(tables, "the boxes are those of '{}'")
+        readings = make_readings(tables, "the boxes are those of '{}'")
         raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)
     entries: list[BoxEntry] = []
     faults: list[BoxFault] = []

@@ -1,7 +1,8 @@
 """Read the rows of the text file with the labels of one image: YOLO, KITTI, DOTA, and plain ones.
 
-``yolo.py`` calls :func:`rows_in` for each image. A row stays as it is written: what its numbers
-mean is decided over all images in ``value_readings.py``, and its class in ``class_names.py``.
+``yolo.py`` calls :func:`read_text_rows` for each image. A row stays as it is written: what its
+numbers mean is decided over all images in ``value_readings.py``, and its class in
+``class_names.py``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pathlib import Path
 
 from advisor.core import UsageError, plain
 from advisor.datasets._boxes.marks import read_number
-from advisor.datasets._boxes.set_folders import text_of
-from advisor.datasets._category_files import key_of
+from advisor.datasets._boxes.set_folders import read_short_text
+from advisor.datasets._category_files import make_key
 
 SHARES_HINT = "write a class number and centre x, centre y, width and height, each from 0 to 1"
 KITTI_VALUES = (14, 15)  # Behind the class, the last with a score
@@ -40,13 +41,13 @@ class TextRow:
         return bool(self.form) and self.label.casefold() == UNCOUNTED
 
 
-def rows_in(labels: Path) -> list[TextRow]:
+def read_text_rows(labels: Path) -> list[TextRow]:
     """Return the rows of a text file.
 
     UsageError if it cannot be read, or has values of VisDrone, whose meaning is another one.
     """
     rows: list[TextRow] = []
-    for line, text in enumerate(text_of(labels).splitlines(), start=1):
+    for line, text in enumerate(read_short_text(labels).splitlines(), start=1):
         words = text.split()
         if len(words) == 1:  # A comma separates where no blank does
             words = text.strip().rstrip(",").split(",")
@@ -70,7 +71,7 @@ def _read_row(line: int, words: Sequence[str]) -> TextRow:
     if has_corners and not are_numbers[DOTA_VALUES]:
         corners = list(map(read_number, words[:DOTA_VALUES]))
         return TextRow(line, words[DOTA_VALUES], corners, "dota")
-    return TextRow(line, key_of(words[0]), values)
+    return TextRow(line, make_key(words[0]), values)
 
 
 def is_number(word: str) -> bool:

@@ -2,8 +2,9 @@
 
 There is one function for each tool: LabelMe, CreateML, VoTT, VIA, Edge Impulse, Supervisely,
 BDD100K, CVAT, and lists with an image a line; ``label_studio.py`` has the longest. ``tools.py``
-finds the files, and asks :func:`tool_forms` for the form of one by the words in its beginning. To
-add a tool, write such a function, and add a line to the list of its kind of file.
+finds the files, and asks for the form of one by the words in its beginning. To add a tool, write
+such a function, and add a line to :func:`list_tool_forms` or
+:func:`list_xml_or_table_forms`. The first form that fits counts, so the order matters.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from advisor.datasets._boxes.marks import (
     read_number,
     read_stated_size,
 )
-from advisor.datasets._category_files import class_names_beside
+from advisor.datasets._category_files import find_class_names
 from advisor.store import parse_json
 
 IMAGE_AND_BOXES = re.compile(
@@ -40,7 +41,7 @@ _PNG_SIZE = 16  # Bytes of a PNG before its width and height
 _PNG_HEAD = 24
 
 
-def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
+def _read_label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the image of a LabelMe file:
     rectangles, polygons, and circles by centre and a point on them.
     """
@@ -60,7 +61,7 @@ def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
     yield MarkedImage(str(values.get("imagePath") or f"{file.stem}.jpg"), boxes, size)
 
 
-def _create_ml(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_create_ml(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of CreateML: a box is its centre, width and height in pixels."""
     for image in objects_in(content):
         boxes = []
@@ -76,7 +77,7 @@ def _create_ml(content: Any, _file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(str(image.get("image") or image.get("imagefilename") or ""), boxes)
 
 
-def _vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of VoTT; a region with several tags has a box for each."""
     for entry in objects_in(object_of(content).get("assets")):
         asset = object_of(entry.get("asset"))
@@ -93,7 +94,7 @@ def _vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
         )
 
 
-def _via(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_via(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of the VGG Image Annotator;
     the class is the only attribute of a region, or the first.
     """
@@ -102,12 +103,12 @@ def _via(content: Any, _file: Path) -> Iterator[MarkedImage]:
         boxes = []
         for region in objects_in(image.get("regions")):
             boxes.append(
-                _via_region(region.get("shape_attributes"), region.get("region_attributes"))
+                _read_via_region(region.get("shape_attributes"), region.get("region_attributes"))
             )
         yield MarkedImage(str(image.get("filename", "")), boxes)
 
 
-def _via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Sequence[float]]:
+def _read_via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Sequence[float]]:
     """Return the class of a region, and the edges of the box around its shape;
     a box to tick is a class if it is.
     """
@@ -127,7 +128,7 @@ def _via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Seq
     return str(label), edges_from_corner(*map(shape.get, ("x", "y", "width", "height")))
 
 
-def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of the table that the VGG Image Annotator writes,
     with a row for each region.
     """
@@ -138,12 +139,12 @@ def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
         shape = parse_json(row["region_shape_attributes"] or "{}")
         if shape:
             attributes = parse_json(row["region_attributes"] or "{}")
-            boxes_of_row.append(_via_region(shape, attributes))
+            boxes_of_row.append(_read_via_region(shape, attributes))
     for name, boxes_of_image in boxes.items():
         yield MarkedImage(name, boxes_of_image)
 
 
-def _edge_impulse(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_edge_impulse(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of ``bounding_boxes.labels``."""
     for name, listed in object_of(object_of(content).get("boundingBoxes")).items():
         boxes = []
@@ -153,20 +154,20 @@ def _edge_impulse(content: Any, _file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(str(name), boxes)
 
 
-def _supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
+def _read_supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the image of a Supervisely file, which has the name of the image and ``.json``."""
     values = object_of(content)
     boxes = []
     for item in objects_in(values.get("objects")):
         edges = edges_around(object_of(item.get("points")).get("exterior"))
         if item.get("geometryType") == "bitmap":
-            edges = _around_bitmap(object_of(item.get("bitmap")))
+            edges = _bound_bitmap(object_of(item.get("bitmap")))
         boxes.append((str(item.get("classTitle", "")), edges))
     size = object_of(values.get("size"))
     yield MarkedImage(file.stem, boxes, read_stated_size(size.get("width"), size.get("height")))
 
 
-def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
+def _bound_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
     """Return the edges around a mask:
     its left upper corner, and the sides that its PNG states in its first bytes.
     """
@@ -180,7 +181,7 @@ def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
     return edges_from_corner(left, top, width, height)
 
 
-def _bdd100k(content: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_bdd100k(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of BDD100K and Scalabel."""
     for image in objects_in(content):
         boxes = []
@@ -193,7 +194,7 @@ def _bdd100k(content: Any, _file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(str(image.get("name", "")), boxes)
 
 
-def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
+def _read_cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of CVAT's own XML: boxes and polygons."""
     for image in root.find_all("image"):
         boxes: list[tuple[str, Sequence[Any]]] = []
@@ -209,18 +210,18 @@ def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(image.attributes.get("name", ""), boxes, size)
 
 
-def _cvat_tracks(_root: Any, _file: Path) -> Iterator[MarkedImage]:
+def _refuse_cvat_tracks(_root: Any, _file: Path) -> Iterator[MarkedImage]:
     """Refuse the tracks of a film."""
     raise ValueError(
         "it marks the frames of a film: write them as images, and export 'CVAT for images'"
     )
 
 
-def _image_lists(text: Any, file: Path) -> Iterator[MarkedImage]:
+def _read_image_list(text: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the images of ``images/1.jpg 10,20,40,60,0 50,50,90,80,1`` in each line:
     corners and class number.
     """
-    _, names = class_names_beside(file)
+    _, names = find_class_names(file)
     for line in text.splitlines():
         match = IMAGE_AND_BOXES.match(line)
         if match:
@@ -233,38 +234,38 @@ def _image_lists(text: Any, file: Path) -> Iterator[MarkedImage]:
 
 
 @cache
-def line_list() -> ToolForm:
+def get_image_list_form() -> ToolForm:
     """Return the form of text files with an image and its boxes in each line."""
-    return ToolForm((), _image_lists)
+    return ToolForm((), _read_image_list)
 
 
 @cache
-def tool_forms() -> Sequence[ToolForm]:
+def list_tool_forms() -> Sequence[ToolForm]:
     """Return the forms of JSON files; the first that fits counts."""
     return (
-        ToolForm(("shapes", "imagePath"), _label_me),
-        ToolForm(("shapes", "shape_type"), _label_me),
-        ToolForm(("imageData", "imageHeight"), _label_me),
-        ToolForm(("coordinates", "annotations"), _create_ml),
-        ToolForm(("assets", "regions"), _vott),
-        ToolForm(("shape_attributes", "filename"), _via),
+        ToolForm(("shapes", "imagePath"), _read_label_me),
+        ToolForm(("shapes", "shape_type"), _read_label_me),
+        ToolForm(("imageData", "imageHeight"), _read_label_me),
+        ToolForm(("coordinates", "annotations"), _read_create_ml),
+        ToolForm(("assets", "regions"), _read_vott),
+        ToolForm(("shape_attributes", "filename"), _read_via),
         ToolForm(("rectanglelabels",), read_label_studio),
         ToolForm(("polygonlabels", "original_width"), read_label_studio),
         ToolForm(("ellipselabels", "original_width"), read_label_studio),
-        ToolForm(("boundingBoxes",), _edge_impulse),
-        ToolForm(("classTitle", "objects"), _supervisely),
-        ToolForm(("box2d", "labels"), _bdd100k),
+        ToolForm(("boundingBoxes",), _read_edge_impulse),
+        ToolForm(("classTitle", "objects"), _read_supervisely),
+        ToolForm(("box2d", "labels"), _read_bdd100k),
     )
 
 
-def xml_or_table_forms(suffix: str) -> Sequence[ToolForm]:
+def list_xml_or_table_forms(suffix: str) -> Sequence[ToolForm]:
     """Return the forms of XML files for ``.xml``, else those of tables."""
     if suffix == ".xml":
         return (
-            ToolForm(("<annotations", "<image "), _cvat),
-            ToolForm(("<annotations", "<track "), _cvat_tracks),
+            ToolForm(("<annotations", "<image "), _read_cvat),
+            ToolForm(("<annotations", "<track "), _refuse_cvat_tracks),
         )
     return (
-        ToolForm(("region_shape_attributes",), _via_table),
+        ToolForm(("region_shape_attributes",), _read_via_table),
         ToolForm(("rectanglelabels",), read_label_studio_table),
     )

@@ -16,23 +16,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import UsageError
-from advisor.datasets._boxes.entries import Box, BoxEntry, BoxListing, box_of
+from advisor.datasets._boxes.entries import Box, BoxEntry, BoxListing, make_box
 from advisor.datasets._boxes.marks import (
     MarkedImage,
     ToolForm,
 )
-from advisor.datasets._boxes.services import line_forms, service_forms
-from advisor.datasets._boxes.set_folders import files_in, folder_in, labelled_part_of, part_folders
+from advisor.datasets._boxes.services import list_line_forms, list_service_forms
+from advisor.datasets._boxes.set_folders import (
+    folder_in,
+    labelled_part_of,
+    list_files_with_suffix,
+    list_part_folders,
+)
 from advisor.datasets._boxes.tool_formats import (
     IMAGE_AND_BOXES,
-    line_list,
-    tool_forms,
-    xml_or_table_forms,
+    get_image_list_form,
+    list_tool_forms,
+    list_xml_or_table_forms,
 )
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_places import find_by_name, is_there
-from advisor.datasets._scan import folders_in, images_in
+from advisor.datasets._scan import images_in, list_folders
 from advisor.store import MAX_BYTES, open_file, parse_json, read_text
 
 HINT = "save the annotations again, or export them as COCO"
@@ -46,7 +51,7 @@ MOST_FOLDERS = 20  # Folders in which those of Supervisely are looked for
 _IMAGE_DATA = re.compile(r'"imageData"\s*:\s*"[^"]*"')
 
 
-def form_of(file: Path) -> ToolForm | None:
+def find_tool_form(file: Path) -> ToolForm | None:
     """Return the form of a file by its beginning; None if it is another kind of file."""
     if file.suffix.lower() not in SUFFIXES or not file.is_file():
         return None
@@ -62,15 +67,19 @@ def form_of(file: Path) -> ToolForm | None:
         return None
     suffix = file.suffix.lower()
     if suffix == ".txt":
-        return line_list() if IMAGE_AND_BOXES.match(head) else None
+        return get_image_list_form() if IMAGE_AND_BOXES.match(head) else None
     if suffix in (".xml", ".csv"):
-        return _first_form(xml_or_table_forms(suffix), head, quote="")
-    forms = line_forms() if suffix in LINES_OF_JSON else (*tool_forms(), *service_forms())
+        return _find_first_form(list_xml_or_table_forms(suffix), head, quote="")
+    forms = (
+        list_line_forms()
+        if suffix in LINES_OF_JSON
+        else (*list_tool_forms(), *list_service_forms())
+    )
     # With their quotes: the keys of JSON are meant, and no words of its texts.
-    return _first_form(forms, head + tail, quote='"')
+    return _find_first_form(forms, head + tail, quote='"')
 
 
-def _first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolForm | None:
+def _find_first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolForm | None:
     """Return the first form of which all words stand in a text, each between quotes;
     None if there is none.
     """
@@ -80,12 +89,12 @@ def _first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolForm | 
     return None
 
 
-def tool_files(path: Path) -> list[tuple[Path, str]]:
+def find_tool_files(path: Path) -> list[tuple[Path, str]]:
     """Return the files of tools in a folder with their parts.
     The first file of a folder tells the form of all.
     """
     places: list[tuple[Path, str]] = []
-    inner = folders_in(path)
+    inner = list_folders(path)
     # Supervisely has a folder for each data set, with ``ann`` and ``img``.
     if len(inner) <= MOST_FOLDERS:
         places = []
@@ -93,16 +102,16 @@ def tool_files(path: Path) -> list[tuple[Path, str]]:
             labels = folder_in(folder, "ann")
             if labels != folder:
                 places.append((labels, ""))
-    for folder, part in [(path, ""), *part_folders(path)]:
+    for folder, part in [(path, ""), *list_part_folders(path)]:
         places += [(folder, part), *((folder_in(folder, name), part) for name in PLACES)]
     files: dict[Path, str] = {}
     for folder, part in dict.fromkeys(places):
         for suffix in SUFFIXES:
-            names = files_in(folder, suffix)
+            names = list_files_with_suffix(folder, suffix)
             if suffix == ".txt":
                 names = [name for name in names if "annotation" in name.stem.casefold()]
             # One file is opened and not thousands: a tool writes all files of a folder alike.
-            if names and form_of(names[0]) is not None:
+            if names and find_tool_form(names[0]) is not None:
                 for file in names:
                     files[file] = files.get(file) or part or labelled_part_of(file.stem)
     return list(files.items())
@@ -116,11 +125,11 @@ def list_tools(path: Path) -> BoxListing:
     or anywhere below ``path`` by their names.
     """
     root = path if path.is_dir() else path.parent
-    files = tool_files(path) if path.is_dir() else [(path, labelled_part_of(path.stem))]
+    files = find_tool_files(path) if path.is_dir() else [(path, labelled_part_of(path.stem))]
     rejected: list[Rejected] = []
     entries: list[BoxEntry] = []
     folders = {file.parent for file, _ in files}
-    bases = {folder: _bases(folder, root) for folder in folders}
+    bases = {folder: _list_bases(folder, root) for folder in folders}
     for file, part in files:
         try:
             marked = _read_marked_images(file)
@@ -139,10 +148,10 @@ def list_tools(path: Path) -> BoxListing:
             place = next(filter(is_there, places), places[0])
             boxes = []
             for line, (label, edges) in enumerate(image.boxes, start=1):
-                boxes.append(box_of(label, edges, line))
+                boxes.append(make_box(label, edges, line))
             stated = labelled_part_of(image.part) or part
             entries.append(
-                BoxEntry(place, tuple(map(_in_order, boxes)), file, stated, "", image.size)
+                BoxEntry(place, tuple(map(_order_corners, boxes)), file, stated, "", image.size)
             )
     if not entries:
         why = f": {rejected[0].reason}" if rejected else ""
@@ -161,13 +170,13 @@ def list_tools(path: Path) -> BoxListing:
     return BoxListing(root, entries, (), rejected, unit="box")
 
 
-def _bases(folder: Path, root: Path) -> list[Path]:
+def _list_bases(folder: Path, root: Path) -> list[Path]:
     """Return the folders that the names of images may count from, for files in a folder."""
     outer = [folder, root, *([folder.parent] if folder != root else [])]
     return list(dict.fromkeys([*outer, *(folder_in(place, "images", "img") for place in outer)]))
 
 
-def _in_order(box: Box) -> Box:
+def _order_corners(box: Box) -> Box:
     """Return a box whose two corners may be any two opposite ones."""
     left, right = sorted((box.left, box.right))
     top, bottom = sorted((box.top, box.bottom))
@@ -176,13 +185,13 @@ def _in_order(box: Box) -> Box:
 
 def _read_marked_images(file: Path) -> list[MarkedImage]:
     """Return the images of a file; ValueError or UsageError: it cannot be read."""
-    form = form_of(file)
+    form = find_tool_form(file)
     if form is None:
         raise ValueError("it is no file of a known annotation tool")
     if file.suffix.lower() == ".xml":
         return list(form.read(read_xml(file), file))
     text = read_text(file, MAX_BYTES)
-    if form is line_list():
+    if form is get_image_list_form():
         return list(form.read(text, file))
     if file.suffix.lower() == ".csv":
         return list(form.read(list(csv.DictReader(io.StringIO(text))), file))

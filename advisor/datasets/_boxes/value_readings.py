@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from advisor.core import UsageError
-from advisor.datasets._boxes.entries import Box, of_centre, of_coco
+from advisor.datasets._boxes.entries import Box, convert_centre_box, convert_coco_box
 from advisor.datasets._boxes.text_rows import SHARES_HINT
 from advisor.datasets._image_files import READ_ERRORS, open_image, read_orientation
 
@@ -68,9 +68,9 @@ class ValueReading:
         """Return the box that a row marks."""
         box = shape.box
         if not shape.are_edges and self.meaning == SIDES:
-            box = of_coco(box)
+            box = convert_coco_box(box)
         elif not shape.are_edges and self.meaning != CORNERS:
-            box = of_centre(box)
+            box = convert_centre_box(box)
         if self.meaning == PERCENTS:
             left, top, right, bottom = (edge / PERCENT for edge in box.edges)
             box = box.with_edges(left, top, right, bottom)
@@ -95,12 +95,12 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
         # Each size is read from its image, so a few images decide for all.
         if not shapes_of_image or len(sized) >= PROBED_IMAGES:
             continue
-        size = _upright_size(image)
+        size = _read_upright_size(image)
         if size is not None:
             sized += [(shape, size) for shape in shapes_of_image]
     if _are_percents(sized):
         return ValueReading(PERCENTS)
-    best = _best_readings(sized)
+    best = _choose_best_readings(sized)
     # Small boxes near the left upper corner fit both ways.
     if best[0] != CENTRES and len(best) > 1:
         raise UsageError(
@@ -113,7 +113,7 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     return ValueReading(best[0])
 
 
-def _best_readings(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> Sequence[str]:
+def _choose_best_readings(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> Sequence[str]:
     """Return the meanings in pixels by which most boxes are inside their images."""
     counts = {}
     for meaning in (CENTRES, CORNERS, SIDES):
@@ -122,7 +122,7 @@ def _best_readings(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> Sequ
     return [meaning for meaning, count in counts.items() if count == max(counts.values())]
 
 
-def _upright_size(image: Path) -> tuple[int, int] | None:
+def _read_upright_size(image: Path) -> tuple[int, int] | None:
     try:
         with open_image(image, reduced=True) as opened:
             width, height = opened.size

@@ -15,15 +15,20 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core import ContentError, UsageError
-from advisor.datasets._boxes.entries import BoxEntry, BoxListing, box_of
+from advisor.datasets._boxes.entries import BoxEntry, BoxListing, make_box
 from advisor.datasets._boxes.marks import read_stated_size
-from advisor.datasets._boxes.set_folders import files_in, folder_in, part_folders, text_of
+from advisor.datasets._boxes.set_folders import (
+    folder_in,
+    list_files_with_suffix,
+    list_part_folders,
+    read_short_text,
+)
 from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_names import SUFFIXES
 from advisor.datasets._image_places import is_there
 from advisor.datasets._parts import PARTS
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._scan import images_in
 from advisor.store import read_bytes
 
@@ -63,7 +68,7 @@ def read_xml(path: Path) -> Element:
     The parser is expat, which opens no other file. A document type is refused:
     only it can define entities.
     """
-    data = _in_utf8(read_bytes(path, MAX_BYTES))
+    data = _convert_to_utf8(read_bytes(path, MAX_BYTES))
     reading = _Reading()
     try:
         reading.parser.Parse(data, True)
@@ -76,7 +81,7 @@ def read_xml(path: Path) -> Element:
     return reading.document.inner[0]
 
 
-def _in_utf8(data: bytes) -> bytes:
+def _convert_to_utf8(data: bytes) -> bytes:
     """Return XML in an encoding of several bytes, such as GB2312, as UTF-8;
     the parser reads those of one byte alone.
 
@@ -128,21 +133,26 @@ class _Reading:
 
 def is_voc(path: Path) -> bool:
     """Return whether a folder has XML files where Pascal VOC has them."""
-    return any(files_in(_folder_of_xml(folder), ".xml") for folder, _ in _parts(path))
+    return any(
+        list_files_with_suffix(_find_xml_folder(folder), ".xml")
+        for folder, _ in _list_folders_of_parts(path)
+    )
 
 
-def _parts(path: Path) -> list[tuple[Path, str]]:
+def _list_folders_of_parts(path: Path) -> list[tuple[Path, str]]:
     """Return the folders of the parts of a set:
     in it, or in its folder ``images`` if that has the XML files.
     """
-    places = part_folders(path)
+    places = list_part_folders(path)
     images = folder_in(path, "images")
-    if images == path or any(files_in(_folder_of_xml(folder), ".xml") for folder, _ in places):
+    if images == path or any(
+        list_files_with_suffix(_find_xml_folder(folder), ".xml") for folder, _ in places
+    ):
         return places
-    return part_folders(images)
+    return list_part_folders(images)
 
 
-def _folder_of_xml(folder: Path) -> Path:
+def _find_xml_folder(folder: Path) -> Path:
     """Return the folder of the annotations of a set or a part:
     TensorFlow's examples have ``annotations/xmls``.
     """
@@ -154,12 +164,12 @@ def list_voc(path: Path) -> BoxListing:
     """List the boxes of a folder; a damaged annotation, or one without its image, is rejected."""
     entries = list[BoxEntry]()
     rejected = list[Rejected]()
-    for folder, part in _parts(path):
-        listed = _image_sets(folder)
+    for folder, part in _list_folders_of_parts(path):
+        listed = _read_image_sets(folder)
         images = folder_in(folder, "jpegimages", "images")
-        files = files_in(_folder_of_xml(folder), ".xml")
+        files = list_files_with_suffix(_find_xml_folder(folder), ".xml")
         for file in files:
-            annotation = _entry(file, images, part or listed.get(file.stem, ""))
+            annotation = _read_annotation(file, images, part or listed.get(file.stem, ""))
             if isinstance(annotation, BoxEntry):
                 entries.append(annotation)
             else:
@@ -183,14 +193,14 @@ def list_voc(path: Path) -> BoxListing:
     return BoxListing(path, entries, (), rejected)
 
 
-def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
+def _read_annotation(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     """Read an annotation; its image has the name of the file, or else the one that it says."""
     try:
         root = read_xml(file)
     except UsageError as error:
         return Rejected(file, error.message)
     except ValueError as error:
-        return Rejected(file, f"not an annotation: {reason_of(error)}")
+        return Rejected(file, f"not an annotation: {explain_error(error)}")
     named = root.find_first("filename").text
     other = Path(named.replace("\\", "/")).name
     suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
@@ -209,13 +219,13 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     for marked in root.find_all("object"):
         box = marked.find_first("bndbox")
         edges = [box.find_first(edge).text for edge in EDGES]
-        boxes.append(box_of(marked.find_first("name").text, edges, marked.line))
+        boxes.append(make_box(marked.find_first("name").text, edges, marked.line))
     size = root.find_first("size")
     stated = read_stated_size(size.find_first("width").text, size.find_first("height").text)
     return BoxEntry(image, tuple(boxes), file, part, "", stated)
 
 
-def _image_sets(folder: Path) -> dict[str, str]:
+def _read_image_sets(folder: Path) -> dict[str, str]:
     """Return the part of each image that ``ImageSets/Main`` lists;
     ``trainval`` counts if ``train`` is missing.
     """
@@ -223,7 +233,7 @@ def _image_sets(folder: Path) -> dict[str, str]:
     sets = folder_in(folder, "imagesets")
     lists = []
     if sets != folder:
-        lists = files_in(folder_in(sets, "main"), ".txt")
+        lists = list_files_with_suffix(folder_in(sets, "main"), ".txt")
     files = {file.stem.casefold(): file for file in lists}
     parts = {name: PARTS[name] for name in files if name in PARTS}
     # It holds the images of both parts, which would leak where the training part is listed too.
@@ -231,7 +241,7 @@ def _image_sets(folder: Path) -> dict[str, str]:
         parts["trainval"] = "train"
     for stem, part in parts.items():
         file = files[stem]
-        for number, line in enumerate(text_of(file).splitlines(), start=1):
+        for number, line in enumerate(read_short_text(file).splitlines(), start=1):
             if not line.strip():
                 continue
             name = line.split()[0]

@@ -15,27 +15,27 @@ from advisor.core import UsageError, plural
 from advisor.datasets._boxes.class_names import (
     NAMES,
     YAML,
+    find_names_file,
+    find_strict_names_file,
     has_key_points,
     name_classes_of_rows,
-    names_file,
     read_yaml_values,
-    strict_names_file,
 )
 from advisor.datasets._boxes.entries import (
     BoxEntry,
     BoxFault,
     BoxListing,
-    box_of,
+    make_box,
 )
 from advisor.datasets._boxes.label_files import (
     TEXT,
     find_label_files,
+    find_label_folders,
     is_label_name,
-    label_files_in,
-    label_folders,
+    list_label_files,
 )
-from advisor.datasets._boxes.set_folders import labelled_part_of, text_of
-from advisor.datasets._boxes.text_rows import SHARES_HINT, TextRow, rows_in
+from advisor.datasets._boxes.set_folders import labelled_part_of, read_short_text
+from advisor.datasets._boxes.text_rows import SHARES_HINT, TextRow, read_text_rows
 from advisor.datasets._boxes.value_readings import MarkedShape, choose_reading
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folder_questions import some_of
@@ -51,7 +51,9 @@ def is_yolo(path: Path, by_names: bool = True) -> bool:
 
     ``by_names``: names of classes alone count.
     """
-    return bool(label_folders(path)) or (by_names and strict_names_file(path) is not None)
+    return bool(find_label_folders(path)) or (
+        by_names and find_strict_names_file(path) is not None
+    )
 
 
 def list_yolo(path: Path) -> BoxListing:
@@ -62,7 +64,7 @@ def list_yolo(path: Path) -> BoxListing:
     root = path if path.is_dir() else path.parent
     labels_of = find_label_files(root, images_in(root))
     rows_of_images, rejected = _read_rows(root, labels_of)
-    file = names_file(root) if path.is_dir() else path
+    file = find_names_file(root) if path.is_dir() else path
     names, notes = name_classes_of_rows(file, root, rows_of_images.values())
     key_points = file is not None and has_key_points(file)
     faults: list[BoxFault] = []
@@ -77,11 +79,9 @@ def list_yolo(path: Path) -> BoxListing:
     entries = []
     for image, marked in shapes.items():
         boxes = tuple(map(reading.place_box, marked))
-        entries.append(
-            BoxEntry(image, boxes, labels_of[image], _part_of_image(image, root, stated))
-        )
+        entries.append(BoxEntry(image, boxes, labels_of[image], _find_part(image, root, stated)))
     rejected += _list_files_without_image(set(labels_of.values()))
-    all_notes = [*notes, *_notes_on_folders(root, labels_of)]
+    all_notes = [*notes, *_describe_folders(root, labels_of)]
     if reading.note:
         all_notes.append(reading.note)
     if uncounted:
@@ -109,7 +109,7 @@ def _read_rows(
     rows_of_images: dict[Path, Sequence[TextRow]] = {}
     for image, labels in labels_of.items():
         try:
-            rows_of_images[image] = rows_in(labels) if labels.exists() else ()
+            rows_of_images[image] = read_text_rows(labels) if labels.exists() else ()
         except UsageError as error:
             rejected.append(Rejected(image, error.message))
     # Single damaged files are left out. If none can be read, the format is another one.
@@ -121,7 +121,7 @@ def _read_rows(
     return rows_of_images, rejected
 
 
-def _part_of_image(image: Path, root: Path, stated: Mapping[Path, str]) -> str:
+def _find_part(image: Path, root: Path, stated: Mapping[Path, str]) -> str:
     """Return the part of an image: as data.yaml states it, else by the name of its folders."""
     part = next(filter(None, map(stated.get, (image, *image.parents))), "")
     if part:
@@ -129,7 +129,7 @@ def _part_of_image(image: Path, root: Path, stated: Mapping[Path, str]) -> str:
     return next(filter(None, map(labelled_part_of, image.relative_to(root).parts[:-1])), "")
 
 
-def _notes_on_folders(root: Path, labels_of: Mapping[Path, Path]) -> Sequence[str]:
+def _describe_folders(root: Path, labels_of: Mapping[Path, Path]) -> Sequence[str]:
     """Return a sentence on folders of labels with another name than YOLO's."""
     images = {image.parent for image in labels_of}
     folders = {labels.parent for labels in labels_of.values()} - images
@@ -149,7 +149,7 @@ def _list_files_without_image(used: set[Path]) -> list[Rejected]:
         is_for_labels = any(map(is_label_name, folder.parts[-2:]))
         if not is_for_labels or not folder.is_dir():
             continue
-        for file in label_files_in(folder):
+        for file in list_label_files(folder):
             if file not in used and file.name.casefold() not in NAMES:
                 rejected.append(Rejected(file, "its image is missing"))
     return rejected
@@ -190,15 +190,15 @@ def _read_shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> Mar
         return f"class number {label[:20]}, but the names are for {numbers[0]} to {numbers[-1]}"
     values = row.values
     if row.form == "kitti":
-        return MarkedShape(box_of(names[label], values[KITTI_EDGES], row.line), are_edges=True)
+        return MarkedShape(make_box(names[label], values[KITTI_EDGES], row.line), are_edges=True)
     is_box = len(values) in (4, 5) or (key_points and len(values) > 4)
     if is_box and not row.form:
-        return MarkedShape(box_of(names[label], values[:4], row.line), are_edges=False)
+        return MarkedShape(make_box(names[label], values[:4], row.line), are_edges=False)
     if len(values) >= 6 and len(values) % 2 == 0:
         across = values[::2]
         down = values[1::2]
         edges = (min(across), min(down), max(across), max(down))
-        return MarkedShape(box_of(names[label], edges, row.line), are_edges=True)
+        return MarkedShape(make_box(names[label], edges, row.line), are_edges=True)
     return f"{len(values) + 1} values, not a class number and centre x, centre y, width, height"
 
 
@@ -224,7 +224,7 @@ def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
             if place.suffix.lower() != TEXT:
                 parts[place] = labelled_part_of(key)
                 continue
-            for line in text_of(place).splitlines():
+            for line in read_short_text(place).splitlines():
                 image = _find_existing(line.strip(), [place.parent, *bases])
                 if image is not None:
                     parts[image] = labelled_part_of(key)

@@ -10,7 +10,7 @@ from advisor.core import UsageError, listed
 from advisor.datasets._checks.findings import (
     Finding,
     Kind,
-    paths_of,
+    list_paths,
     phrase_count,
     quote_small_classes,
 )
@@ -51,10 +51,10 @@ def report_repeats(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]
             exact.append(group)
         else:
             near.append(group)
-    yield from _across_classes(dataset, across)
-    yield from _across_parts(dataset, alike)
-    yield from _within(dataset, Kind.EXACT_DUPLICATES, exact)
-    yield from _within(dataset, Kind.NEAR_DUPLICATES, near)
+    yield from _report_across_classes(dataset, across)
+    yield from _report_across_parts(dataset, alike)
+    yield from _report_within(dataset, Kind.EXACT_DUPLICATES, exact)
+    yield from _report_within(dataset, Kind.NEAR_DUPLICATES, near)
 
 
 def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
@@ -72,7 +72,7 @@ def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     return group_pairs(copies, len(dataset.images))
 
 
-def copies_of_learnt(
+def find_copies_of_learnt(
     alike: Sequence[Sequence[int]], part_of: Mapping[int, str]
 ) -> tuple[int, ...]:
     """Return the images of validation and the hold-out that copy images of an earlier part,
@@ -121,9 +121,9 @@ def list_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, 
     return (*group_pairs(pairs, len(dataset.images)), *named_groups)
 
 
-def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Finding]:
+def _report_across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Finding]:
     if repeats:
-        groups_of_paths = paths_of(dataset, repeats)
+        groups_of_paths = list_paths(dataset, repeats)
         notes = []
         for group in repeats:
             names = [dataset.classes[dataset.images[index].label] for index in group]
@@ -140,7 +140,7 @@ def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Find
         )
 
 
-def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]:
+def _report_across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]:
     leaking = find_leaks(dataset, alike)
     if leaking:
         yield Finding(
@@ -148,9 +148,9 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
             f"{phrase_count(len(leaking), 'image lies', 'images lie')} in more than one part of"
             " the split",
             "keep one of each: a test that shares images with training gives too high an accuracy",
-            paths_of(dataset, leaking),
-            tuple(_parts_of(dataset, group) for group in leaking),
-            _superfluous_paths(dataset, leaking),
+            list_paths(dataset, leaking),
+            tuple(_name_parts(dataset, group) for group in leaking),
+            _list_superfluous_paths(dataset, leaking),
         )
     shared = find_leaks(dataset, list_linked_groups(dataset, ()))
     if shared:
@@ -159,15 +159,15 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
             f"{phrase_count(len(shared), 'group lies', 'groups lie')} in more than one part of the"
             " split",
             "put each group into one part: otherwise the accuracy is too high",
-            paths_of(dataset, shared),
+            list_paths(dataset, shared),
             tuple(
-                f"group '{dataset.images[group[0]].group}': {_parts_of(dataset, group)}"
+                f"group '{dataset.images[group[0]].group}': {_name_parts(dataset, group)}"
                 for group in shared
             ),
         )
 
 
-def _within(dataset: Dataset, kind: Kind, repeats: Sequence[Group]) -> Iterator[Finding]:
+def _report_within(dataset: Dataset, kind: Kind, repeats: Sequence[Group]) -> Iterator[Finding]:
     if not repeats:
         return
     if kind is Kind.EXACT_DUPLICATES:
@@ -176,19 +176,19 @@ def _within(dataset: Dataset, kind: Kind, repeats: Sequence[Group]) -> Iterator[
         )
     else:
         images = phrase_count(len(repeats), "group of near copies", "groups of near copies")
-    paths = _superfluous_paths(dataset, repeats)
+    paths = _list_superfluous_paths(dataset, repeats)
     message = f"{images}, {phrase_count(len(paths), 'file')} too many"
     advice = "keep one of each; a search keeps copies in one part of its split"
-    yield Finding(kind, message, advice, paths_of(dataset, repeats), (), paths)
+    yield Finding(kind, message, advice, list_paths(dataset, repeats), (), paths)
 
 
-def _superfluous_paths(dataset: Dataset, repeats: Sequence[Group]) -> tuple[Path, ...]:
+def _list_superfluous_paths(dataset: Dataset, repeats: Sequence[Group]) -> tuple[Path, ...]:
     """Return the paths of the images that are too many, group by group."""
-    superfluous = chain.from_iterable(_superfluous(dataset, group) for group in repeats)
+    superfluous = chain.from_iterable(_list_superfluous(dataset, group) for group in repeats)
     return tuple(dataset.images[index].path for index in superfluous)
 
 
-def _superfluous(dataset: Dataset, group: Group) -> list[int]:
+def _list_superfluous(dataset: Dataset, group: Group) -> list[int]:
     """Return all but the one to keep:
     that of the last part, then the largest file, then the first.
     """
@@ -205,7 +205,7 @@ def _superfluous(dataset: Dataset, group: Group) -> list[int]:
     return [index for index in group if index != best]
 
 
-def _parts_of(dataset: Dataset, group: Group) -> str:
+def _name_parts(dataset: Dataset, group: Group) -> str:
     parts = [dataset.images[index].part for index in group]
     return " and ".join(dict.fromkeys(filter(None, parts)))
 
@@ -219,9 +219,9 @@ def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[F
     return (
         *report_unreadable(dataset),
         *report_spellings(dataset.spellings),
-        *_parts(dataset),
+        *_report_missing_classes(dataset),
         *report_repeats(dataset, pairs),
-        *_classes(dataset),
+        *_report_class_sizes(dataset),
         *report_sizes(survey),
         *check_captures(survey),
     )
@@ -284,7 +284,7 @@ def _quote_names(names: Sequence[str]) -> str:
     return " and ".join(f"'{name}'" for name in names)
 
 
-def _parts(dataset: Dataset) -> Iterator[Finding]:
+def _report_missing_classes(dataset: Dataset) -> Iterator[Finding]:
     """Yield classes without an image in a part of the user's split."""
     present = Counter((image.part, image.label) for image in dataset.images)
     for part in PARTS:
@@ -301,7 +301,7 @@ def _parts(dataset: Dataset) -> Iterator[Finding]:
             )
 
 
-def _classes(dataset: Dataset) -> Iterator[Finding]:
+def _report_class_sizes(dataset: Dataset) -> Iterator[Finding]:
     rows = sorted(zip(dataset.counts, dataset.classes, strict=True))
     small = quote_small_classes([(name, count) for count, name in rows], GOOD_CLASS)
     if small:

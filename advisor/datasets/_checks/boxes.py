@@ -25,10 +25,10 @@ from advisor.datasets._checks import (
 from advisor.datasets._checks.findings import (
     Finding,
     Kind,
-    more_columns,
+    list_extra_columns,
+    make_row,
     phrase_count,
     quote_small_classes,
-    row_of,
     write_rows,
 )
 from advisor.datasets._checks.image_quality import (
@@ -119,20 +119,20 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
     images = read.images
     return (
         *report_unreadable(images.dataset),
-        *_unusable(read),
+        *_report_unusable(read),
         *report_spellings(read.spellings),
-        *_parts(read),
+        *_report_parts(read),
         *report_repeats(images.dataset, alike),
         *_check_marks(read),
-        *_empty(read),
-        *_classes(read),
+        *_report_empty(read),
+        *_report_classes(read),
         *find_small_objects(measure_object_sizes(read)),
         *report_sizes(images),
         *check_captures(images, MEASURES_OF_ANY_PLACE),
     )
 
 
-def _unusable(read: BoxSurvey) -> Iterator[Finding]:
+def _report_unusable(read: BoxSurvey) -> Iterator[Finding]:
     if read.faults:
         reasons = Counter(fault.reason for fault in read.faults).most_common(NAMED)
         counts = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
@@ -152,10 +152,10 @@ def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
     twice = _Marked()
     labels = _Marked()
     tiny = _Marked()
-    for path, boxes in _images(read):
+    for path, boxes in _list_boxes_by_image(read):
         repeats: set[int] = set()
         contradicting: set[int] = set()
-        for first, second in same_places(boxes):
+        for first, second in find_same_places(boxes):
             # Of a repeated box the first is kept; of two labels, nobody knows which one is right.
             if boxes[first].label == boxes[second].label:
                 repeats.add(second)
@@ -193,7 +193,7 @@ def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
     )
 
 
-def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
+def find_same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
     """Return the pairs of boxes (first < second) with an intersection over union
     of at least :data:`SAME_IOU`.
     """
@@ -215,8 +215,8 @@ def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _empty(read: BoxSurvey) -> Iterator[Finding]:
-    paths = [path for path, boxes in _images(read) if not boxes]
+def _report_empty(read: BoxSurvey) -> Iterator[Finding]:
+    paths = [path for path, boxes in _list_boxes_by_image(read) if not boxes]
     if paths:
         yield Finding(
             Kind.NO_BOXES,
@@ -227,7 +227,7 @@ def _empty(read: BoxSurvey) -> Iterator[Finding]:
         )
 
 
-def _classes(read: BoxSurvey) -> Iterator[Finding]:
+def _report_classes(read: BoxSurvey) -> Iterator[Finding]:
     boxes = read.boxes_per_class
     images = read.images_per_class
     few = [name for name in read.classes if boxes[name] < GOOD_CLASS]
@@ -250,7 +250,7 @@ def _classes(read: BoxSurvey) -> Iterator[Finding]:
         )
 
 
-def _parts(read: BoxSurvey) -> Iterator[Finding]:
+def _report_parts(read: BoxSurvey) -> Iterator[Finding]:
     """Yield classes without a box in a part of the user's split, and images in none of its
     parts.
     """
@@ -269,7 +269,7 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
                 " then",
             )
     loose = []
-    for (path, _), stated in zip(_images(read), parts, strict=False):
+    for (path, _), stated in zip(_list_boxes_by_image(read), parts, strict=False):
         if stated is None:
             loose.append((path,))
     if loose:
@@ -281,7 +281,7 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
         )
 
 
-def _images(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
+def _list_boxes_by_image(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
     return (
         (image.path, boxes)
         for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True)
@@ -348,7 +348,7 @@ def require_usable_boxes(read: BoxSurvey) -> None:
         )
 
 
-def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
+def count_boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
     """Return the number of boxes of each class in each part.
 
     Raises UsageError if a part has no box, or the training part lacks a class.
@@ -408,7 +408,7 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
         if image.path in images_out:
             continue
         count += 1
-        row = row_of(path, image)
+        row = make_row(path, image)
         # A counter and not a set: of three equal boxes, two may be left out.
         remaining = list((Counter(boxes) - out[image.path]).elements())
         for box in remaining:
@@ -418,7 +418,7 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
         # a model learns from it where nothing is.
         if not remaining:
             rows.append(row)
-    write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)
+    write_rows(path, ["path", "label", *EDGES, *list_extra_columns(dataset)], rows)
     return count
 
 

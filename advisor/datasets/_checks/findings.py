@@ -80,7 +80,7 @@ def quote_small_classes(counts: Iterable[tuple[str, int]], least: int) -> list[s
     return small
 
 
-def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
+def list_paths(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
     """Return groups of indices as groups of paths."""
     paths = [image.path for image in dataset.images]
     path_groups = []
@@ -117,8 +117,8 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
     no partial file is left.
     """
     images = [image for image in dataset.images if image.path not in leave_out]
-    rows = [row_of(path, image) | {"label": dataset.classes[image.label]} for image in images]
-    write_rows(path, ["path", "label", *more_columns(dataset)], rows)
+    rows = [make_row(path, image) | {"label": dataset.classes[image.label]} for image in images]
+    write_rows(path, ["path", "label", *list_extra_columns(dataset)], rows)
     return len(rows)
 
 
@@ -130,7 +130,7 @@ def list_left_out(findings: Sequence[Finding]) -> set[Path]:
     return left_out
 
 
-def more_columns(dataset: Dataset) -> list[str]:
+def list_extra_columns(dataset: Dataset) -> list[str]:
     """Return the columns for the parts and groups, if the images have some."""
     columns = {
         "split": [image.part for image in dataset.images],
@@ -139,7 +139,7 @@ def more_columns(dataset: Dataset) -> list[str]:
     return [name for name, values in columns.items() if any(values)]
 
 
-def row_of(manifest: Path, image: LabelledImage) -> dict[str, str]:
+def make_row(manifest: Path, image: LabelledImage) -> dict[str, str]:
     """Return the row of an image; its path is relative to the manifest."""
     place = Path(os.path.relpath(image.path.absolute(), manifest.absolute().parent)).as_posix()
     return {"path": place, "split": _WRITTEN_AS.get(image.part, image.part), "group": image.group}

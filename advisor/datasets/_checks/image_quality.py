@@ -91,7 +91,7 @@ def measure_conditions(survey: Survey, framing: bool) -> tuple[MeasureDistributi
         values = values[values > 0] if measure.field == "jpeg_quality" else values
         if len(values):
             low, median, high = map(float, np.quantile(values, (0.05, 0.5, 0.95)))
-            outside = float(sum(mask.mean() for _, mask in _beyond(measure, values)))
+            outside = float(sum(mask.mean() for _, mask in _find_beyond_limits(measure, values)))
             words = " or ".join(word for word in (measure.low_word, measure.high_word) if word)
             rows.append(MeasureDistribution(measure.name, low, median, high, outside, words))
     return tuple(rows)
@@ -102,7 +102,7 @@ def check_captures(survey: Survey, measures: Sequence[Measure] = MEASURES) -> It
     count = len(survey.dataset.images)
     absent = []
     for measure in measures:
-        for word, mask in _beyond(measure, survey.stats[measure.field]):
+        for word, mask in _find_beyond_limits(measure, survey.stats[measure.field]):
             # Only JPEGs have this quality; 0 stands for another format.
             taken = mask
             if measure.field == "jpeg_quality":
@@ -150,7 +150,7 @@ def report_sizes(survey: Survey) -> Iterator[Finding]:
         )
 
 
-def _beyond(
+def _find_beyond_limits(
     measure: Measure, values: NDArray[np.float32]
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     yield measure.low_word, values < measure.low

@@ -17,10 +17,10 @@ from advisor.datasets._boxes.entries import ONE_CLASS
 from advisor.datasets._boxes.reading import survey_boxes
 from advisor.datasets._checks.findings import (
     Finding,
+    list_extra_columns,
     list_left_out,
-    more_columns,
+    make_row,
     phrase_count,
-    row_of,
     write_rows,
 )
 from advisor.datasets._dataset import Listing, Rejected
@@ -131,8 +131,10 @@ class LabelSetSurvey:
         for image, row in zip(dataset.images, self.truth.tolist(), strict=True):
             if image.path not in left_out:
                 cells = ["" if value == UNKNOWN else str(value) for value in row]
-                rows.append({**row_of(path, image), **dict(zip(self.classes, cells, strict=True))})
-        write_rows(path, ["path", *more_columns(dataset), *self.classes], rows)
+                rows.append(
+                    {**make_row(path, image), **dict(zip(self.classes, cells, strict=True))}
+                )
+        write_rows(path, ["path", *list_extra_columns(dataset), *self.classes], rows)
         return len(rows)
 
     def labels_of(self, place: int) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.datasets._boxes.set_folders import labelled_part_of, part_folders
+from advisor.datasets._boxes.set_folders import labelled_part_of, list_part_folders
 from advisor.datasets._column_search import SUFFIXES
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._image_places import find_by_name
@@ -19,8 +19,8 @@ from advisor.datasets._label_sets.entries import LabelSetEntry, LabelSetListing
 from advisor.datasets._label_sets.folders import list_class_folders
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
-from advisor.datasets._manifests import entry_of, read_rows
-from advisor.datasets._table_rows import columns_of
+from advisor.datasets._manifests import read_entry, read_rows
+from advisor.datasets._table_rows import read_column_names
 
 IMAGE_COLUMNS = (
     "path",
@@ -115,26 +115,26 @@ def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield the tables of a folder that name images,
     each with the part that its name or its folder says.
     """
-    for folder, part in dict.fromkeys([(root, ""), *part_folders(root)]):
+    for folder, part in dict.fromkeys([(root, ""), *list_part_folders(root)]):
         # Systems list a folder in different orders, and neither errors nor rows may depend on it.
         for file in sorted(folder.iterdir()):
             if (
                 file.suffix.lower() in SUFFIXES
                 and file.is_file()
-                and _titles_of(file).keys() & {*IMAGE_COLUMNS}
+                and _map_titles(file).keys() & {*IMAGE_COLUMNS}
             ):
                 yield file, part or labelled_part_of(file.stem)
 
 
-def _titles_of(table: Path) -> dict[str, str]:
+def _map_titles(table: Path) -> dict[str, str]:
     """Return the columns of a table by their names in small letters, with underscores for
     blanks.
     """
-    return {"_".join(column.casefold().split()): column for column in columns_of(table)}
+    return {"_".join(column.casefold().split()): column for column in read_column_names(table)}
 
 
 def _list_table(table: Path, part: str) -> LabelSetListing:
-    titles = _titles_of(table)
+    titles = _map_titles(table)
     labels = next((title for title in LABEL_COLUMNS if title in titles), "")
     stated = set(IMAGE_COLUMNS).union(*SPLIT.values())
     # The prefix keeps the columns of classes apart from the others, whatever a class is named.
@@ -145,7 +145,7 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
     wanted = ManifestColumns(names, ("path", "label") if labels else ("path",), HINT)
     rows = defaultdict[Path, list[tuple[int, Entry, Mapping[str, str]]]](list)
     for number, row in read_rows(table, wanted):
-        image = entry_of(table, number, {**row, "label": row["label"].strip()}, wanted)
+        image = read_entry(table, number, {**row, "label": row["label"].strip()}, wanted)
         # A table that states the part of each image knows more than the name of its folder.
         image = image if image.part else replace(image, part=part)
         rows[image.path].append((number, image, row))
@@ -283,7 +283,7 @@ def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
     """Return the columns that are classes with their names; UsageError:
     there is none, or a cell is no answer.
     """
-    titles = _titles_of(table)
+    titles = _map_titles(table)
     answers = []
     for of_image in rows.values():
         for number, _, row in of_image:

@@ -10,14 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import UsageError, require_extra
-from advisor.datasets._boxes import base_of, coco_files, images_of, lists_of
+from advisor.datasets._boxes.coco import (
+    find_coco_files,
+    find_image_base,
+    read_coco_images,
+    read_coco_lists,
+)
 from advisor.datasets._boxes.entries import ONE_CLASS
-from advisor.datasets._boxes.set_folders import folder_in, labelled_part_of, part_folders, text_of
-from advisor.datasets._category_files import key_of, require_beside
+from advisor.datasets._boxes.set_folders import (
+    folder_in,
+    labelled_part_of,
+    list_part_folders,
+    read_short_text,
+)
+from advisor.datasets._category_files import make_key, require_beside
 from advisor.datasets._column_search import SUFFIXES
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
-from advisor.datasets._manifests import entry_of, read_rows
+from advisor.datasets._manifests import read_entry, read_rows
 from advisor.datasets._masks.mask import IGNORED_LABEL
 from advisor.datasets._scan import images_in
 from advisor.store import labels_in
@@ -74,45 +84,45 @@ def list_masks(path: Path) -> MaskListing:
         raise UsageError(f"--data: '{path}' does not exist", HINT)
     if path.is_file():
         if path.suffix.lower() in SUFFIXES:
-            return _table(path)
-        return _coco(path)
-    listing = _folders(path)
+            return _list_table(path)
+        return _list_coco(path)
+    listing = _list_folders(path)
     if any(entry.mask for entry in listing.entries):
         return listing
-    if not coco_files(path, sure=True):
+    if not find_coco_files(path, sure=True):
         raise UsageError(f"--data: '{path}' has no image with a mask of its name", HINT)
-    return _coco(path)
+    return _list_coco(path)
 
 
-def _table(path: Path) -> MaskListing:
+def _list_table(path: Path) -> MaskListing:
     entries = []
     for number, row in read_rows(path, TABLE):
-        entry = entry_of(path, number, row, TABLE)
+        entry = read_entry(path, number, row, TABLE)
         mask = None
         if entry.label.strip():
             mask = path.parent / entry.label.strip()
         entries.append(MaskEntry(replace(entry, label=ONE_CLASS), mask))
-    return MaskListing(path.parent, entries, _names(path.parent))
+    return MaskListing(path.parent, entries, _read_names(path.parent))
 
 
-def _folders(root: Path) -> MaskListing:
+def _list_folders(root: Path) -> MaskListing:
     """List folders of images and of masks, in ``root`` or in those of its parts;
     or masks beside their images.
     """
     images = dict[tuple[str, ...], Path]()
     masks = dict[tuple[str, ...], Path]()
-    for base, part in dict.fromkeys([(root, ""), *part_folders(root)]):
+    for base, part in dict.fromkeys([(root, ""), *list_part_folders(root)]):
         photos = folder_in(base, *IMAGES)
         truth = folder_in(base, *MASKS)
         if truth != base:
             images |= {
-                (part, *_name(file, photos)): file
+                (part, *_make_key(file, photos)): file
                 for file in images_in(photos)
                 if truth not in file.parents
             }
-            masks |= {(part, *_name(file, truth)): file for file in images_in(truth)}
+            masks |= {(part, *_make_key(file, truth)): file for file in images_in(truth)}
     for file in () if masks else images_in(root):
-        name = _name(file, root)
+        name = _make_key(file, root)
         part = labelled_part_of(file.relative_to(root).parts[0])
         marked = name[-1] != file.stem.casefold() or (
             file.suffix.lower() == ".png" and (part, *name) in images
@@ -139,10 +149,10 @@ def _folders(root: Path) -> MaskListing:
     for key, file in masks.items():
         if key not in images:
             alone.append(Rejected(file, "a mask without an image of its name"))
-    return MaskListing(root, entries, _names(root), tuple(alone))
+    return MaskListing(root, entries, _read_names(root), tuple(alone))
 
 
-def _name(file: Path, base: Path) -> tuple[str, ...]:
+def _make_key(file: Path, base: Path) -> tuple[str, ...]:
     """Return folder and name of a file without what marks a mask,
     which image and mask have in common.
     """
@@ -152,7 +162,7 @@ def _name(file: Path, base: Path) -> tuple[str, ...]:
     return "" if folder == "." else folder, stem.removesuffix(ending)
 
 
-def _names(root: Path) -> dict[int, str]:
+def _read_names(root: Path) -> dict[int, str]:
     """Return the classes that a file names:
     one a line from value 0 on, or of CVAT with their colours.
     """
@@ -160,7 +170,7 @@ def _names(root: Path) -> dict[int, str]:
     if file is None:
         return {}
     lines = []
-    for line in text_of(require_beside(file)).splitlines():
+    for line in read_short_text(require_beside(file)).splitlines():
         # CVAT begins its file with a comment that names the columns.
         if line.strip() and not line.startswith("#"):
             lines.append(line.strip())
@@ -180,7 +190,7 @@ def _names(root: Path) -> dict[int, str]:
     return names
 
 
-def _coco(path: Path) -> MaskListing:
+def _list_coco(path: Path) -> MaskListing:
     require_extra(
         "pycocotools",
         "detection",
@@ -193,21 +203,25 @@ def _coco(path: Path) -> MaskListing:
     rejected = list[Rejected]()
     names = {0: BACKGROUND}
     place: dict[str, int] = {}
-    for file, part in coco_files(path) if path.is_dir() else [(path, labelled_part_of(path.stem))]:
-        content = lists_of(file)
-        categories = {key_of(one.get("id")): str(one.get("name")) for one in content["categories"]}
+    for file, part in (
+        find_coco_files(path) if path.is_dir() else [(path, labelled_part_of(path.stem))]
+    ):
+        content = read_coco_lists(file)
+        categories = {
+            make_key(one.get("id")): str(one.get("name")) for one in content["categories"]
+        }
         for name in categories.values():
             # Files of several parts may number a class differently, so its name decides.
             place.setdefault(name, len(place) + 1)
-        images = images_of(file, content["images"], rejected)
-        base = base_of(file, part, root, [one["file_name"] for one in images.values()])
+        images = read_coco_images(file, content["images"], rejected)
+        base = find_image_base(file, part, root, [one["file_name"] for one in images.values()])
         regions: dict[str, list[tuple[int, Any]]] = {key: [] for key in images}
         for one in content["annotations"]:
-            image = key_of(one.get("image_id"))
+            image = make_key(one.get("image_id"))
             segmentation = one.get("segmentation")
             if image in regions and segmentation:
                 label = place.get(
-                    categories.get(key_of(one.get("category_id")), ""), IGNORED_LABEL
+                    categories.get(make_key(one.get("category_id")), ""), IGNORED_LABEL
                 )
                 # A crowd of COCO is one region around objects that nobody told apart.
                 regions[image].append(

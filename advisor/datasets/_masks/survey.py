@@ -19,9 +19,9 @@ from advisor.core import ContentError, UsageError, listed
 from advisor.datasets._boxes.entries import ONE_CLASS
 from advisor.datasets._checks.findings import (
     Finding,
+    list_extra_columns,
     list_left_out,
-    more_columns,
-    row_of,
+    make_row,
     write_rows,
 )
 from advisor.datasets._dataset import Listing, Rejected
@@ -105,12 +105,12 @@ class MaskSurvey:
         rows = []
         for image, mask in zip(dataset.images, self.masks, strict=True):
             if image.path not in left_out:
-                row = row_of(path, image)
+                row = make_row(path, image)
                 mask_path = ""
                 if mask.path:
-                    mask_path = row_of(path, replace(image, path=Path(mask.path)))["path"]
+                    mask_path = make_row(path, replace(image, path=Path(mask.path)))["path"]
                 rows.append(row | {"image": row["path"], "mask": mask_path})
-        write_rows(path, ["image", "mask", *more_columns(dataset)], rows)
+        write_rows(path, ["image", "mask", *list_extra_columns(dataset)], rows)
         return len(rows)
 
 
@@ -153,8 +153,11 @@ def survey_masks(
     values = set[int]()
     for reading in read:
         values.update(reading.values)
-    name = _names_of(listing, values)
-    read = [reading._replace(fault=reading.fault or _unknown(reading, name)) for reading in read]
+    name = _make_namer(listing, values)
+    read = [
+        reading._replace(fault=reading.fault or _describe_unknown(reading, name))
+        for reading in read
+    ]
     images = images.without_images(
         [Rejected(reading.entry.image.path, reading.fault) for reading in read if reading.fault]
     )
@@ -185,8 +188,8 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
         return read._replace(fault="no mask")
     try:
         if entry.mask is None:
-            return _of_regions(read)
-        return _of_file(read, entry.mask, turn)
+            return _read_regions(read)
+        return _read_mask_file(read, entry.mask, turn)
     except Exception as error:  # pycocotools raises no class of its own
         if entry.mask is None:
             why = f": {error}" if isinstance(error, ContentError) else ""
@@ -194,7 +197,7 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
         return read._replace(fault=f"its mask '{entry.mask.name}': {describe_read_error(error)}")
 
 
-def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
+def _read_mask_file(read: _Read, mask: Path, turn: int) -> _Read:
     data, _ = read_bytes(mask)
     values = read_values(data)
     # Tools save the mask of a turned photograph upright, or as the camera stored it.
@@ -206,11 +209,11 @@ def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
         raise ContentError(f"it has {shown[0]} pixels, the image {shown[1]}")
     turned = 1 if values.shape == read.size else turn
     return read._replace(
-        sha256=hashlib.sha256(data).hexdigest(), values=_counts(values), orientation=turned
+        sha256=hashlib.sha256(data).hexdigest(), values=_count_values(values), orientation=turned
     )
 
 
-def _of_regions(read: _Read) -> _Read:
+def _read_regions(read: _Read) -> _Read:
     regions = read.entry.regions or ()
     points = []
     for _, region in regions:
@@ -222,11 +225,11 @@ def _of_regions(read: _Read) -> _Read:
     for polygon in points:
         if (polygon < -1).any() or (polygon > farthest).any():
             beyond = True
-    values = _counts(draw_regions(regions, read.size))
+    values = _count_values(draw_regions(regions, read.size))
     return read._replace(sha256=sha256_json([regions, read.size]), values=values, outside=beyond)
 
 
-def _counts(values: NDArray[Any]) -> dict[int, int]:
+def _count_values(values: NDArray[Any]) -> dict[int, int]:
     pixel_values, counts = np.unique(values, return_counts=True)
     return dict(zip(pixel_values.tolist(), counts.tolist(), strict=True))
 
@@ -235,7 +238,7 @@ def _counts(values: NDArray[Any]) -> dict[int, int]:
 Name = Callable[[int, str], str]
 
 
-def _names_of(listing: MaskListing, values: set[int]) -> Name:
+def _make_namer(listing: MaskListing, values: set[int]) -> Name:
     """Return what names the values."""
     # In masks of two values 255 marks the object; in others it marks pixels to ignore.
     binary = len(values - {0}) == 1
@@ -265,7 +268,7 @@ def _names_of(listing: MaskListing, values: set[int]) -> Name:
     return name_learnt
 
 
-def _unknown(read: _Read, name: Name) -> str:
+def _describe_unknown(read: _Read, name: Name) -> str:
     unknown = []
     for value in read.values:
         if name(value, "").startswith(UNKNOWN):

@@ -22,10 +22,10 @@ __all__ = [
     "Address",
     "Stamp",
     "address_of",
-    "archive_of",
+    "find_kind",
     "holds_images",
-    "kind_of",
-    "stamp_of",
+    "open_source",
+    "read_stamp",
 ]
 
 SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType(
@@ -78,29 +78,29 @@ def address_of(path: Path) -> Address | None:
     if not _INSIDE.search(str(path).lower()):
         return None
     for file in path.parents:
-        if kind_of(file) in SOURCES and file.is_file():
-            return Address(file, path.relative_to(file).as_posix(), stamp_of(file))
+        if find_kind(file) in SOURCES and file.is_file():
+            return Address(file, path.relative_to(file).as_posix(), read_stamp(file))
     return None
 
 
-def kind_of(file: Path) -> str:
+def find_kind(file: Path) -> str:
     """Return the extension of a file in lower case, without the number of a shard:
     ``.tfrecord``.
     """
     return _SHARD.sub("", file.suffix.lower())
 
 
-def archive_of(file: Path) -> Archive:
+def open_source(file: Path) -> Archive:
     """Return a file with images, opened;
     UsageError if it cannot be read as the kind of its extension.
     """
     try:
-        return _open_once(file, stamp_of(file))
+        return _open_once(file, read_stamp(file))
     except OSError:
-        return SOURCES[kind_of(file)](file)  # it says what is wrong
+        return SOURCES[find_kind(file)](file)  # it says what is wrong
 
 
-def stamp_of(path: Path) -> Stamp:
+def read_stamp(path: Path) -> Stamp:
     """Return the size and the time of change of a file;
     of an image inside a file, those of this file. OSError.
     """
@@ -110,4 +110,4 @@ def stamp_of(path: Path) -> Stamp:
 
 @lru_cache(maxsize=_OPEN)
 def _open_once(file: Path, _stamp: Stamp) -> Archive:
-    return SOURCES[kind_of(file)](file)
+    return SOURCES[find_kind(file)](file)

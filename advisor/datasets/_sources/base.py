@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from advisor.core import ContentError, UsageError
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._system_folders import is_system_name
 
 REPEATED = "the archive has several files of this name"
@@ -117,7 +117,7 @@ def is_hidden(name: str) -> bool:
     return any(is_system_name(part) and part != ".." for part in PurePosixPath(name).parts)
 
 
-def system_folder_in(name: str) -> str:
+def find_system_folder(name: str) -> str:
     """Return the folder of an operating system that a file inside an archive is in;
     empty for none.
 
@@ -138,7 +138,7 @@ def is_archive_name(name: str) -> bool:
     return PurePosixPath(name).suffix.casefold() in ARCHIVE_SUFFIXES
 
 
-def plain_name(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Return a name as a path has it: without ``./`` and repeated slashes."""
     return str(PurePosixPath(name))
 
@@ -159,7 +159,7 @@ def within_limit(size: int) -> int:
     return size
 
 
-def objects_of(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Sequence[Any]]]:
+def read_objects(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Sequence[Any]]]:
     """Return class and edges of objects:
     a list of objects, or one object of lists, as ``datasets`` has sequences.
 
@@ -168,23 +168,25 @@ def objects_of(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Seque
     """
     pairs: list[tuple[Any, Any]] = []
     if isinstance(written, Mapping):
-        pairs += zip_longest(_first(written, BOXES) or (), _first(written, CLASSES) or ())
+        pairs += zip_longest(
+            _find_first(written, BOXES) or (), _find_first(written, CLASSES) or ()
+        )
     elif isinstance(written, list):
         for entry in written:
             if isinstance(entry, Mapping):
-                pairs.append((_first(entry, BOXES), _first(entry, CLASSES)))
+                pairs.append((_find_first(entry, BOXES), _find_first(entry, CLASSES)))
     objects: list[tuple[str, Sequence[Any]]] = []
     for edges, label in pairs:
         readable = edges if isinstance(edges, list | tuple) else ()
-        objects.append((class_name(label, names), readable))
+        objects.append((name_class(label, names), readable))
     return objects
 
 
-def _first(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+def _find_first(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((row[key] for key in keys if row.get(key) is not None), None)
 
 
-def class_name(value: object, names: Sequence[str]) -> str:
+def name_class(value: object, names: Sequence[str]) -> str:
     """Return the name of a class by its number, or as it is written;
     empty for none, and for -1, as in test parts.
     """
@@ -199,5 +201,5 @@ def class_name(value: object, names: Sequence[str]) -> str:
 
 def refuse_file(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:
     """Return the error of a file that cannot be read as its kind."""
-    what = f"--data: '{file}' cannot be read as {kind}: {reason_of(error)}"
+    what = f"--data: '{file}' cannot be read as {kind}: {explain_error(error)}"
     return UsageError(what, hint or "fetch or write the file again")

@@ -65,7 +65,7 @@ def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[st
         frame = table[number].to_pandas(columns=list(columns))
         cells = []
         for name in columns:
-            cells.append([_text(value, name) for value in frame[name]])
+            cells.append([_convert_cell(value, name) for value in frame[name]])
     except Exception as error:
         raise refuse_file(file, "Parquet", error, HINT) from None
     return list(zip(*cells, strict=True))
@@ -78,7 +78,7 @@ def _open_once(file: Path, _changed_ns: int) -> ParquetFile:
     return ParquetFile(str(file))
 
 
-def _text(value: object, column: str) -> str:
+def _convert_cell(value: object, column: str) -> str:
     """Return a cell as text; whole floats, from nullable integer columns, become integers."""
     if isinstance(value, list | tuple | dict | set | np.ndarray):
         raise ContentError(f"the cells of its column '{column[:80]}' are lists, and not text")

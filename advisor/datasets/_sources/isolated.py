@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import ContentError, StageError, UsageError
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._sources.base import Archive, BoxedArchive, ImageObjects, Member, refuse_file
 from advisor.isolation import IN_CHILD, MEMORY
 
@@ -182,14 +182,14 @@ def _open_once(kind: str, file: Path, _changed_ns: int) -> Archive:
 
 def open_archive(file: Path, kind: str) -> None:
     """Open a file; UsageError if it cannot be read as its kind."""
-    _archive(file, kind)
+    _find_archive(file, kind)
 
 
 def list_members(file: Path, kind: str) -> Sequence[Member]:
     """Return the images of a file; labels that are too long are cut."""
     labels: dict[str, str] = {}
     members = []
-    for member in _archive(file, kind).list_members():
+    for member in _find_archive(file, kind).list_members():
         if member.label is None:
             members.append(member)
             continue
@@ -201,7 +201,7 @@ def list_members(file: Path, kind: str) -> Sequence[Member]:
 
 def list_objects(file: Path, kind: str) -> Sequence[ImageObjects]:
     """Return the images of a file with their objects."""
-    archive = _archive(file, kind)
+    archive = _find_archive(file, kind)
     return list(archive.list_objects()) if isinstance(archive, BoxedArchive) else []
 
 
@@ -210,14 +210,14 @@ def read_member(file: Path, kind: str, name: str) -> bytes | str:
     # Returned and not raised: one damaged image is left out,
     # while an error would give up the whole file.
     try:
-        return _archive(file, kind).read_member(name)
+        return _find_archive(file, kind).read_member(name)
     except UsageError as error:
         return error.message
     except (OSError, ValueError) as error:
-        return reason_of(error)
+        return explain_error(error)
 
 
-def _archive(file: Path, kind: str) -> Archive:
+def _find_archive(file: Path, kind: str) -> Archive:
     try:
         changed_ns = file.stat().st_mtime_ns
     except OSError as error:

@@ -20,11 +20,11 @@ from typing import Any
 
 from advisor.core import ContentError, UsageError, listed, plural, require_extra
 from advisor.datasets._category_files import require_beside
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._sources.base import (
     ImageObjects,
     Member,
-    class_name,
+    name_class,
     refuse_file,
     within_limit,
 )
@@ -130,7 +130,7 @@ class RecordFile:
         try:
             entries = _example().FromString(data).features.feature
         except Exception as error:  # the parser has errors of its own
-            raise ContentError(f"damaged: {reason_of(error)}") from None
+            raise ContentError(f"damaged: {explain_error(error)}") from None
         kinds = ("bytes_list", "float_list", "int64_list")
         features = {}
         for entry in entries:
@@ -208,13 +208,13 @@ class RecordFile:
             try:
                 values = self._features(row).get(feature, ())
             except (OSError, ValueError) as error:
-                yield Member(f"{row:07d}", fault=reason_of(error))
+                yield Member(f"{row:07d}", fault=explain_error(error))
                 continue
             value = values[0] if len(values) == 1 else None
             label = (
                 value.decode("utf-8", "replace").strip()
                 if isinstance(value, bytes)
-                else class_name(value, names)
+                else name_class(value, names)
             )
             yield Member(f"{row:07d}", label, "" if label else "no label")
         yield from self._end
@@ -238,7 +238,7 @@ class RecordFile:
             try:
                 features = self._features(row)
             except (OSError, ValueError) as error:
-                yield ImageObjects(f"{row:07d}", fault=reason_of(error))
+                yield ImageObjects(f"{row:07d}", fault=explain_error(error))
                 continue
             edges = features.get(boxes, ())
             labels = features.get(label_of, ())
@@ -246,7 +246,7 @@ class RecordFile:
             corners = zip(edges[1::4], edges[::4], edges[3::4], edges[2::4], strict=False)
             boxes_of_image = []
             for label, box in zip(labels, corners, strict=False):
-                boxes_of_image.append((class_name(label, names), box))
+                boxes_of_image.append((name_class(label, names), box))
             yield ImageObjects(f"{row:07d}", boxes_of_image)
         for record in self._end:
             yield ImageObjects(record.name, fault=record.fault)

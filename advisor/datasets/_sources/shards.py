@@ -15,19 +15,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from advisor.core import ContentError
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._sources.base import (
     OBJECTS,
     REPEATED,
     ImageObjects,
     Member,
+    find_system_folder,
     is_archive_name,
     is_hidden,
     name_fault,
-    objects_of,
-    plain_name,
+    normalise_name,
+    read_objects,
     refuse_file,
-    system_folder_in,
     within_limit,
 )
 
@@ -61,9 +61,8 @@ class Shard:
             if not self._places:
                 hint = "a compressed tar cannot be read in any order: store it uncompressed"
                 raise refuse_file(file, "a tar file", error, hint) from None
-            self._fault = (
-                f"the file ends in the middle, after {len(self._places)} files: {reason_of(error)}"
-            )
+            why = explain_error(error)
+            self._fault = f"the file ends in the middle, after {len(self._places)} files: {why}"
 
     def _index(self, tar: tarfile.TarFile) -> None:
         while (info := tar.next()) is not None:
@@ -71,7 +70,7 @@ class Shard:
             if info.isdir():
                 continue
             if is_hidden(info.name):
-                self._system_folders.add(system_folder_in(info.name))
+                self._system_folders.add(find_system_folder(info.name))
                 continue
             fault = name_fault(info.name) or (
                 "" if info.isreg() else "a link or device, and no file"
@@ -79,7 +78,7 @@ class Shard:
             if fault:
                 self._faults.append(Member(f"member at byte {info.offset}", fault=fault))
             elif len(self._places) < _MOST_MEMBERS:
-                name = plain_name(info.name)
+                name = normalise_name(info.name)
                 if name in self._places:
                     self._repeated.add(name)
                 self._places[name] = info.offset_data, info.size
@@ -150,7 +149,7 @@ class Shard:
                     name, fault=f"its .{extension} has more than {_MOST_LABEL_BYTES} bytes"
                 )
             try:
-                label = _label(extension, self.read_member(file))
+                label = _read_label(extension, self.read_member(file))
             except (OSError, ValueError, RecursionError):
                 label = ""
             if label:
@@ -187,7 +186,7 @@ class Shard:
                 (said.get("width"), said.get("height")) if isinstance(said, dict) else (None, None)
             )
             for name in (name for extension, name in files.items() if extension not in LABELS):
-                yield ImageObjects(name, objects_of(written), size, fault)
+                yield ImageObjects(name, read_objects(written), size, fault)
         for file in self._unusable:
             yield ImageObjects(file.name, fault=file.fault)
 
@@ -207,7 +206,7 @@ class Shard:
         return data
 
 
-def _label(extension: str, data: bytes) -> str:
+def _read_label(extension: str, data: bytes) -> str:
     text = data.decode()
     if extension != "json":
         return text.strip()

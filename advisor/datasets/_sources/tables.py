@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import ContentError, UsageError, listed, require_extra, show_bytes
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._sources.base import (
     OBJECTS,
     ImageObjects,
     Member,
-    class_name,
-    objects_of,
+    name_class,
+    read_objects,
     refuse_file,
     within_limit,
 )
@@ -81,10 +81,11 @@ class _Table(ABC):
                 f"--data: '{file}' has several columns named '{repeated[0][:80]}'",
                 "give each column a name of its own",
             )
-        self._image = image_column(schema)
+        self._image = find_image_column(schema)
         if not self._image:
             raise UsageError(
-                f"--data: '{file}' has no column with the bytes of images, but {_columns(schema)}",
+                f"--data: '{file}' has no column with the bytes of images, but"
+                f" {_describe_columns(schema)}",
                 "name it 'image': bytes, or a struct of bytes and path",
             )
         self._schema = schema
@@ -107,10 +108,10 @@ class _Table(ABC):
 
     def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its row, from 0."""
-        column, names = label_column(self._file, self._schema)
+        column, names = find_label_column(self._file, self._schema)
         try:
             for row, value in enumerate(self._column(column)):
-                label = class_name(value, names)
+                label = name_class(value, names)
                 yield Member(f"{row:07d}", label, "" if label else "no label")
         except Exception as error:
             raise refuse_file(self._file, self.kind, error) from None
@@ -123,7 +124,7 @@ class _Table(ABC):
         if not column:
             raise UsageError(
                 f"--data: '{self._file}' has no column 'objects' with boxes, but"
-                f" {_columns(self._schema)}",
+                f" {_describe_columns(self._schema)}",
                 "name it 'objects': a list of bbox and category",
             )
         sides = [
@@ -131,11 +132,11 @@ class _Table(ABC):
             for name in ("width", "height")
         ]
         try:
-            names = _class_names(_read_column_facts(self._schema).get(column))
+            names = _find_class_names(_read_column_facts(self._schema).get(column))
             for row, (written, *size) in enumerate(
                 zip(self._column(column), *sides, strict=False)
             ):
-                yield ImageObjects(f"{row:07d}", objects_of(written, names), (size[0], size[1]))
+                yield ImageObjects(f"{row:07d}", read_objects(written, names), (size[0], size[1]))
         except Exception as error:
             raise refuse_file(self._file, self.kind, error) from None
 
@@ -147,7 +148,7 @@ class _Table(ABC):
         except IndexError:
             raise FileNotFoundError(f"the table has no row '{name}'") from None
         except Exception as error:
-            raise ContentError(f"damaged: {reason_of(error)}") from None
+            raise ContentError(f"damaged: {explain_error(error)}") from None
         data = cell.get("bytes") if isinstance(cell, dict) else cell
         if data is None:
             raise ContentError("the table has no bytes of it")
@@ -227,7 +228,7 @@ class ParquetTable(_Table):
                     return self._group(number)[row - self._starts[number]].as_py()
                 except Exception as error:
                     # A damaged group fails in many ways; trying it for each row takes hours.
-                    self._faults[number] = reason_of(error)
+                    self._faults[number] = explain_error(error)
             raise ContentError(self._faults[number])
 
 
@@ -311,12 +312,12 @@ def has_image_column(file: Path) -> bool:
     import pyarrow.parquet as pq
 
     try:
-        return bool(image_column(pq.read_schema(file)))
+        return bool(find_image_column(pq.read_schema(file)))
     except Exception:  # the reader of manifests says what is wrong
         return False
 
 
-def image_column(schema: pa.Schema) -> str:
+def find_image_column(schema: pa.Schema) -> str:
     """Return the column with the bytes of images: one with a usual name, or the only one;
     empty if there is none.
     """
@@ -336,11 +337,11 @@ def image_column(schema: pa.Schema) -> str:
     return columns[0] if len(columns) == 1 else ""
 
 
-def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
+def find_label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
     """Return the column with the labels, and the names of its classes if the metadata has them."""
     import pyarrow as pa
 
-    features = _features(schema)
+    features = _read_features(schema)
     named = [name for name, feature in features.items() if feature.get("_type") == "ClassLabel"]
     present = set(schema.names)
     candidates = [name for name in LABELS if name in present] or [
@@ -348,7 +349,7 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
     ]
     if len(candidates) != 1 and not any(name in LABELS for name in candidates):
         raise UsageError(
-            f"--data: '{file}' has no column 'label', but {_columns(schema)}",
+            f"--data: '{file}' has no column 'label', but {_describe_columns(schema)}",
             "rename the column with the classes",
         )
     label = candidates[0]
@@ -366,7 +367,7 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
     return label, list(map(str, names)) if isinstance(names, list) else ()
 
 
-def _features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
+def _read_features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
     """Return the features of the columns that are no lists."""
     return {
         name: feature
@@ -384,7 +385,7 @@ def _read_column_facts(schema: pa.Schema) -> Mapping[str, Any]:
     return features if isinstance(features, dict) else {}
 
 
-def _class_names(feature: Any) -> Sequence[str]:
+def _find_class_names(feature: Any) -> Sequence[str]:
     """Return the names of the classes of the objects,
     which the feature of a list has somewhere inside.
     """
@@ -392,13 +393,13 @@ def _class_names(feature: Any) -> Sequence[str]:
         names = feature.get("names")
         if feature.get("_type") == "ClassLabel" and isinstance(names, list):
             return list(map(str, names))
-        return next(filter(None, map(_class_names, feature.values())), ())
+        return next(filter(None, map(_find_class_names, feature.values())), ())
     if isinstance(feature, list):
-        return next(filter(None, map(_class_names, feature)), ())
+        return next(filter(None, map(_find_class_names, feature)), ())
     return ()
 
 
-def _columns(schema: pa.Schema) -> str:
+def _describe_columns(schema: pa.Schema) -> str:
     return (
         listed([f"'{field.name[:80]}' ({str(field.type)[:80]})" for field in schema])
         or "no column"

@@ -8,17 +8,17 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from advisor.core import UNREADABLE_ZIP, ContentError
-from advisor.datasets._read_errors import reason_of
+from advisor.datasets._read_errors import explain_error
 from advisor.datasets._sources.base import (
     REPEATED,
     Member,
     find_repeated_names,
+    find_system_folder,
     is_archive_name,
     is_hidden,
     name_fault,
-    plain_name,
+    normalise_name,
     refuse_file,
-    system_folder_in,
     within_limit,
 )
 from advisor.store import guess_encodings
@@ -46,12 +46,12 @@ class ZipFile:
             self._zip = zipfile.ZipFile(file)
         except UNREADABLE_ZIP as error:
             raise refuse_file(file, "a zip file", error) from None
-        written = _names_of(self._zip.infolist())
-        self._written = dict(zip(map(plain_name, written), written, strict=True))
-        names = list(map(plain_name, written))
+        written = _read_names(self._zip.infolist())
+        self._written = dict(zip(map(normalise_name, written), written, strict=True))
+        names = list(map(normalise_name, written))
         self._infos = dict(zip(names, self._zip.infolist(), strict=True))
         self._repeated = find_repeated_names(names)
-        self._shared = _overlapping(self._zip.infolist())
+        self._shared = _find_overlapping(self._zip.infolist())
 
     def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
@@ -63,7 +63,7 @@ class ZipFile:
 
     def system_folders(self) -> Collection[str]:
         """See :class:`.base.FolderArchive`."""
-        return set(filter(None, map(system_folder_in, self._infos)))
+        return set(filter(None, map(find_system_folder, self._infos)))
 
     def inner_archives(self) -> Sequence[str]:
         """See :class:`.base.FolderArchive`."""
@@ -94,13 +94,13 @@ class ZipFile:
         except KeyError:
             raise FileNotFoundError(f"the zip file has no '{name}'") from None
         except UNREADABLE_ZIP as error:
-            raise ContentError(f"damaged: {reason_of(error)}") from None
+            raise ContentError(f"damaged: {explain_error(error)}") from None
         if len(data) != size:
             raise ContentError("damaged: its size is not the one in the directory of the zip file")
         return data
 
 
-def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
+def _read_names(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
     """Return the names of the files in a zip file, with slashes between those of folders.
 
     A name without the flag for UTF-8 is UTF-8 all the same if its bytes are: macOS writes it so.
@@ -140,7 +140,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _overlapping(infos: Sequence[zipfile.ZipInfo]) -> frozenset[int]:
+def _find_overlapping(infos: Sequence[zipfile.ZipInfo]) -> frozenset[int]:
     """Return the places of files that begin before another one ends:
     so a small archive can have terabytes of files.
     """

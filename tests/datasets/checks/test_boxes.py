@@ -20,7 +20,13 @@ from advisor.datasets import (
     survey,
     survey_boxes,
 )
-from advisor.datasets._checks.boxes import INPUTS, boxes_in_parts, find_small_objects, require_usable_boxes, same_places
+from advisor.datasets._checks.boxes import (
+    INPUTS,
+    count_boxes_in_parts,
+    find_same_places,
+    find_small_objects,
+    require_usable_boxes,
+)
 from advisor.datasets._survey import measure_image
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
@@ -56,9 +62,9 @@ def test_a_fault_is_found_there(tmp_path: Path, kind: str, objects: list[Any], m
 
 def test_repeated_boxes_are_found_across_blocks_and_boxes_of_neighbours_are_not_repeated() -> None:
     boxes = [Box("cat", 12 * (n % 30), 12 * (n // 30), 12 * (n % 30) + 10, 12 * (n // 30) + 10) for n in range(900)]
-    assert same_places([*boxes, boxes[17]]) == [(17, 900)]
+    assert find_same_places([*boxes, boxes[17]]) == [(17, 900)]
     boxes = [Box("cat", 0, 0, 20, 20), Box("cat", 2, 0, 22, 20), Box("cat", 0, 0, 20, 21)]
-    assert same_places(boxes) == [(0, 2)]
+    assert find_same_places(boxes) == [(0, 2)]
 
 
 @with_cases
@@ -106,7 +112,7 @@ def test_a_split_that_cannot_be_used_is_refused(tmp_path: Path, parts: list[list
     cat, dog = photos(1, "cat")[0].objects, photos(1, "dog")[0].objects
     made = [Photo(f"{n}", objects) for n, objects in enumerate((cat, cat, cat, dog, ()))]
     split = Split(*map(tuple, parts), seed=0)
-    must_fail(UsageError, message, boxes_in_parts, survey_boxes(write_table(tmp_path, made)), split)
+    must_fail(UsageError, message, count_boxes_in_parts, survey_boxes(write_table(tmp_path, made)), split)
 
 
 def _read(tmp_path: Path, small: int, large: int) -> BoxSurvey:
