@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         MeasureDistribution,
         measure_conditions,
     )
+    from advisor.datasets._cropped_copies import find_cropped_copies
     from advisor.datasets._dataset import (
         Dataset,
         Entry,
@@ -60,12 +61,7 @@ if TYPE_CHECKING:
         divide_survey,
         number_linked_groups,
     )
-    from advisor.datasets._duplicates import (
-        Pair,
-        find_cropped_copies,
-        group_pairs,
-        near_duplicates,
-    )
+    from advisor.datasets._duplicates import Pair, group_pairs, near_duplicates
     from advisor.datasets._grouping import measure_silhouettes
     from advisor.datasets._image_files import open_image, require_unchanged, sha256_of
     from advisor.datasets._image_groups import Grouping

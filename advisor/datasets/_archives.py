@@ -13,10 +13,10 @@ from itertools import filterfalse
 from pathlib import Path, PurePosixPath
 
 from advisor.core import AmbiguousInput, Reading, UsageError
-from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
+from advisor.datasets._captions import refuse_captions
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._companion_folders import find_companion_folders
-from advisor.datasets._dataset import Entry, Listing, Rejected
+from advisor.datasets._dataset import LISTED_EVERY, Entry, Listed, Listing, Rejected
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import HINT, find_sole_folders, is_below, read_folders
 from advisor.datasets._image_files import may_be_image

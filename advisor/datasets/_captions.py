@@ -1,17 +1,18 @@
-"""Refuse texts that describe images where classes are expected; how often a listing reports."""
+"""Refuse texts that describe images where classes are expected.
+
+Tables and archives are refused before they are listed: a class of one image each teaches a model
+nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 from advisor.core import UsageError, plain
 
 CAPTION_WORDS = 3  # From this number of words on, a text describes an image
 SHOWN = 80  # Characters of a text in an error
-# Images between two reports of a listing: a manifest has about as many rows in 0.2 s.
-LISTED_EVERY = 10_000
-Listed = Callable[[int], None]
 
 
 def refuse_captions(path: Path, labels: Collection[str], images: int) -> None:

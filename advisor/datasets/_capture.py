@@ -74,8 +74,9 @@ def apply_condition(
 
 
 def draw_captures(path: Path, size: int, tests: Sequence[CaptureTest] = TESTS) -> Iterator[Pixels]:
-    """Yield an image under each of some of ``TESTS``; equal files of equal name give equal
-    pixels.
+    """Yield an image under each of some of ``TESTS``.
+
+    Equal files of equal name give equal pixels.
     """
     image = load(path, size)
     for number, (condition, strength) in enumerate(TESTS):

@@ -1,4 +1,9 @@
-"""Change images as capture conditions of phones do."""
+"""Change the pixels of an image as each capture condition of phones does.
+
+``_capture.py`` lists these functions, and draws their strength and their seed. Each takes an
+image, uint8 (S, S, 3), a strength (0 none, 1 everyday, 2 strong) and a generator. If one returns
+other pixels, raise ``CAPTURE_VERSION``: it is in the keys of cached figures.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -122,9 +127,7 @@ def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def bend_lens(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """Apply a wide-angle lens: the radius becomes r + strength / 4 * r^3, with the corners
-    fixed.
-    """
+    """Apply a wide-angle lens: the radius r becomes r + strength / 4 * r^3; the corners stay."""
     return _transform_photo(photo, "MESH", _make_lens_mesh(len(photo), float(strength) / 4))
 
 

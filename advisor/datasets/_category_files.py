@@ -1,8 +1,9 @@
 """Read names of classes and labels from the files that large public sets have beside their images.
 
-iNaturalist states the class of each image as COCO does, without boxes: a JSON file with the lists
-``images``, ``annotations`` and ``categories``. Open Images names classes by identifiers such as
-``/m/01yrx``, and has a table of their names beside the tables of labels.
+Readers of tables, folders and YOLO's files ask here how classes are named. iNaturalist states the
+class of each image as COCO does, without boxes: a JSON file with the lists ``images``,
+``annotations`` and ``categories``. Open Images names classes by identifiers such as ``/m/01yrx``,
+and has a table of their names beside the tables of labels.
 """
 
 from __future__ import annotations
@@ -181,9 +182,7 @@ def find_class_names(table: Path) -> tuple[str, Sequence[str]]:
 
 
 def _without_numbers_behind(names: Sequence[str]) -> Sequence[str]:
-    """Return names without the numbers behind them if these count the lines from 0:
-    ``/a/airfield 0``.
-    """
+    """Return names without numbers behind them, as in ``/a/airfield 0``, that count lines."""
     plain_names = []
     for place, name in enumerate(names):
         words = name.rsplit(maxsplit=1)

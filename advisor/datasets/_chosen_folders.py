@@ -1,4 +1,8 @@
-"""The folders of a path that the user wants to be read."""
+"""Read which folders of a path the user wants: ``DIR/{train,test}`` or ``DIR/!(backup|tmp)``.
+
+``_layouts.py`` asks before it lists a path. Questions of ``_folder_questions.py`` offer such paths
+as answers, so both must be able to read each other.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Names that people give to the columns of a table:
-of the image, and of its class, in several languages.
+"""List the names that people give to the columns of images and of classes, in several languages.
+
+``_column_search.py`` compares the titles of a table with them. The order counts: the first name
+that a table has is taken. To add a language, add its words to the two lists of other languages.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Tell which folders hold images that belong to other images, such as masks:
-none of them is a class.
+"""Tell which folders hold images that belong to other images, such as masks: none is a class.
+
+``_scan.py`` and ``_archives.py`` leave these folders out before the classes are read.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Pictures of six kinds of fruit, drawn for a demonstration:
-they need no download, and are free of others' rights.
+"""Draw images of six kinds of fruit for a demonstration: no download, and no rights of others.
+
+``advisor search --demo`` draws them first. The same images come out each time; other pixels need a
+new :data:`VERSION`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Ask, or refuse, where the names of folders do not say which of them are the classes."""
+"""Ask, or refuse, where the names of folders do not say which of them are the classes.
+
+``_folders.py`` and ``_folder_levels.py`` raise what these functions return. Each answer is a value
+of ``--data``, which ``_layouts.py`` must be able to read.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +160,5 @@ def some_of(names: Collection[str]) -> str:
 
 
 def name_without(names: Collection[str]) -> str:
-    """Return the last name of a path that leaves folders out, as shells write it:
-    ``!(backup|tmp)``.
-    """
+    """Return the last name of a path that leaves folders out, such as ``!(backup|tmp)``."""
     return f"!({'|'.join(sorted(names))})"

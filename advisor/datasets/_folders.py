@@ -1,4 +1,9 @@
-"""Tell from the names of folders which class and which part of a split each image has."""
+"""Tell from the names of folders which class and which part of a split each image has.
+
+``_layouts.py`` calls :func:`read_folders` for a folder, ``_archives.py`` for a file with folders
+in it; nothing is opened here. If the names can be read in two ways, the user is asked: a guess
+would train on wrong classes. A name that is read in another way gives existing data other classes.
+"""
 
 from __future__ import annotations
 
@@ -359,9 +364,7 @@ def _place_parts(
 def _read_classes(
     root: Path, images: Sequence[Names], folders: Collection[Names], depth: str
 ) -> FolderReading:
-    """Return the reading of ``cat/1.jpg``, where deeper folders say nothing, or the part:
-    ``cat/train/1.jpg``.
-    """
+    """Return the reading of ``cat/1.jpg``; a deeper folder may be a part, ``cat/train/1.jpg``."""
     indices = [index for index, names in enumerate(images) if len(names) > 1]
     inner = [images[index] for index in indices]
     parts = {} if depth else _find_parts_below_classes(inner)

@@ -1,4 +1,8 @@
-"""Name files that hold images or labels in a form that is not read, and say how to get on."""
+"""Recognise files that hold images or labels in a form that is not read, and say what to do.
+
+``_layouts.py`` asks where a path gives no images, so that the error names such a file. To add a
+kind, add its extension to :data:`KINDS`.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
 """Find out which images were taken on one occasion: a visit, a film, a burst.
 
-Photos of one shop visit or one film share light and background. If each class was photographed on
-few occasions, light and background tell the class, and a random split gives an accuracy that no
-new photo reaches. In a set of single photos they do not: then such groups are no occasions, and
-nothing is gained by keeping them together. A few classes of very different colours are told apart
-anyhow. There the test has no power, and groups count if they are clear.
+``_division.py`` calls :func:`find_groups`, and a split keeps the groups whole. Photos of one shop
+visit or one film share light and background. If each class was photographed on few occasions,
+light and background tell the class, and a random split gives an accuracy that no new photo
+reaches.
+
+In a set of single photos they do not: then such groups are no occasions, and nothing is gained by
+keeping them together. A few classes of very different colours are told apart anyhow. There the
+test has no power, and groups count if they are clear.
 """
 
 import hashlib
@@ -206,8 +209,9 @@ def _compute_answers(
 def _find_nearest_class(
     to_group: Floats, class_of_group: NDArray[np.int64], truth: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the nearest class of each row, without the nearest group of each class but the
-    own.
+    """Return the nearest class of each row, (N,).
+
+    Each class but the row's own is without its nearest group.
     """
     classes = np.unique(class_of_group)
     best = np.full((len(to_group), len(classes)), np.inf, np.float32)
@@ -286,9 +290,7 @@ def _are_answers_lost(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bo
 
 
 def _compute_odds(right: NDArray[np.bool_]) -> float:
-    """Return the odds of a right answer; half an answer is added to both sides, so that none is
-    0.
-    """
+    """Return the odds of a right answer, with half an answer added to both sides: none is 0."""
     return float((right.sum() + 0.5) / ((~right).sum() + 0.5))
 
 

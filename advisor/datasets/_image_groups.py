@@ -1,4 +1,8 @@
-"""Groups of images, each taken on one occasion, and where they are from."""
+"""Define groups of images that were each taken on one occasion, and how the groups were found.
+
+``_grouping.py`` finds them. A :class:`Grouping` is written into ``split.json`` and reports by its
+``entries``.
+"""
 
 from collections import Counter
 from dataclasses import dataclass

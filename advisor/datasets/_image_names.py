@@ -1,5 +1,7 @@
-"""Tell by their names which files are images, and read the class of one from its name,
-such as ``cat.12.jpg``.
+"""Tell by their names which files are images, and read the class of one from its name.
+
+``cat.12.jpg`` may be a cat: ``_layouts.py`` asks the user, or reads the pattern that the user
+gave.
 """
 
 from __future__ import annotations

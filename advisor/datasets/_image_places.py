@@ -1,4 +1,8 @@
-"""Find the images that a table or an annotation names."""
+"""Find the images that a table or an annotation names: at the stated path, or by their names.
+
+All readers of tables, boxes and masks ask here. Tables often come from another machine, so a path
+that leads nowhere is common; an image is never guessed if two have its name.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +49,7 @@ def find_by_name(
 
 
 def _list_names(path: Path) -> Iterator[str]:
-    """Yield the names by which an image of a table may be found, the surest first;
-    see :func:`index_images`.
-    """
+    """Yield the keys of :func:`index_images` of an image in a table, the surest first."""
     # Label Studio writes the address of its own server, with the path behind ``?d=``.
     name = path.name.rpartition("?d=")[2]
     if "%" in name:
@@ -78,13 +80,11 @@ def _number_in(name: str) -> str:
 
 
 def index_images(root: Path) -> dict[str, Path | None]:
-    """Return the images below a folder by name, by name without extension,
-    and by the names of folder and file.
+    """Return the images below a folder by name, by stem, and by folder and name.
 
-    An image whose name is a number has that of :func:`_number_in`, too:
-    spreadsheets drop zeros, and mark thousands.
-
-    None where several images have a name: nothing says which is meant.
+    An image whose name is a number also has the key of :func:`_number_in`: spreadsheets drop
+    zeros, and mark thousands. The value is None where several images have a name: nothing says
+    which one is meant.
     """
     places: dict[str, Path | None] = {}
     for folder, inner, files in walk_folder(root):

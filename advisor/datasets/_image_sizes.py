@@ -1,4 +1,7 @@
-"""Measure the size of single images and photographs, which no layout has checked before."""
+"""Measure the size of single images of a user, from their headers.
+
+``exporting/`` measures the photograph that a page shows, and reports the images that they overlay.
+"""
 
 from io import BytesIO
 from pathlib import Path

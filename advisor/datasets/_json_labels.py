@@ -1,5 +1,8 @@
-"""Read the class of each image from JSON files as annotation tools
-and programs of people write them.
+"""Read the class of each image from JSON as annotation tools and programs of people write it.
+
+``_table_rows.py`` calls :func:`read_json_rows` for a whole file and :func:`read_line_row` for a
+file with an object in each line; ``_manifests.py`` splits cells with lists. A value of an unknown
+form gives None, and another reader is tried.
 """
 
 from __future__ import annotations

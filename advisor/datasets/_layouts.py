@@ -1,5 +1,8 @@
-"""Read the layouts of labelled images:
-class folders, split folders, and manifests (tables, also of boxes).
+"""List the labelled files of a data set, whatever its layout.
+
+:func:`list_files` is the first step of reading: it chooses between class folders, folders of
+parts, archives, tables, and names of images, and calls their reader. Where a path can be read in
+two ways the user is asked. Nothing is decoded here.
 """
 
 from __future__ import annotations
@@ -21,11 +24,10 @@ from advisor.core import (
     without_password,
 )
 from advisor.datasets._archives import ALL_FOLDERS, archives_in, list_archives
-from advisor.datasets._captions import Listed
 from advisor.datasets._category_files import find_class_names, find_first_number, read_synset_names
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._column_search import GUESSED_SUFFIXES, SUFFIXES, describe_fault, find_fault
-from advisor.datasets._dataset import Entry, Listing, Rejected, without_blanks
+from advisor.datasets._dataset import Entry, Listed, Listing, Rejected, without_blanks
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import HINT, FolderReading, find_sole_folders
 from advisor.datasets._foreign_files import find_box_file, find_foreign_file, find_foreign_kind

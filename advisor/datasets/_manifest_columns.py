@@ -1,4 +1,7 @@
-"""The columns of tables that name images."""
+"""Define the columns of a kind of table: their names here, and the titles that are accepted.
+
+Tables of classes, boxes, masks and sets of labels each have a :class:`ManifestColumns`.
+"""
 
 from __future__ import annotations
 

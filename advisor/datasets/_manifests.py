@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from advisor.core import UsageError, nearest, plain as plain_text, plural
-from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
+from advisor.datasets._captions import refuse_captions
 from advisor.datasets._category_files import (
     find_class_names,
     find_first_number,
@@ -29,7 +29,7 @@ from advisor.datasets._column_search import (
     find_folder_of_images,
     has_edges,
 )
-from advisor.datasets._dataset import Entry, Listing, Rejected
+from advisor.datasets._dataset import LISTED_EVERY, Entry, Listed, Listing, Rejected
 from advisor.datasets._folder_questions import some_of
 from advisor.datasets._image_places import find_by_name, locate_image
 from advisor.datasets._json_labels import split_cell

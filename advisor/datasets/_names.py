@@ -1,5 +1,7 @@
-"""Compare the names of classes as people write them:
-with blanks, invisible characters, in another case.
+"""Compare the names of classes as people write them, with other blanks or in another case.
+
+Two labels are one class if :func:`plain` is equal for both. A change of it merges or parts classes
+of existing data.
 """
 
 import unicodedata
@@ -25,7 +27,5 @@ def _is_invisible(character: str) -> bool:
 
 
 def plain(name: str) -> str:
-    """Return the name of a class without case and superfluous blanks, and with composed
-    accents.
-    """
+    """Return a class name in small letters, without superfluous blanks, with composed accents."""
     return unicodedata.normalize("NFC", " ".join(strip_invisible(name).split())).casefold()

@@ -1,4 +1,9 @@
-"""Tell from names which part of a split a folder, a file or a column means."""
+"""Tell from the name of a folder, a file or a column which part of a split it means.
+
+Every reader of layouts asks here. The values of the constants are those of ``_split.py``, and are
+written into run folders. A word that is added makes folders of existing data parts, so it must be
+one that no class has.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Crops of everyday photographs that are installed with a package,
-for what needs images where the user gives none.
+"""Make crops of the everyday photographs that are installed with scikit-image.
+
+Calibration and exports use them where the user gives no images. Other crops calibrate other files:
+they need a new ``PHOTOGRAPHS_VERSION`` in ``compression/``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Why a file of ``--data`` cannot be read, and the ways to read a folder that has several sets."""
+"""Say in plain words why a file of ``--data`` cannot be read, and offer the ways to read a folder.
+
+All readers of this room ask :func:`explain_error`, as messages of packages are for programmers.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Read untrusted files a few at a time in child processes with limits,
-so that none of them ends this process.
+"""Call a function for many untrusted files, a few at a time, in child processes with limits.
 
-Decoders of images are native libraries:
-a damaged file can crash them, and a small one can claim much memory.
+Decoders of images are native libraries: a damaged file can crash them, and a small one can claim
+much memory. The survey, masks and thumbnails use :func:`read_each` with a function's name as
+``module:function``: such a function must stay where its name says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Find the images and the folders below a folder, without those that an operating system made."""
+"""Find the images and the folders below a folder, without those that an operating system made.
+
+``_layouts.py`` and the readers of boxes and masks start with such a scan.
+"""
 
 from __future__ import annotations
 

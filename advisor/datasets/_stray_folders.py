@@ -1,5 +1,6 @@
-"""Tell which folders are probably no classes:
-copies, backups, thumbnails, new folders, days and pieces of a set.
+"""Tell which folders beside classes are probably none: copies, backups, new folders, days, pieces.
+
+``_folders.py`` asks the user about such a folder with images, and leaves out an empty one.
 """
 
 from __future__ import annotations
@@ -174,9 +175,7 @@ def _without_number(name: str) -> str:
 
 
 def _find_original(name: str, others: Collection[str]) -> str:
-    """Return the name of which another is a copy, if it is among ``others``; else an empty
-    text.
-    """
+    """Return the name among ``others`` of which a name is a copy; empty if there is none."""
     for form in _COPY_FORMS:
         match = form.fullmatch(name)
         base = match["base"].strip() if match else ""

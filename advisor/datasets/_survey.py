@@ -1,7 +1,8 @@
 """Read a data set: hash, decode and measure every file once, a few at a time.
 
-The result is a ``Survey``: checks, groups and splits look at it, and open no image again. Labels
-that differ in case or blanks alone are one class (``choose_spellings``).
+:func:`survey` is how all tasks read images. Checks, groups and splits look at the :class:`Survey`,
+and open no image again. Child processes call :func:`read_file` and :func:`read_without_quality` by
+their names. Labels that differ in case or blanks alone are one class (:func:`choose_spellings`).
 """
 
 from __future__ import annotations
@@ -425,9 +426,7 @@ def read_without_quality(path: Path) -> tuple[str, Stamp, Measured] | str:
 
 
 def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measured] | str:
-    """Return the hash and the stamp of an image, and what was measured; or why it cannot be
-    used.
-    """
+    """Return the hash and the stamp of an image, and its measures; or why it cannot be used."""
     try:
         data, stamp = read_bytes(path)
         measured = measure_image(data, with_quality)
@@ -437,9 +436,7 @@ def read_file(path: Path, with_quality: bool = True) -> tuple[str, Stamp, Measur
 
 
 def choose_spellings(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """Return the class name of each label as written: the most frequent spelling, then the
-    first.
-    """
+    """Return the class name of each label: its most frequent spelling, then the first one."""
     counts = Counter(labels)
     for name in declared:
         counts.setdefault(name, 0)

@@ -1,4 +1,8 @@
-"""Read the rows of tables that name images: CSV, text lists, Parquet, JSON and lines of JSON."""
+"""Read the rows of tables as text: CSV, lists in text files, Parquet, JSON and lines of JSON.
+
+``_column_search.py`` looks at the first rows, ``_manifests.py`` reads all. Rows of CSV and lines
+of JSON are read one by one, as a table may have a gigabyte; child processes read Parquet.
+"""
 
 from __future__ import annotations
 
@@ -100,8 +104,9 @@ def _open_csv(path: Path) -> Iterator[csv.DictReader[str]]:
 
 
 def _make_csv_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
-    """Return the reader of a table; columns without titles get the names
-    of :func:`.name_untitled_columns`.
+    """Return the reader of a table; columns without titles get names.
+
+    See :func:`.name_untitled_columns`.
     """
     header = file.readline()
     begin = 0

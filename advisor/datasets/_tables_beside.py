@@ -1,5 +1,7 @@
-"""Read the tables that lie beside images, or beside their folders:
-which ones count, and for which part of a split.
+"""Choose the tables that lie beside images, and list them, each for the part that its name says.
+
+``_layouts.py`` asks before it takes folders for classes. A part without class folders may have its
+classes in a table: see :func:`find_listed_parts`.
 """
 
 from __future__ import annotations
@@ -60,9 +62,7 @@ def find_tables_beside(path: Path, images: Sequence[Names], guess: bool = False)
 
 
 def _may_be_table(file: Path) -> bool:
-    """Return whether a file has the extension of a table, and of a text file the name of a
-    list.
-    """
+    """Return whether a file may be a table by its name; a text file, if it is called a list."""
     suffix = file.suffix.lower()
     if suffix in TEXT and not is_list_name(file.stem):
         return False

@@ -1,5 +1,6 @@
-"""Make small versions of images for pages. A child process decodes them:
-the files are not to be trusted.
+"""Make small versions of images for pages, in a child process, as the files are not to be trusted.
+
+Reports and the page that tries models show them. Only pixels of a file reach a page.
 """
 
 from __future__ import annotations

@@ -42,9 +42,7 @@ class Tiling:
 
     @cached_property
     def windows(self) -> tuple[Window, ...]:
-        """Top, left, bottom and right of each tile in shares of the image, the whole image
-        first.
-        """
+        """Top, left, bottom and right of each tile in shares of the image; the whole is first."""
         side = 1.0 / (self.across - (self.across - 1) * self.overlap)
         step = side * (1.0 - self.overlap)
         edges = []

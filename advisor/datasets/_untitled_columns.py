@@ -1,5 +1,6 @@
-"""Tell what the columns of a table mean whose first row has no titles,
-and of a list with an image in each line.
+"""Tell what the columns of a table without titles mean, and the words in a line of a list.
+
+``_table_rows.py`` gives such columns these names, and ``_column_search.py`` finds them by them.
 """
 
 from __future__ import annotations

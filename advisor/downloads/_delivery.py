@@ -1,6 +1,8 @@
 """Download an address, check its files and unpack them: the part that all network sources share.
 
-A download resumes, retries with growing pauses, and stops at a limit of size or time.
+``_origins.py`` calls :func:`fetch_file` and :func:`fetch_archive`. A download resumes, retries
+with growing pauses, and stops at a limit of size or time. The partial files in ``partial/`` of the
+cache are read by later versions, too.
 """
 
 import gzip

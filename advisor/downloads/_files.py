@@ -1,8 +1,9 @@
-"""Describe files to fetch and check them by their hash;
-find them in the user's mirror folder and in the cache.
+"""Describe files to fetch and check them by their hash; find them in a mirror and in the cache.
 
-The cache records the SHA-256 of files whose cards have another hash,
-and checks later downloads against it.
+The catalogue describes its weights with a :class:`WeightSource`, and asks :class:`Mirror` and
+:class:`Cache` before any origin. The cache records the SHA-256 of files whose cards have another
+hash, and checks later downloads against it. The folders of cache and mirror are those on the disks
+of users: their names must stay.
 """
 
 import hashlib
@@ -143,9 +144,7 @@ class FetchOptions:
 
     @property
     def mirror_url(self) -> str | None:
-        """The mirror, where it is an http(s) URL; UsageError if it is one that no server can
-        have.
-        """
+        """The mirror, if it is an http(s) URL; UsageError if no server can have this address."""
         text = self._mirror_text()
         try:
             if text and urlsplit(text).scheme in ("http", "https"):
@@ -282,9 +281,7 @@ class Mirror:
 
 
 class Cache:
-    """``<root>/weights/<sha256>/<name>``: written whole or not at all, by one process at a
-    time.
-    """
+    """The folder ``<root>/weights/<sha256>/<name>``; each file is written as a whole."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

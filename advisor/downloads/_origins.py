@@ -1,5 +1,8 @@
-"""Fetch files from their origins:
-a mirror, an own file, a web address, a package index, a registry, a model hub.
+"""Fetch files from each kind of origin: mirror, own file, web address, package index, hub.
+
+The catalogue asks :func:`origins_of` for the places of a source, and tries one after the other. To
+add a kind of source, write a function such as :func:`fetch_from_home`, and a line in
+:func:`_map_origins`.
 """
 
 import json
@@ -66,9 +69,7 @@ def find_archive(
 
 
 def _require_index(page: str, index: PackageIndex, options: FetchOptions) -> None:
-    """Refuse a page of an index that is not to be asked, or whose server does not answer:
-    Unavailable.
-    """
+    """Refuse a page of an index that must not be asked, or whose server is silent: Unavailable."""
     if options.offline:
         raise Unavailable(f"{without_password(page)}: not asked: offline")
     delivery.require_server(page, index.transport, options.ends_at)

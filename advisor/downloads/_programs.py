@@ -1,5 +1,7 @@
-"""Fetch a program that its makers publish without a hash,
-and keep the first copy for all later measurements.
+"""Fetch a program that its makers publish without a hash, and keep the first copy.
+
+``devices/`` fetches TensorFlow Lite's benchmark for phones so. All later measurements use the
+copy, until the user removes it, so that figures which are compared come from one program.
 """
 
 from __future__ import annotations

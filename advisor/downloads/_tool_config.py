@@ -1,5 +1,6 @@
-"""Find the package index in the user's pip configuration,
-and the registry in the user's npm configuration.
+"""Find the package index in the user's pip configuration, and the registry in that of npm.
+
+``_origins.py`` asks, so that a company's index, proxy and certificates hold here, too.
 """
 
 import contextlib

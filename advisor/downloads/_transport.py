@@ -1,5 +1,8 @@
-"""Speak HTTP as the user's tools are configured: proxies, certificates, credentials and
-time-outs.
+"""Speak HTTP as the user's tools are configured: proxies, certificates, credentials, time-outs.
+
+``_delivery.py`` and ``_origins.py`` ask with a :class:`Client`. Servers are untrusted: each
+request has a :class:`Deadline`, bodies have limits, and credentials go to the host alone that they
+are for.
 """
 
 from __future__ import annotations
@@ -200,9 +203,7 @@ class Transport:
 
 
 class _Session(requests.Session):
-    """A session that leaves redirects to the client: requests reads their bodies, however
-    large.
-    """
+    """A session that leaves redirects to the client, as requests reads their bodies whole."""
 
     def resolve_redirects(self, *_: object, **__: object) -> Iterator[requests.Response]:
         return iter(())
@@ -266,9 +267,7 @@ class Client:
             raise Unavailable(f"{without_password(url)}: {deadline.reason}")
 
     def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
-        """GET the page ``url`` in one of the types of ``accept``; return its body and the
-        answer.
-        """
+        """GET a page in one of the types of ``accept``; return its body and the answer."""
         body = bytearray()
         with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
             if response.status_code != 200:

@@ -1,4 +1,9 @@
-"""Cache the results of stages by the hash of their inputs."""
+"""Cache the results of stages by the hash of their inputs.
+
+The engine asks :meth:`ArtifactCache.get` for each stage, with a function that makes the result if
+it is not there. A result is a folder named by its stage, version and inputs, and is never changed.
+Other names of folders would make all cached results of users worthless.
+"""
 
 import contextlib
 import logging

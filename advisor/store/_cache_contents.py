@@ -1,7 +1,6 @@
 """Show what is in the cache, by kind and by run, as ``advisor cache`` prints it.
 
-Nothing is changed here but by :meth:`CacheContents.evict`. ``to_json`` is the content of
-``advisor cache --json``: its keys are a part of the product's contract.
+``to_json`` is the content of ``advisor cache --json``, whose keys users rely on.
 """
 
 from __future__ import annotations
@@ -71,8 +70,9 @@ class CacheContents:
         return cls(root, limit_bytes(root, size), list_entries(root), list_uses(root))
 
     def evict(self, kinds: Iterable[str] = ()) -> Evicted:
-        """Remove results until the cache is within its limit, or all of some kinds,
-        see :func:`evict_results`.
+        """Remove results until the cache is within its limit, or all of some kinds.
+
+        See :func:`evict_results`.
         """
         return evict_results(self.root, self.limit_bytes, kinds)
 

@@ -1,9 +1,9 @@
 """Tell which encoding a text may have that is not UTF-8, so that an error can show how it reads.
 
-Spreadsheets of other countries save CSV in the encoding of their system. A few words do not say
-surely which one it is: charset-normalizer 3.5 reads tables of 60 rows right in 7 of 13 encodings,
-and wrongly in the others. So a text is never read by a guess. The guesses are shown, and you
-choose.
+``_yamlfile.py`` asks for the error of any text, ``datasets`` for names in zip files. Spreadsheets
+of other countries save CSV in the encoding of their system. A few words do not say surely which
+one it is: charset-normalizer 3.5 reads tables of 60 rows right in 7 of 13 encodings, and wrongly
+in the others. So a text is never read by a guess: the guesses are shown, and the user chooses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The rows of a run's evaluations: each carries a hash of all rows before it."""
+"""Write and read the lines of ``evaluations.jsonl``; each has a hash of all lines before it.
+
+``RunFolder`` appends a line for each evaluation. The form of a line and its hash is that of runs
+on the disks of users: a line of an older version must stay valid.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Work with single files, whatever they hold.
+"""Work with single files, whatever they hold, so that a kill or a second process damages none.
 
-In this order: find shipped data; write and copy files so that a kill damages none; hash them and
-the results of the cache; report a full disk; make the folder of ``--to``; cache rows of numbers by
-the hash of their input.
+In this order: find shipped data; write and copy files; hash them and the results of the cache;
+report a full disk; make the folder of ``--to``; cache rows of numbers by the hash of their input.
+The names of hash files and blocks are those in caches on the disks of users.
 """
 
 from __future__ import annotations
@@ -242,9 +242,7 @@ def sha256_json(value: object) -> str:
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Return True if an error says that the disk is full, or that a file must not become
-    larger.
-    """
+    """Return True if an error says that the disk is full, or that a file must not grow."""
     return (isinstance(error, OSError) and error.errno in _CODES) or bool(
         _MESSAGES.search(str(error))
     )
@@ -330,9 +328,7 @@ def write_cached_rows(
     names: Sequence[bytes],
     compute: Callable[[Sequence[int]], NDArray[np.float32]],
 ) -> None:
-    """Write the rows of these names as a block into ``folder``, see
-    :func:`compute_cached_rows`.
-    """
+    """Write the rows of these names as a block, see :func:`compute_cached_rows`."""
     write_block(folder, names, compute_cached_rows(blocks, names, compute))
 
 

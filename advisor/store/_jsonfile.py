@@ -1,5 +1,8 @@
-"""Read untrusted JSON with limits, and tables of it;
-an error says what is beyond a limit, and where.
+"""Read untrusted JSON with limits, and say what is beyond a limit, and where; type table columns.
+
+Run folders, annotations and profiles are read here. :data:`KINDS` has the type of each entry of
+the documents of a run: an entry of another type is ignored, so a type may become wider, not
+narrower.
 """
 
 from __future__ import annotations

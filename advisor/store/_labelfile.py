@@ -1,4 +1,7 @@
-"""Read the names of classes from a text file with one name a line."""
+"""Read the names of classes from a text file with one name a line.
+
+Models of users and data sets have such files.
+"""
 
 import re
 from pathlib import Path
@@ -9,9 +12,7 @@ _NUMBERED = re.compile(r"(\d+)\s*[\s:,;=]\s*(\S.*)")
 
 
 def read_labels(path: Path, max_bytes: int = MAX_BYTES) -> tuple[str, ...]:
-    """Return the names in a file; UsageError as of :func:`.yamlfile.read_text`.
-    See :func:`labels_in`.
-    """
+    """Return the names in a file, see :func:`labels_in`; UsageError as of :func:`read_text`."""
     return labels_in(read_text(path, max_bytes))
 
 

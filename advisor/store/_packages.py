@@ -1,7 +1,8 @@
 """Install packages that do not fit those of this environment into the cache.
 
-The user's pip installs them, with its index, proxy and certificates. Only wheels are installed, so
-that no set-up code of a package runs.
+Tools and formats of other versions run in child processes with such packages. The user's pip
+installs them, with its index, proxy and certificates. Only wheels are installed, so that no set-up
+code of a package runs.
 """
 
 import os

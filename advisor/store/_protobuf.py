@@ -1,4 +1,7 @@
-"""Read messages of protocol buffers by a short schema, without generated code."""
+"""Read messages of protocol buffers by a short schema, without generated code.
+
+The catalogue reads checkpoints so, and ``datasets`` the records of TensorFlow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The seal of a run: the hashes of its files, in its manifest."""
+"""Read and make the seal of a run: the hashes of its files, in its manifest.
+
+``RunFolder`` writes it with the manifest, and ``_run_integrity.py`` compares it. How a hash is
+computed must stay: runs on the disks of users have theirs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Read untrusted YAML with a safe loader and limits; errors can name the line of every value."""
+"""Read untrusted files within limits: bytes, text and YAML; errors name the line of a value.
+
+Every file that a user names is opened by :func:`open_file`. Catalogues, requests and profiles are
+read by :func:`read_yaml` with a safe loader.
+"""
 
 import codecs
 import io

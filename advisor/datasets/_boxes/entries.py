@@ -1,4 +1,9 @@
-"""Define the values that describe images with boxes, before and after the images are opened."""
+"""Define the values that describe images with boxes, before and after the images are opened.
+
+The reader of each format returns a :class:`BoxListing` with the boxes as written; then
+:func:`screen_boxes` leaves out those that cannot be right, with the reason. So a reader only turns
+text into numbers, and judges nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Read images with boxes inside files:
-tables of Hugging Face ``datasets``, shards of WebDataset, records of TFDS.
+"""List the boxes of images inside files: tables, shards of WebDataset and records of TFDS.
+
+``list_boxes`` calls :func:`list_inside` for such a file, or a folder of them; ``_sources/`` opens
+each file, as it does for images with classes.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Find the text file with the labels of each image, in whatever folder and case it is.
 
-YOLO's own place is ``labels/train/1.txt`` for ``images/train/1.jpg``, or beside the image. People
-have the files in ``annotations/``, ``yolo_labels/`` or ``txt/`` too, as ``1.TXT`` or
-``1.jpg.txt``.
+``yolo.py`` asks before it reads. YOLO's own place is ``labels/train/1.txt`` for
+``images/train/1.jpg``, or beside the image. People have the files in ``annotations/``,
+``yolo_labels/`` or ``txt/`` too, as ``1.TXT`` or ``1.jpg.txt``.
 """
 
 from __future__ import annotations
@@ -110,9 +110,7 @@ def strip_extensions(name: str) -> str:
 
 
 def has_values(file: Path) -> bool:
-    """Return whether the first row of a text file marks a place in an image, or the file is
-    empty.
-    """
+    """Return whether the first row of a text file marks a place; True if it is empty."""
     try:
         with open_file(file, 2**30) as content:
             text = content.read(PROBED_BYTES).decode("utf-8", "replace")

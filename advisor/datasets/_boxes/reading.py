@@ -1,4 +1,13 @@
-"""Open the images of a set with boxes, and put each box into the pixels of its upright image."""
+"""Open the images of a set with boxes, and put each box into the pixels of its upright image.
+
+Other rooms read boxes by :func:`survey_boxes`; the boxes are a part of the data's fingerprint.
+
+Cameras store the pixels as the sensor has them, and say how to turn them. Models see the upright
+image, and most annotation tools show it, so boxes are read as those of the upright image where
+nothing tells otherwise. If a file states the size of the image, the size says what its tool worked
+on: the stored width and height, or the upright ones. Some tools state the stored size and show the
+upright image: then the edges of boxes contradict the size, as some are outside of it.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,12 +22,6 @@ from advisor.datasets._boxes.entries import Box, BoxEntry, BoxFault, BoxListing
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._survey import Progress, Survey, choose_spellings, group_spellings, survey
 from advisor.store import sha256_json
-
-# Cameras store the pixels as the sensor has them and say how to turn them. Models see the upright
-# image. Most annotation tools show it upright, too, so that is how boxes are read where nothing
-# tells otherwise. If a file states the size of the image, the size says what its tool worked on:
-# the stored width and height, or the upright ones. Some tools state the stored size and show the
-# upright image. Then the edges of boxes contradict the size, as some are outside of it.
 
 Size = tuple[int, int]  # Width and height in pixels
 # Pixels that a box may reach over the edge of its image without a word: some formats count from 1.

@@ -1,13 +1,15 @@
-"""Read boxes from the files of labelling services:
-SageMaker, Vertex AI, Azure ML, Labelbox, Scale AI and Datumaro.
+"""Read the images and boxes that the files of labelling services state.
 
-Most have an object in each line for an image, whose address is in a store: the images are found by
-their names. The formats: https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html,
-https://cloud.google.com/vertex-ai/docs/image-data/object-detection/prepare-data,
-https://learn.microsoft.com/azure/machine-learning/reference-automl-images-schema,
-https://huggingface.co/docs/datasets/image_dataset,
-https://docs.labelbox.com/reference/export-image-annotations,
-https://scale.com/docs/api-reference/data-engine-reference.
+``tools.py`` asks for the forms: SageMaker, Vertex AI, Azure ML, Hugging Face, Labelbox, Scale AI
+and Datumaro. Most have an object in each line for an image, whose address is in a store: the
+images are found by their names. The formats:
+
+- https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html
+- https://cloud.google.com/vertex-ai/docs/image-data/object-detection/prepare-data
+- https://learn.microsoft.com/azure/machine-learning/reference-automl-images-schema
+- https://huggingface.co/docs/datasets/image_dataset
+- https://docs.labelbox.com/reference/export-image-annotations
+- https://scale.com/docs/api-reference/data-engine-reference
 """
 
 from __future__ import annotations

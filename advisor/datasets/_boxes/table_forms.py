@@ -1,4 +1,8 @@
-"""The forms of tables of boxes: the columns that each must have, and their accepted names."""
+"""List the forms of tables of boxes: the columns that each must have, and the accepted titles.
+
+``tables.py`` takes the first form of :data:`FORMS` whose columns a table has, so their order
+matters. A title that is taken away makes tables of users unreadable.
+"""
 
 from __future__ import annotations
 

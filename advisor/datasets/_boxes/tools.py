@@ -1,8 +1,8 @@
-"""Read boxes from the files of annotation tools:
-LabelMe, CreateML, VoTT, VIA, Label Studio, CVAT and others.
+"""Find the files of annotation tools and labelling services in a set, and list their boxes.
 
-A file states the boxes of one image (LabelMe, Supervisely) or of many. Its beginning tells the
-form, so that large files of other forms are not parsed.
+``list_boxes`` calls :func:`list_tools`. A file states the boxes of one image (LabelMe,
+Supervisely) or of many. Its beginning tells the form, so that large files of other forms are not
+parsed; ``tool_formats.py``, ``label_studio.py`` and ``services.py`` read the forms.
 """
 
 from __future__ import annotations

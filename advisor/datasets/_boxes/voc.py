@@ -1,8 +1,9 @@
-"""Read boxes from Pascal VOC: an XML file for each image.
+"""List the boxes of Pascal VOC: an XML file for each image.
 
-The files are in ``Annotations/`` with the images in ``JPEGImages/`` and the split in
-``ImageSets/Main/``, or beside the images, in the folder itself or in one folder for each part.
-Pixels count from 1 there; edges are kept as written, as one pixel more or less does not matter.
+``list_boxes`` calls :func:`list_voc`. The files are in ``Annotations/`` with the images in
+``JPEGImages/`` and the split in ``ImageSets/Main/``, or beside the images, in the folder itself or
+in one folder for each part. Pixels count from 1 there; edges are kept as written, as one pixel
+more or less does not matter.
 """
 
 from __future__ import annotations

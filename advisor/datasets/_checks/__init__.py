@@ -1,4 +1,10 @@
-"""Check a data set before anything is learnt from it."""
+"""Check a data set for faults before anything is learnt from it.
+
+``advisor data check`` prints the findings of :func:`check_survey`; a search calls
+:func:`require_usable`, which raises an error for a set below its minimum. A function
+``report_...`` yields the findings of one kind. Splits use :func:`find_copies` and
+:func:`find_leaks`, too. No check changes an image or a label.
+"""
 
 import re
 from collections import Counter

@@ -1,4 +1,8 @@
-"""Check a set of images with boxes: findings, and the minimum for a search."""
+"""Check a set of images with boxes: the findings, and the minimum for a search.
+
+Object detection calls :func:`check_boxes` for ``advisor data check``, and :func:`write_boxes` for
+``--fix``; ``_division.py`` calls :func:`require_usable_boxes` before it draws a split.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -251,9 +255,7 @@ def _report_classes(read: BoxSurvey) -> Iterator[Finding]:
 
 
 def _report_parts(read: BoxSurvey) -> Iterator[Finding]:
-    """Yield classes without a box in a part of the user's split, and images in none of its
-    parts.
-    """
+    """Yield findings on classes without a box in a part, and on images in no part of the split."""
     parts = read.images.dataset.own_parts
     for part in dict.fromkeys(filter(None, parts)):
         of_part = (

@@ -1,4 +1,8 @@
-"""Define the findings of a data check, each with its images."""
+"""Define the findings of a data check, and write a table of the set without the images they name.
+
+Reports show a :class:`Finding` as it is; the values of :class:`Kind` are read by users of the JSON
+output. ``--fix`` writes the tables, which must be read back with the same classes and parts.
+"""
 
 import csv
 import os
@@ -70,9 +74,7 @@ def phrase_count(number: int, one: str, many: str = "") -> str:
 
 
 def quote_small_classes(counts: Iterable[tuple[str, int]], least: int) -> list[str]:
-    """Return the names of the classes with fewer than ``least`` images, each with its count:
-    ``'cat' (3)``.
-    """
+    """Return the classes with fewer than ``least`` images, each with its count: ``'cat' (3)``."""
     small = []
     for name, count in counts:
         if count < least:

@@ -1,4 +1,7 @@
-"""A measure of an image, with the limits of a well-taken one."""
+"""Define a measure of an image, and the limits of a well-taken image.
+
+``image_quality.py`` lists the measures.
+"""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
-"""Compare the images of a set with those of hand-held phones:
-size, light, focus, framing, compression.
+"""Compare the images of a set with those of hand-held phones: size, light, focus and compression.
 
-"Photos from mobile devices are often poorly framed, badly lit".
-A set without such images neither trains nor tests for them.
+All checks end with these findings; reports show the distributions, too. "Photos from mobile
+devices are often poorly framed, badly lit". A set without such images neither trains nor tests for
+them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

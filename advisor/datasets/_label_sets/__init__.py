@@ -1,3 +1,5 @@
-"""Images with any number of labels each:
-read tables of them, and divide them so that parts share the labels.
+"""Read images with any number of labels each, and divide them so that parts share the labels.
+
+Image tagging uses :class:`.survey.LabelSetSurvey`. ``tables.py`` and ``folders.py`` list the
+images, ``survey.py`` reads them, and ``stratification.py`` divides them.
 """

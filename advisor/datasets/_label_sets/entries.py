@@ -1,4 +1,4 @@
-"""Images with any number of labels, before their files are opened."""
+"""Define the values that describe images with any number of labels before they are opened."""
 
 from __future__ import annotations
 

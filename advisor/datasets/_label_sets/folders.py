@@ -1,5 +1,7 @@
-"""Read folders of classes as labels:
-an image that is in several of them, as a link or a copy, has several.
+"""List folders of classes as labels: an image that is in several folders has several labels.
+
+``tables.py`` calls this for a folder without a table. Images in several folders are links or
+copies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Read and divide images with any number of labels each, of which some may not be known."""
+"""Read images with any number of labels each, leave out labels that cannot be learnt, and divide.
+
+Image tagging calls :meth:`LabelSetSurvey.read_images`. A label may be there, not there, or
+unknown. The labels are a part of the data's fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -145,9 +149,7 @@ class LabelSetSurvey:
 
 
 def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError:
-    """Return the error of a set of which no label can be learnt, with what is most probably
-    wrong.
-    """
+    """Return the error of a set of which no label can be learnt, with the likeliest cause."""
     dataset = read.images.dataset
     lost = dataset.rejected
     if lost and not dataset.images:

@@ -1,5 +1,7 @@
-"""Read tables of images and their labels: one column with all labels, or a column for each
-class.
+"""List tables of images and their labels: one column with all labels, or a column for each class.
+
+``survey.py`` calls :func:`list_label_sets`. A cell may say that a label is there, is not there, or
+that nobody knows; a column of other values is no class.
 """
 
 from __future__ import annotations
@@ -127,9 +129,7 @@ def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _map_titles(table: Path) -> dict[str, str]:
-    """Return the columns of a table by their names in small letters, with underscores for
-    blanks.
-    """
+    """Return the columns of a table by title, in small letters and with underscores for blanks."""
     return {"_".join(column.casefold().split()): column for column in read_column_names(table)}
 
 
@@ -169,9 +169,7 @@ def _find_separator(cells: Collection[str]) -> str:
 
 
 def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
-    """Return the images of a table with one column of labels, of which each cell may have
-    several.
-    """
+    """Return the images of a table with one column of labels; a cell may have several."""
     cells = set[str]()
     for of_image in rows.values():
         cells.update(row[1].label for row in of_image)

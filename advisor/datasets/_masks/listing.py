@@ -1,5 +1,6 @@
-"""List images with masks before the files are opened:
-folders of masks, masks beside images, tables and COCO.
+"""List images with masks before the files are opened: folders, masks beside images, tables, COCO.
+
+``survey.py`` calls :func:`list_masks`. Image and mask belong together by their names.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""A mask as a value, and the classes of its pixels:
-an image file, or polygons and run lengths of COCO.
+"""Read a mask: from an image file, or from polygons and run lengths of COCO.
+
+A :class:`Mask` is sent to child processes and back, so it has plain values only. Its ``key`` is a
+part of the data's fingerprint.
 """
 
 from __future__ import annotations
@@ -34,9 +36,7 @@ class Mask(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The hash, the values and the orientation: equal keys mean equal classes of the
-        pixels.
-        """
+        """The hash, the values and the orientation: equal keys mean equal pixels."""
         return self.sha256, self.classes, self.orientation
 
     def labels(self) -> Classes:

@@ -1,5 +1,7 @@
-"""Read images with masks: the pixels of each class, what cannot be used, the division,
-and a table of what is left.
+"""Read images with masks: name the classes, count their pixels, divide, and write a table.
+
+Segmentation calls :func:`survey_masks`. Child processes call :func:`read_mask` by its name
+``module:function``. The classes and the keys of the masks are the data's fingerprint.
 """
 
 from __future__ import annotations

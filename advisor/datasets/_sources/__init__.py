@@ -1,8 +1,9 @@
-"""Images inside other files, which are never unpacked.
+"""Find and open images inside other files, which are never unpacked.
 
 The address of such an image is a path that goes on behind the file: ``photos.zip/cat/1.jpg``. So
 every room keeps a path, in this process and in others, and only the code that opens a path asks
-here.
+here. To add a kind of file, write a class as :class:`.base.Archive` says, and add a line to
+:data:`SOURCES`.
 """
 
 import re
@@ -84,9 +85,7 @@ def address_of(path: Path) -> Address | None:
 
 
 def find_kind(file: Path) -> str:
-    """Return the extension of a file in lower case, without the number of a shard:
-    ``.tfrecord``.
-    """
+    """Return the extension of a file in lower case, without the number of a shard."""
     return _SHARD.sub("", file.suffix.lower())
 
 

@@ -1,4 +1,8 @@
-"""What a kind of file that holds images is asked for."""
+"""Define what each kind of file with images must offer, and how its names and objects are read.
+
+:class:`Archive` is the protocol of all kinds; :class:`BoxedArchive` and :class:`FolderArchive` are
+further ones that some kinds have. The functions below are shared by the kinds.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Read the columns of a Parquet manifest as text. A child process calls these functions:
-the library is native.
+"""Read the columns of a Parquet manifest as text.
+
+``_table_rows.py`` calls these functions in a child process by their names, as the library is
+native: ``columns:column_names`` and ``columns:read_group`` must keep them.
 """
 
 from __future__ import annotations

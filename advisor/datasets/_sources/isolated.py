@@ -1,9 +1,9 @@
-"""Open files that native code reads in a child process with limits,
-so that a damaged one ends only the child.
+"""Open files that native code reads in a child process, so that a damaged one ends only the child.
 
 Arrow, Parquet and protocol buffers are read by native libraries. A damaged file can crash them,
 and a small one can name values that take gigabytes. A process that is a child already reads
-directly: it has limits of its own.
+directly: it has limits of its own. The child finds functions by their names, ``module:function``:
+those below "What follows runs in the child" must keep them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records of TensorFlow, as the folders of TensorFlow Datasets (TFDS) have them.
+"""Read records of TensorFlow, as the folders of TensorFlow Datasets (TFDS) have them.
 
 A record of ``animals-train.tfrecord-00000-of-00002`` is a ``tf.train.Example``. Beside the shards,
 ``features.json`` says which of its features are the image and the class, ``label.labels.txt`` has
@@ -106,9 +106,7 @@ class RecordFile:
                     return
 
     def _readable(self) -> Features:
-        """Return the features of the first record that can be read; ValueError if there is
-        none.
-        """
+        """Return the features of the first record that can be read; ValueError for none."""
         for row in range(len(self._ends)):
             with suppress(ValueError):
                 return self._features(row)

@@ -1,4 +1,4 @@
-"""Shards of WebDataset: tar files in which the files of one sample have one name.
+"""Read shards of WebDataset: tar files in which the files of one sample have one name.
 
 Their extensions say what they are: ``000017.jpg`` and ``000017.cls`` are one sample. Format:
 https://github.com/webdataset/webdataset#the-webdataset-format.
@@ -84,9 +84,7 @@ class Shard:
                 self._places[name] = info.offset_data, info.size
 
     def _has_end(self, offset: int) -> bool:
-        """Return whether the block of zeros is there that ends a tar file (POSIX 1003.1,
-        ustar).
-        """
+        """Return whether the block of zeros is there that ends a tar file (POSIX 1003.1)."""
         with self._file.open("rb") as file:
             file.seek(offset)
             return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)

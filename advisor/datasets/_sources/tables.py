@@ -1,9 +1,8 @@
-"""Tables with the bytes of images:
-Parquet and Arrow, as the folders of Hugging Face ``datasets`` have them.
+"""Read tables with the bytes of images, Parquet and Arrow, as Hugging Face writes them.
 
-The column ``image`` is a struct of ``bytes`` and ``path``, or bytes. The names of integer labels
-are in the metadata of the schema, as the feature ``ClassLabel``:
-https://huggingface.co/docs/datasets/about_dataset_features.
+A child process opens them, see ``isolated.py``. The column ``image`` is a struct of ``bytes`` and
+``path``, or bytes. The names of integer labels are in the metadata of the schema, as the feature
+``ClassLabel``: https://huggingface.co/docs/datasets/about_dataset_features.
 """
 
 from __future__ import annotations
@@ -270,9 +269,7 @@ def _has_dictionary(group: Any, path: str) -> bool:
 
 
 def _read_images(file: Any, group: int, name: str, rows: int) -> pa.ChunkedArray:
-    """Return the images of a row group, so many rows at a time; ValueError if they are too
-    large.
-    """
+    """Return the images of a row group, some rows at a time; ValueError if they are too large."""
     import pyarrow as pa
 
     chunks = []

@@ -1,4 +1,8 @@
-"""A zip file of class folders."""
+"""Read a zip file of class folders, in any order and without unpacking it.
+
+Names and sizes in the file are untrusted: a name must not lead out, and content that is far larger
+than the file is refused.
+"""
 
 from __future__ import annotations
 

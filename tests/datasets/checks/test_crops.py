@@ -14,7 +14,7 @@ from advisor.datasets import (
     Kind,
     LabelledImage,
     Pair,
-    _duplicates as crops,
+    _cropped_copies as crops,
     check_boxes,
     find_cropped_copies,
     near_duplicates,
@@ -25,7 +25,7 @@ from advisor.datasets import (
     write_manifest,
 )
 from advisor.datasets._checks import find_leaks, list_linked_groups, report_repeats
-from advisor.datasets._duplicates import SIDE, find_candidates, match_crop
+from advisor.datasets._cropped_copies import SIDE, find_candidates, match_crop
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 from tests.datasets.folders import fill, make
