@@ -1,9 +1,8 @@
-"""Read, check and split the images of users, with their classes or boxes.
+"""Read, check and split the images of users, with their classes, boxes, masks or labels.
 
 Read ``_dataset.py`` first (images as values), then ``_layouts.py`` (which files there are),
-``_survey.py`` (read them all), ``_checks/`` (what is wrong with them) and ``_split.py``.
-``_images.py`` decodes single images, ``_boxes/`` reads boxes, ``_capture.py`` changes images as a
-hand-held phone does.
+``_survey.py`` (read them all), ``_checks/`` (what is wrong with them) and ``_division.py`` (the
+split). ``README.md`` lists all modules in this order.
 """
 
 from typing import TYPE_CHECKING

@@ -2,6 +2,7 @@
 
 Read ``_cache.py`` first, then ``_run_folder.py``. ``_files.py``, ``_jsonfile.py`` and
 ``_yamlfile.py`` read and write files so that a kill or a second process cannot damage them.
+``README.md`` lists all modules.
 """
 
 from typing import TYPE_CHECKING
