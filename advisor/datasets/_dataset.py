@@ -8,7 +8,7 @@ folders, so equal images and classes must give the same one in every version.
 import hashlib
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,13 +18,9 @@ from advisor.datasets._names import plain, strip_invisible
 
 Name = TypeVar("Name", bound=Hashable)
 
-SPARED = 1.25
-LEAST = 20
-RUN = 10
-"""A set is read whole unless it has this many times the images that are asked for. Files of a
-class in each part of the user's own split that are drawn at least; and files in a row that are
-drawn together, at most.
-"""
+SPARED = 1.25  # A set with fewer than so many times the wanted images is read whole
+LEAST = 20  # Files that are drawn of a class in each part of the user's own split, at least
+RUN = 10  # Files in a row that are drawn together, at most
 
 # Images between two reports of a listing: a manifest has about as many rows in 0.2 s.
 LISTED_EVERY = 10_000
@@ -40,8 +36,8 @@ class LabelledImage:
     sha256: str  # hash of the file's bytes
     # Its part in the user's own split (``train``, ``validation``, ``holdout``), or empty.
     part: str = ""
-    # a group that the user named, such as one subject or one film; groups are never split.
-    # Empty for none.
+    # A group that the user named, such as one subject or one film; empty for none. Groups are
+    # never split.
     group: str = ""
     # Size in bytes and time of change in ns when the file was read.
     stamp: tuple[int, int] = (0, 0)
@@ -107,9 +103,7 @@ class Dataset:
 
     @property
     def own_parts(self) -> tuple[str | None, ...]:
-        """The part of each image in the user's own split, or None;
-        empty if there is no such split.
-        """
+        """The part of each image in the user's own split, or None; empty without such a split."""
         parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 
@@ -119,8 +113,7 @@ class Dataset:
 
 
 def draw_files(listing: Listing, most: int) -> Listing:
-    """Return about ``most`` files of a listing with more,
-    in proportion to the classes in each part of its own split.
+    """Return about ``most`` files of a larger listing, in proportion to its classes and parts.
 
     Files are drawn in short rows, so that pictures of a burst or film, which follow each other in
     a listing, still show that they belong together; one by one where the user named their group.
@@ -175,8 +168,9 @@ def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
 
 
 def without_blanks(listing: Listing) -> Listing:
-    """Return a listing with labels without blanks around them,
-    but where a class has several spellings.
+    """Return a listing whose labels have no blanks around them.
+
+    It stays as it is where a class has several spellings.
     """
     labels = {entry.label for entry in listing.entries}.union(listing.classes)
     names = {}
@@ -187,17 +181,20 @@ def without_blanks(listing: Listing) -> Listing:
     # Two spellings of one class are the user's to merge; a check names them.
     if not names or len(set(map(plain, labels))) < len(labels):
         return listing
-    entries = [
-        replace(entry, label=names.get(entry.label, entry.label)) for entry in listing.entries
-    ]
-    return replace(
-        listing, entries=entries, classes=[names.get(name, name) for name in listing.classes]
-    )
+    return rename_classes(listing, names)
+
+
+def rename_classes(listing: Listing, names: Mapping[str, str]) -> Listing:
+    """Return a listing with other names of those classes that are in ``names``."""
+    entries = []
+    for entry in listing.entries:
+        entries.append(replace(entry, label=names.get(entry.label, entry.label)))
+    classes = [names.get(name, name) for name in listing.classes]
+    return replace(listing, entries=entries, classes=classes)
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return the index of the model's output for each class of the images:
-    by name, or without labels, in order.
+    """Return the index of the model's output for each class: by name, or in order without names.
 
     Raises UsageError if the folders and the outputs are not the same classes.
     """

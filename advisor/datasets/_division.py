@@ -75,8 +75,7 @@ NAMED = 5  # Classes named in a sentence, at most
 
 
 def make_stratifier(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
-    """Return a function that takes the group of each image,
-    and returns the images with their strata as classes.
+    """Return a function from the group of each image to the images with strata as classes.
 
     So each part of a split gets its share of classes and crowded images.
     ``contents`` are the classes in each image.
@@ -98,8 +97,7 @@ def make_stratifier(dataset: Dataset, contents: Sequence[Counter[str]]) -> Strat
 def list_strata(
     contents: Sequence[Counter[str]], groups: Sequence[int], parts: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the stratum of each image:
-    the rarest class in it, and whether it has few, some or many boxes.
+    """Return the stratum of each image: its rarest class, and few, some or many boxes.
 
     A stratum stays if it has :data:`LEAST` groups, which are never divided, and an image in each
     part of the user's own split. Others are joined.
@@ -276,9 +274,7 @@ class Overview:
         return (*lines, *self.notes)
 
     def to_json(self) -> dict[str, object]:
-        """Return a JSON object with the groups, the images or boxes of each class in each part,
-        and the sentences.
-        """
+        """Return a JSON object with groups, images or boxes by class and part, and sentences."""
         per_class = self.boxes or self.parts
         missing = {}
         for part, counts in per_class.items():
@@ -294,9 +290,7 @@ class Overview:
 
 
 def number_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[int, ...]:
-    """Return the number of the group of each image:
-    similar images, and those of one group of the user's, share one.
-    """
+    """Return the number of the unit of each image: similar images, and groups of the user."""
     return number_units(dataset, list_linked_groups(dataset, pairs))
 
 
@@ -306,14 +300,17 @@ def divide_survey(
     alike: tuple[Pair, ...] | None = None,
     stratify: Stratify | None = None,
 ) -> Division:
-    """Return the division of a data set;
-    the user's own split is kept, and equal seeds and bytes give equal splits.
+    """Return the division of a data set; equal seeds and bytes give equal splits.
 
-    Of a large set, fewer images are held out and compared, and more are learnt from: see
-    :data:`MOST_HELD`. If the user's own validation part lacks a class, it is joined to the
-    training part, and another one is drawn. ``stratify`` takes the number of the group of each
-    image, and returns the images with the classes of which each part gets its share; None for
-    their own classes. Raises UsageError as :func:`.split.draw_split` and :func:`find_groups`.
+    The user's own split is kept, without copies that would judge what has learnt from them. If its
+    validation part lacks a class, it is joined to the training part, and another one is drawn. Of
+    a large set, fewer images are held out and compared, and more are learnt from: see
+    :data:`MOST_HELD`.
+
+    ``alike`` are the pairs of similar images; None: they are searched. ``stratify`` takes the
+    number of the group of each image, and returns the images with the classes of which each part
+    gets its share; None for their own classes. Raises UsageError as :func:`.split.draw_split` and
+    :func:`find_groups`.
     """
     dataset = read.dataset
     pairs = near_duplicates(read.thumbnails) if alike is None else alike
@@ -348,11 +345,10 @@ def divide_survey(
 def _without_copies(
     dataset: Dataset, parts: Split, alike: Sequence[Sequence[int]]
 ) -> tuple[Split, Mapping[str, int]]:
-    """Return the user's own split without the images
-    that would judge what has learnt from copies of them.
+    """Return the user's own split without images that copy learnt ones, and their number by part.
 
-    Of a split that was drawn, all copies are in one part. The second value is their number in each
-    part. Raises UsageError if a class, or validation, has no other image.
+    A split that was drawn has all copies in one part. Raises UsageError if a class of the
+    hold-out, or validation, has no other image.
     """
     # In a split that was drawn, copies are in one part already.
     if not parts.given:
@@ -391,28 +387,22 @@ def divide_boxes(
     or the training part lacks a class.
     """
     require_usable_boxes(read)
-    division = divide_survey(
-        read.images, seed, alike, make_stratifier(read.images.dataset, read.contents)
-    )
+    stratify = make_stratifier(read.images.dataset, read.contents)
+    division = divide_survey(read.images, seed, alike, stratify)
     boxes = count_boxes_in_parts(read, division.split)
-    photos = phrase_count(read.turned, "photo is", "photos are")
-    turned = (
-        [f"{photos} stored rotated, and so were the boxes: they were turned."]
-        if read.turned
-        else []
-    )
-    return (
-        division,
-        boxes,
-        (*division.list_notes(read.images.dataset), *name_lacking_classes(boxes), *turned),
-    )
+    notes = [*division.list_notes(read.images.dataset), *name_lacking_classes(boxes)]
+    if read.turned:
+        photos = phrase_count(read.turned, "photo is", "photos are")
+        notes.append(f"{photos} stored rotated, and so were the boxes: they were turned.")
+    return division, boxes, tuple(notes)
 
 
 def _complete_given_parts(
     dataset: Dataset, alike: Sequence[Sequence[int]]
 ) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
-    """Return the user's own parts, and the classes that their validation part lacks;
-    copies of others do not count.
+    """Return the user's own parts, and the classes that their validation part lacks.
+
+    Images that copy learnt ones do not count.
     """
     given = dataset.own_parts
     if HOLDOUT not in given or VALIDATION not in given:  # of two parts, the second is the hold-out

@@ -96,8 +96,7 @@ def groups_tell_classes(
     labels: Sequence[int],
     groups: Sequence[int],
 ) -> bool:
-    """Return whether the colours of an image tell its class by its own group,
-    more than groups in general do.
+    """Return whether an image's own group tells its class, more than groups in general do.
 
     Each image gets the class of the image with the nearest colours: once of all others, and once
     without its own group. The second time, the group of the nearest image of every other class is
@@ -130,11 +129,11 @@ def groups_tell_classes(
 def measure_silhouettes(
     distances: NDArray[np.float64], clusters: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the silhouette (N,) of each image, -1 to 1:
-    how much nearer its own cluster is than the next; 0 if alone.
+    """Return the silhouette of each image, (N,), from -1 to 1.
 
-    Clusters are numbered from 0. Source: P. J.
-    Rousseeuw, "Silhouettes", Journal of Computational and Applied Mathematics 20 (1987).
+    It says how much nearer the image's own cluster is than the next one; 0 for an image alone.
+    Clusters are numbered from 0. Source: P. J. Rousseeuw, "Silhouettes", Journal of Computational
+    and Applied Mathematics 20 (1987).
     """
     sizes = np.bincount(clusters)
     if len(sizes) < 2:
@@ -168,13 +167,17 @@ def _choose_images(labels: Sequence[int]) -> list[int]:
     members = members_of(labels)
     chosen: list[int] = []
     # By hash: classes that are neighbours in the alphabet often belong together.
-    ordered = sorted(members, key=lambda label: hashlib.sha256(str(label).encode()).digest())
+    ordered = sorted(members, key=_hash_label)
     for number, label in enumerate(ordered):
         images = members[label][: TESTED // 2]
         # Two classes at least, however large: with one class every answer would be right.
         if number < 2 or len(chosen) + len(images) <= TESTED:
             chosen += images
     return sorted(chosen)
+
+
+def _hash_label(label: int) -> bytes:
+    return hashlib.sha256(str(label).encode()).digest()
 
 
 def _compute_answers(
@@ -341,9 +344,8 @@ def group_by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
     number = -1
     last_camera: str | None = None
     last_s = 0.0
-    for camera, taken_s, index in sorted(
-        (shots[index].camera, shots[index].taken_s or 0.0, index) for index in timed
-    ):
+    ordered = sorted((shots[index].camera, shots[index].taken_s or 0.0, index) for index in timed)
+    for camera, taken_s, index in ordered:
         if camera != last_camera or taken_s - last_s > PAUSE_S:
             number += 1
         groups[index] = number
@@ -353,8 +355,7 @@ def group_by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
 
 
 def group_by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]:
-    """Return the group of each image by the numbers in file names,
-    empty if neighbours do not look alike.
+    """Return the group of each image by the numbers in file names; empty if they say nothing.
 
     Neighbours have the same folder, class and name but for the last number. A gap in the numbers
     or a jump in appearance starts another group. Of a film, every so many-th frame may be kept.
@@ -401,9 +402,7 @@ def group_by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int
 
 
 def _find_usual_step(written: Sequence[int]) -> int:
-    """Return the distance between the numbers of neighbours that most of them have;
-    1 if they have no such distance.
-    """
+    """Return the distance between numbers that most neighbours have; 1 if there is none."""
     steps = Counter(int(step) for step in np.diff(written) if step > 0)
     step, count = max(steps.items(), key=lambda pair: pair[1], default=(1, 0))
     if count >= REGULAR * (len(written) - 1):
@@ -427,10 +426,9 @@ def _are_near(
     steps: Sequence[NDArray[np.floating]],
     others: Sequence[int] = (),
 ) -> bool:
-    """Return whether neighbours in the sequences resemble each other more
-    than images of one sequence at random.
+    """Return whether neighbours in sequences resemble each other more than images at random.
 
-    With ``others``, more than these images and those of the sequence.
+    The images at random are of the same sequence, or of ``others`` if there are some.
     """
     random = np.random.default_rng(0)
     near = 0.0

@@ -24,11 +24,11 @@ the last is its address, which stands for a name at worst.
 
 
 def read_json_rows(content: Any) -> list[Row] | None:
-    """Return the rows of a table that a JSON value stands for, one for each image and class;
-    None if it is none.
+    """Return the rows of a table that a JSON value stands for; None if it is of no known form.
 
-    Known are a list of objects, ``{"a.jpg": "cat"}``, ``{"cat": ["a.jpg"]}``, and the files of
-    Label Studio, FiftyOne (``classes`` and ``labels``) and Edge Impulse (``info.labels``).
+    There is a row for each image and class. Known are a list of objects, ``{"a.jpg": "cat"}``,
+    ``{"cat": ["a.jpg"]}``, and the files of Label Studio, FiftyOne (``classes`` and ``labels``)
+    and Edge Impulse (``info.labels``).
     """
     if isinstance(content, list):
         return _read_list(content)
@@ -55,9 +55,7 @@ def read_json_rows(content: Any) -> list[Row] | None:
 
 
 def _read_list(values: Sequence[Any]) -> list[Row] | None:
-    """Return the rows of pairs of an image and a class, of tasks of Label Studio,
-    or of objects that are rows.
-    """
+    """Return the rows of a list: pairs of image and class, tasks of Label Studio, or objects."""
     if values and all(map(_is_pair, values)):
         return [{PATH: name, **_read_label(label)} for name, label in values]
     objects = [value for value in values if isinstance(value, dict)]
@@ -77,18 +75,15 @@ def _read_tool_rows(content: Mapping[str, Any]) -> list[Row] | None:
     if isinstance(content.get("items"), list) and isinstance(content.get("categories"), dict):
         return list(_read_datumaro_rows(content["items"], content["categories"].get("label")))
     if isinstance(content.get("files"), list):
-        return [
-            _read_edge_impulse_row(value) for value in content["files"] if isinstance(value, dict)
-        ]
+        files = [value for value in content["files"] if isinstance(value, dict)]
+        return list(map(_read_edge_impulse_row, files))
     if isinstance(content.get("labels"), dict):
         return list(_read_numbered_rows(content["labels"], content.get("classes")))
     return None
 
 
 def _read_column_rows(content: Mapping[str, Any]) -> list[Row] | None:
-    """Return the rows of an object with a key for each column, as pandas writes it;
-    None if it is none.
-    """
+    """Return the rows of an object with a key for each column, as pandas writes it, or None."""
     if _are_lists_of_columns(content):
         columns = [list(map(convert_to_text, values)) for values in content.values()]
         return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
@@ -101,9 +96,7 @@ def _read_column_rows(content: Mapping[str, Any]) -> list[Row] | None:
 
 
 def _read_name_rows(content: Mapping[str, Any]) -> list[Row] | None:
-    """Return the rows of an object with the class of each image, or the images of each class;
-    None if it is none.
-    """
+    """Return the rows of an object with the class of each image, or images of a class; or None."""
     if all(map(is_image_name, content)):
         return [{PATH: name, **_read_label(value)} for name, value in content.items()]
     rows = []
@@ -115,9 +108,7 @@ def _read_name_rows(content: Mapping[str, Any]) -> list[Row] | None:
 
 
 def flatten_values(values: Mapping[str, Any]) -> Row:
-    """Return the values of an object as text;
-    those of an object in it have both names, with a point between.
-    """
+    """Return the values of an object as text; ``a.b`` is a value of an object in it."""
     row: Row = {}
     for name, value in values.items():
         if isinstance(value, dict):
@@ -175,9 +166,7 @@ def _are_lists_of_columns(content: Mapping[str, Any]) -> bool:
 
 
 def _are_numbered_columns(content: Mapping[str, Any]) -> bool:
-    """Return whether an object has the cells of several columns by the numbers of the rows,
-    as pandas writes them.
-    """
+    """Return whether an object has columns of cells by row number, as pandas writes them."""
     columns = []
     for column in content.values():
         if isinstance(column, dict):
@@ -201,9 +190,7 @@ def _read_label(value: object) -> Row:
 
 
 def _read_label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield a row for each class that an annotation of a task chose;
-    several annotations may not agree.
-    """
+    """Yield a row for each class that the annotations of a task chose; they may not agree."""
     data = {}
     if isinstance(task["data"], dict):
         data = task["data"]
@@ -226,9 +213,7 @@ def _read_label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def read_line_row(line: Mapping[str, Any]) -> Row:
-    """Return the row that an object in a line stands for:
-    of a Labelbox export, the answer to its first question.
-    """
+    """Return the row of an object in a line; of Labelbox, with the answer to a question."""
     row = line.get("data_row")
     projects = line.get("projects")
     if not isinstance(row, dict) or not isinstance(projects, dict):

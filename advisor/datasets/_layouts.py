@@ -27,7 +27,14 @@ from advisor.datasets._archives import ALL_FOLDERS, archives_in, list_archives
 from advisor.datasets._category_files import find_class_names, find_first_number, read_synset_names
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._column_search import GUESSED_SUFFIXES, SUFFIXES, describe_fault, find_fault
-from advisor.datasets._dataset import Entry, Listed, Listing, Rejected, without_blanks
+from advisor.datasets._dataset import (
+    Entry,
+    Listed,
+    Listing,
+    Rejected,
+    rename_classes,
+    without_blanks,
+)
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import HINT, FolderReading, find_sole_folders
 from advisor.datasets._foreign_files import find_box_file, find_foreign_file, find_foreign_kind
@@ -53,8 +60,7 @@ _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one
 
 
 def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS) -> Listing:
-    """List a folder of class folders, or of parts of a split with class folders;
-    images may be in deeper folders.
+    """List a folder of class folders or of parts; images may be in deeper folders.
 
     ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes,
     else empty. Raises UsageError if there are no images, only one class, or it is not clear which
@@ -96,9 +102,7 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
 def _list_without_folders(
     path: Path, scan: FolderScan, tables: Sequence[Path], depth: str, chosen: ChosenFolders
 ) -> Listing:
-    """List a folder without folders of images by its archives or tables;
-    UsageError if it has none.
-    """
+    """List a folder without folders of images by its archives or tables, else UsageError."""
     archives = archives_in(path)
     if archives:
         return list_archives(path, archives, depth=depth, chosen=chosen)
@@ -111,9 +115,7 @@ def _list_without_folders(
 def _list_read_folders(
     path: Path, scan: FolderScan, reading: FolderReading, listed_parts: Sequence[Listing]
 ) -> Listing:
-    """List the images by the folders that are their classes,
-    and those of the parts that lists name.
-    """
+    """List images by the folders that are their classes, and those of parts that lists name."""
     _refuse_undecodable(reading.classes)
     entries = []
     for image in reading.images:
@@ -128,26 +130,17 @@ def _list_read_folders(
 
 
 def name_synsets(listing: Listing, folder: Path) -> Listing:
-    """Return a listing with the names of its classes,
-    if they are synsets of WordNet and a file says their names.
-    """
+    """Return a listing with the names of its classes if they are synsets with a list of names."""
     file, names = read_synset_names(folder, listing.classes)
     if not names:
         return listing
-    entries = [replace(entry, label=names[entry.label]) for entry in listing.entries]
     notes = (*listing.notes, f"The names of the classes are those of '{file}'.")
-    return replace(
-        listing,
-        entries=entries,
-        classes=sorted(names[label] for label in listing.classes),
-        notes=notes,
-    )
+    renamed = rename_classes(listing, names)
+    return replace(renamed, classes=sorted(renamed.classes), notes=notes)
 
 
 def name_numbers(listing: Listing, folder: Path) -> Listing:
-    """Return a listing with the names of its classes,
-    if they are numbers and a list beside them has as many names.
-    """
+    """Return a listing with the names of its classes if they are numbers with a list of names."""
     if not listing.classes or not all(map(str.isdecimal, listing.classes)):
         return listing
     file, names = find_class_names(folder / "classes")
@@ -155,13 +148,13 @@ def name_numbers(listing: Listing, folder: Path) -> Listing:
     first = find_first_number(numbers.values(), len(names))
     if first is None or len(names) != len(numbers):
         return listing
-    named = {label: names[number - first] for label, number in numbers.items()}
-    entries = [replace(entry, label=named[entry.label]) for entry in listing.entries]
+    name_of = {label: names[number - first] for label, number in numbers.items()}
+    renamed = rename_classes(listing, name_of)
     notes = (
         *listing.notes,
         f"The names of the classes are those of '{file}', counted from {first}.",
     )
-    return replace(listing, entries=entries, classes=sorted(named.values()), notes=notes)
+    return replace(renamed, classes=sorted(name_of.values()), notes=notes)
 
 
 def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str]:
@@ -189,9 +182,7 @@ def _refuse_folder(path: Path, scan: FolderScan) -> UsageError:
 
 
 def _find_manifest(folder: Path) -> Path | None:
-    """Return the first table of a folder that can be read as a manifest with labels;
-    None if there is none.
-    """
+    """Return the first table of a folder that names labelled images; None if there is none."""
     for entry in sorted(folder.iterdir()):
         is_table = entry.suffix.lower() in SUFFIXES and entry.is_file()
         if is_table and part_of(entry.stem) != UNLABELLED and not find_fault(entry):
@@ -202,8 +193,7 @@ def _find_manifest(folder: Path) -> Path | None:
 def _explain_missing_classes(
     error: UsageError, path: Path, scan: FolderScan, fault: str = ""
 ) -> UsageError:
-    """Return the error of images without classes with what helps:
-    the first of these that is found.
+    """Return the error of images without classes, with the first of these that helps.
 
     - The names of the images seem to have the classes: the error asks whether they do.
     - A table beside the images does not count, for the reason ``fault`` if that is known.
@@ -264,8 +254,7 @@ def _refuse_undecodable(labels: Collection[str]) -> None:
 def list_files(
     path: Path, listed: Listed = lambda _count: None, known: Collection[str] = ()
 ) -> Listing:
-    """List the labelled files of a manifest or a folder, whatever its layout,
-    with labels that a model can have.
+    """List the labelled files of a data set, with labels that a model can have.
 
     See :func:`_list_by_layout`. Files that are added to a set with the ``known`` classes may have
     one class only. Raises UsageError for a label with a control character, or of more than
@@ -282,9 +271,7 @@ def list_files(
 
 
 def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
-    """Return the error of labels that no model can have,
-    and how they read in other encodings than UTF-8.
-    """
+    """Return the error of labels that no model can have, with how they read in encodings."""
     shown = plain(labels[0][:SHOWN])
     bytes_of_labels = []
     for label in labels:
@@ -312,9 +299,7 @@ def _refuse_label(path: Path, labels: Sequence[str]) -> UsageError:
 
 
 def _list_single_class(path: Path, known: Collection[str]) -> Listing | None:
-    """List a table, or a folder with one folder of images, that may have a single class;
-    None for all others.
-    """
+    """List a table, or a folder with one folder of images, which may be one class; else None."""
     if path.is_file() and path.suffix.lower() in GUESSED_SUFFIXES:
         return list_manifest(path, more_labels=known)
     if not path.is_dir():
@@ -382,11 +367,10 @@ def _list_by_layout(path: Path, listed: Listed) -> Listing:
 
 
 def list_named_images(pattern: Path) -> Listing:
-    """List the images of a folder whose names have the class,
-    by a pattern such as ``DIR/{class}_#.jpg``.
+    """List the images of a folder whose names have the class, such as ``DIR/{class}_#.jpg``.
 
-    ``#`` is a number, and ``*`` any text.
-    Raises UsageError if no name fits, or all have one class.
+    ``#`` is a number, and ``*`` any text. Raises UsageError if no name fits, or there is one
+    class.
     """
     folder = pattern.parent
     if not folder.is_dir():

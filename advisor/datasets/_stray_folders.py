@@ -95,9 +95,7 @@ def find_stray_folders(names: Collection[str]) -> Mapping[str, str]:
 
 
 def explain_pieces(names: Collection[str]) -> str:
-    """Return why folders are pieces of a set, and none of them a class;
-    empty if they may be classes.
-    """
+    """Return why folders are pieces of a set and no classes; empty if they may be classes."""
     if len(names) < FEWEST_CLASSES:
         return ""
     if all(map(_CAMERA.fullmatch, names)):
@@ -124,14 +122,15 @@ def find_doubtful_folders(names: Collection[str]) -> Sequence[str]:
     """Return the folders that may be classes, and whose names other folders have too."""
     if len(names) <= FEWEST_CLASSES:
         return []
-    return sorted(
-        name for name in names if _without_number(_normalise_name(name)) in DOUBTFUL_NAMES
-    )
+    doubtful = []
+    for name in names:
+        if _without_number(_normalise_name(name)) in DOUBTFUL_NAMES:
+            doubtful.append(name)
+    return sorted(doubtful)
 
 
 def find_repeating_folders(images: Sequence[tuple[str, ...]]) -> tuple[set[str], set[str]]:
-    """Return the upper folders that hold the images beside them again,
-    and those with the same folders alone.
+    """Return upper folders that repeat the images beside them, and those with equal folders alone.
 
     Some archives have a whole set twice:
     ``cat/1.jpg``, ``dog/1.jpg``, ``animals/cat/1.jpg`` and ``animals/dog/1.jpg``.

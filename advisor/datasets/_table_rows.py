@@ -36,13 +36,12 @@ JSON_LINES = frozenset({".jsonl", ".ndjson", ".manifest"})
 JSON = frozenset({".json", ".labels"})
 _DELIMITERS = ",;\t|"
 _DELIMITER_LINE = re.compile(rf'"?sep=([{re.escape(_DELIMITERS)}])"?', re.IGNORECASE)
+_BLANKS = str.maketrans("\t,;", "   ")  # What separates the words of a list, as a blank does
 Row = dict[str, str]  # The cells of a row by the names of the columns
 
 
 def read_column_names(path: Path) -> list[str]:
-    """Return the names of a table's columns;
-    raises UsageError if the file cannot be read as its extension says.
-    """
+    """Return the names of a table's columns; UsageError if it is not as its extension says."""
     suffix = path.suffix.lower()
     if suffix in JSON:
         names: dict[str, None] = {}
@@ -146,13 +145,14 @@ def _read_csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _read_text_list(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield the images of a list with one in each line, and the word beside it;
-    other lines are refused.
+    """Yield the images of a list with one in each line, and the word beside it.
+
+    UsageError for a line of another form.
     """
     lines = read_text(path, MAX_TABLE_BYTES).splitlines()
     _refuse_attributes(path, lines[:3])
     for number, line in enumerate(lines, start=1):
-        cells = split_line(line.strip().replace("\t", " ").replace(",", " ").replace(";", " "))
+        cells = split_line(line.strip().translate(_BLANKS))
         if cells:
             yield number, dict(zip((PATH, LABEL), map(_strip_quotes, cells), strict=True))
         # The first line may be a heading.
@@ -166,9 +166,7 @@ def _read_text_list(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
-    """Refuse a list of attributes as CelebA has it:
-    their number, their names, and 1 or -1 for each of an image.
-    """
+    """Refuse a list of attributes as CelebA has it: number, names, then 1 or -1 for each image."""
     if len(lines) < 3 or not lines[0].strip().isdecimal():
         return
     _, *flags = lines[2].split() or [""]

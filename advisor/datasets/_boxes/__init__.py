@@ -103,7 +103,7 @@ def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
         "YOLO (labels or class names)": (is_yolo(path, by_names=not tools), list_yolo),
         "a table (CSV)": (bool(find_box_tables(path)), list_box_tables),
     }
-    readers = {}
+    readers: dict[str, Callable[[Path], BoxListing]] = {}
     for name, (is_present, read) in formats.items():
         if is_present:
             readers[name] = read

@@ -8,7 +8,6 @@ segmentations, by the functions of this module that are public.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +58,10 @@ def find_coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
     inner = [(folder_in(folder, "annotations"), part) for folder, part in places]
     files = []
     for folder, part in dict.fromkeys([*places, *inner]):
-        others = [
-            file
-            for file in list_files_with_suffix(folder, ".json")
-            if file.name not in FILES_OF_TOOLS
-        ]
+        others = []
+        for file in list_files_with_suffix(folder, ".json"):
+            if file.name not in FILES_OF_TOOLS:
+                others.append(file)
         if others and find_tool_form(others[0]) is None:
             files += [(file, part or labelled_part_of(file.stem)) for file in others]
     for name in COCO_NAMES:
@@ -109,9 +107,7 @@ def list_coco(path: Path) -> BoxListing:
             entries.append(BoxEntry(paths[key], tuple(boxes.get(key, ())), file, part, "", size))
     # COCO states a corner and sides, but converters often write two corners into its files.
     if not are_corners(entries):
-        entries = [
-            replace(entry, boxes=tuple(map(convert_coco_box, entry.boxes))) for entry in entries
-        ]
+        entries = [entry.convert_boxes(convert_coco_box) for entry in entries]
     return BoxListing(root, entries, tuple(classes), rejected, faults, unit="annotation")
 
 
@@ -220,9 +216,9 @@ def find_image_base(file: Path, part: str, root: Path, names: Sequence[str]) -> 
     """Return the folder that the names of images count from: that with most of the first ones."""
     places = [file.parent, folder_in(file.parent, "images"), root, folder_in(root, "images")]
     for place in places[2:]:
-        places += [
-            folder for folder, folder_part in list_part_folders(place) if folder_part == part
-        ]
+        for folder, part_of_folder in list_part_folders(place):
+            if part_of_folder == part:
+                places.append(folder)
 
     def count_images(place: Path) -> int:
         return sum(is_there(place / name) for name in names[:_PROBED])

@@ -8,7 +8,7 @@ text into numbers, and judges nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -92,6 +92,10 @@ class BoxEntry:
     group: str = ""  # images of one group stay on one side of a split; empty for none
     # Width and height of the image as ``source`` states them, None if it does not.
     size: tuple[int, int] | None = None
+
+    def convert_boxes(self, convert_box: Callable[[Box], Box]) -> BoxEntry:
+        """Return the image with each of its boxes converted."""
+        return replace(self, boxes=tuple(map(convert_box, self.boxes)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@
 each file, as it does for images with classes.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import UsageError
@@ -26,13 +25,13 @@ _NOT_FOUR = (None,) * 4  # Edges of a box that has none, or too many
 
 
 def find_files_with_images(path: Path) -> list[Path]:
-    """Return the files with images that a path names or that are in a folder;
-    none for a table with paths.
-    """
+    """Return the files with images below a folder, or the path itself if it is such a file."""
     if path.is_dir():
         return archives_in(path)
     kind = find_kind(path)
-    return [path] if kind in SOURCES and (kind not in PARQUET or holds_images(path)) else []
+    # A table without images has their paths, and another reader takes it.
+    has_images = kind in SOURCES and (kind not in PARQUET or holds_images(path))
+    return [path] if has_images else []
 
 
 def list_inside(path: Path) -> BoxListing:
@@ -65,12 +64,11 @@ def list_inside(path: Path) -> BoxListing:
             for number, (label, edges) in enumerate(image.boxes, start=1):
                 sides = edges if len(edges) == 4 else _NOT_FOUR
                 boxes.append(make_box(label, sides, number))
-            entries.append(
-                BoxEntry(place, tuple(boxes), place, part, "", read_stated_size(*image.size))
-            )
+            size = read_stated_size(*image.size)
+            entries.append(BoxEntry(place, tuple(boxes), place, part, "", size))
+    is_tfds = all(find_kind(file) in RECORDS for file in files)
     # TFDS has corners.
-    if not all(find_kind(file) in RECORDS for file in files) and not are_corners(entries):
-        entries = [
-            replace(entry, boxes=tuple(map(convert_coco_box, entry.boxes))) for entry in entries
-        ]
-    return BoxListing(path if path.is_dir() else path.parent, entries, (), rejected, unit="object")
+    if not is_tfds and not are_corners(entries):
+        entries = [entry.convert_boxes(convert_coco_box) for entry in entries]
+    root = path if path.is_dir() else path.parent
+    return BoxListing(root, entries, (), rejected, unit="object")

@@ -36,6 +36,7 @@ LABEL_WORDS = frozenset(_LABEL_WORDS.split())
 
 FEWEST_VALUES = 4  # Of a row that marks a place in an image
 MOST_FOLDERS = 50  # In which those of labels are looked for
+MOST_FILES = 50  # Of a folder, of which one must be a file of labels
 PROBED_BYTES = 2**12  # Of a file that may have labels
 
 _DIGITS = re.compile(r"\d+")
@@ -58,15 +59,15 @@ def find_label_folders(root: Path) -> list[Path]:
             chosen.append(folder)
             continue
         files = list_label_files(folder)
-        if files:
-            # Other folders may hold texts of any kind:
-            # one must belong to an image and mark a place in it.
-            stems = stems or {image.stem.casefold() for image in images_in(root)}
-            if any(
-                strip_extensions(file.name) in stems and has_values(file)
-                for file in files[:MOST_FOLDERS]
-            ):
+        if not files:
+            continue
+        stems = stems or {image.stem.casefold() for image in images_in(root)}
+        # Other folders may hold texts of any kind:
+        # one must belong to an image and mark a place in it.
+        for file in files[:MOST_FILES]:
+            if strip_extensions(file.name) in stems and has_values(file):
                 chosen.append(folder)
+                break
     return chosen
 
 
@@ -75,7 +76,10 @@ def _list_label_folders(root: Path) -> Sequence[Path]:
     folders = []
     for place, _ in list_part_folders(root):
         inner = list_folders(place)
-        for folder in inner if len(inner) <= MOST_FOLDERS else ():
+        # A folder with so many others has class folders, and none of labels.
+        if len(inner) > MOST_FOLDERS:
+            continue
+        for folder in inner:
             if is_label_name(folder.name):
                 folders += [folder, *list_folders(folder)[:MOST_FOLDERS]]
     named = folder_in(root, "labels")
@@ -85,20 +89,18 @@ def _list_label_folders(root: Path) -> Sequence[Path]:
 
 
 def is_label_name(name: str) -> bool:
-    """Return whether a folder is named as one of labels:
-    ``labels``, ``yolo_labels``, ``labelTxt``, ``label_2``.
-    """
+    """Return whether a folder is named as one of labels, such as ``yolo_labels``, ``label_2``."""
     words = set(split_words(name))
     return bool(words & LABEL_WORDS) and words <= LABEL_WORDS | NEUTRAL_WORDS
 
 
 def list_label_files(folder: Path) -> list[Path]:
     """Return the text files directly in a folder, but lists of the names of classes."""
-    return [
-        file
-        for file in list_files_with_suffix(folder, TEXT)
-        if file.name.casefold() not in CLASS_LISTS
-    ]
+    files = []
+    for file in list_files_with_suffix(folder, TEXT):
+        if file.name.casefold() not in CLASS_LISTS:
+            files.append(file)
+    return files
 
 
 def strip_extensions(name: str) -> str:

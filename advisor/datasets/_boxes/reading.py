@@ -16,6 +16,8 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from advisor.core import UsageError
 from advisor.datasets._boxes import HINT, list_boxes
 from advisor.datasets._boxes.entries import Box, BoxEntry, BoxFault, BoxListing
@@ -55,18 +57,17 @@ class Frame:
             return (self.stored[1], self.stored[0])
         return self.stored
 
-    def by_size(self, entry: BoxEntry) -> bool | None:
-        """Return whether the file states the stored size, False for the upright one,
-        None if it does not tell.
-        """
+    def judge_by_size(self, entry: BoxEntry) -> bool | None:
+        """Return whether the file states the stored size; False for the upright one, else None."""
         # A square image, or one that is not turned, has one size for both.
         if self.upright == self.stored or entry.size not in (self.stored, self.upright):
             return None
         return entry.size == self.stored
 
-    def by_edges(self, entry: BoxEntry) -> bool | None:
-        """Return whether all boxes are inside the stored image only, False for the upright one,
-        None for neither.
+    def judge_by_edges(self, entry: BoxEntry) -> bool | None:
+        """Return whether all boxes fit the stored image only; False for the upright one only.
+
+        None if they fit both or neither.
         """
         fits_stored = _are_inside(entry.boxes, self.stored)
         fits_upright = _are_inside(entry.boxes, self.upright)
@@ -98,8 +99,7 @@ def _are_inside(boxes: Sequence[Box], size: Size) -> bool:
 def are_drawn_as_stored(
     entries: Sequence[BoxEntry], frames: Sequence[Frame], relative: bool
 ) -> list[bool]:
-    """Return for each image whether its boxes were drawn on the stored image,
-    False for the upright one.
+    """Return for each image whether its boxes were drawn on the stored image, not the upright.
 
     Stated sizes tell it, unless the edges of more images contradict them than agree; then edges
     do. Images that do not tell follow the majority of those that do: one tool made the whole set.
@@ -109,8 +109,8 @@ def are_drawn_as_stored(
     answers_by_edges = []
     agree: Counter[bool] = Counter()
     for entry, frame in zip(entries, frames, strict=True):
-        by_size = frame.by_size(entry)
-        by_edges = None if relative else frame.by_edges(entry)
+        by_size = frame.judge_by_size(entry)
+        by_edges = None if relative else frame.judge_by_edges(entry)
         answers_by_size.append(by_size)
         answers_by_edges.append(by_edges)
         if by_size is not None and by_edges is not None:
@@ -166,9 +166,7 @@ class BoxSurvey:
 
     @property
     def objects(self) -> tuple[tuple[tuple[int, float, float, float, float], ...], ...]:
-        """Boxes of each image: index of the class, then top, left,
-        bottom and right in shares of the image.
-        """
+        """Boxes of each image: index of the class, then top, left, bottom and right as shares."""
         place = {name: label for label, name in enumerate(self.classes)}
         rows = []
         for boxes, (width, height) in zip(self.boxes, self.sizes, strict=True):
@@ -192,11 +190,10 @@ def _count_labels(boxes: Iterable[Box]) -> Counter[str]:
 def survey_boxes(
     path: Path, progress: Progress | None = None, most: int | None = None
 ) -> BoxSurvey:
-    """Read a set of images with boxes in any format;
-    faults of single files or boxes are recorded, not raised.
+    """Read a set of images with boxes in any format; faults of files or boxes are recorded.
 
-    ``most`` as of :func:`.survey`.
-    Raises UsageError if the path does not exist, no format fits, or no box can be used.
+    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no format fits,
+    or no box can be used.
     """
     listing = list_boxes(path)
     relative = bool(listing.relative)
@@ -244,26 +241,22 @@ def _list_frames(images: Survey) -> list[Frame]:
 def _find_mismatched(
     entries: Mapping[Path, BoxEntry], images: Survey, relative: bool
 ) -> Iterator[Rejected]:
-    """Yield the images of another size than their file states:
-    they were resized, and their boxes were not.
-    """
+    """Yield the images that were resized, and their boxes not: their file states another size."""
     for image, frame in zip(images.dataset.images, _list_frames(images), strict=True):
         size = entries[image.path].size
         if not relative and size not in (None, frame.stored, frame.upright):
             source = entries[image.path].source.name
             width, height = frame.upright
-            said = ""
+            stated = ""
             if size:
-                said = f"'{source}' is for {size[0]}x{size[1]} pixels"
-            yield Rejected(image.path, f"{said}, the image has {width}x{height}")
+                stated = f"'{source}' is for {size[0]}x{size[1]} pixels"
+            yield Rejected(image.path, f"{stated}, the image has {width}x{height}")
 
 
 def _place_boxes(
     listing: BoxListing, entry: BoxEntry, frame: Frame, as_stored: bool
 ) -> tuple[tuple[Box, ...], tuple[Box, ...], list[BoxFault]]:
-    """Return the boxes of an image inside it, those that reached over its edge,
-    and those that are left out.
-    """
+    """Return the boxes of an image inside it, those over its edge, and those left out."""
     drawn_on = frame.stored if as_stored else frame.upright
     inside = []
     outside = []
@@ -279,19 +272,21 @@ def _place_boxes(
             faults.append(listing.make_fault(entry, box, "it is outside its image"))
             continue
         inside.append(part)
-        reach = max(
-            abs(edge - clipped) for edge, clipped in zip(box.edges, part.edges, strict=True)
-        )
-        if reach > SLACK:
+        if _measure_reach(box, part) > SLACK:
             outside.append(box)
     return tuple(inside), tuple(outside), faults
 
 
-def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
-    """Give each class one name, the most frequent of its spellings,
-    and put the boxes into the fingerprint.
+def _measure_reach(box: Box, part: Box) -> float:
+    """Return how far a box reaches over the part of it that is inside its image, in pixels."""
+    distances = np.abs(np.subtract(box.edges, part.edges))
+    return float(distances.max())
 
-    The fingerprint has them in hundredths of a pixel.
+
+def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
+    """Give each class its most frequent spelling, and put the boxes into the fingerprint.
+
+    The fingerprint has their edges in hundredths of a pixel.
     """
     labels = [box.label for box in chain.from_iterable(read.boxes)]
     names = choose_spellings(labels, declared)
@@ -312,9 +307,10 @@ def _name_classes(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
             marks.append((box.label, *hundredths))
         rows.append((image.sha256, sorted(marks)))
     rows.sort()
+    marked_dataset = replace(dataset, fingerprint=sha256_json(rows))
     return replace(
         read,
-        images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))),
+        images=replace(read.images, dataset=marked_dataset),
         classes=tuple(sorted(classes)),
         boxes=boxes,
         outside=tuple(map(rename_boxes, read.outside)),

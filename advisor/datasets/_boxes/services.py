@@ -96,6 +96,11 @@ def _read_azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(str(line.get("image_url", "")), boxes)
 
 
+def _list_points(points: Any) -> list[list[Any]]:
+    """Return the coordinates of points that are objects with ``x`` and ``y``."""
+    return [[point.get("x"), point.get("y")] for point in objects_in(points)]
+
+
 def _pair_coordinates(values: Any) -> list[list[Any]]:
     """Return the points of a list that has their coordinates in a row."""
     listed = values if isinstance(values, list) else []
@@ -160,7 +165,7 @@ def _read_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
 def _read_labelbox_edges(mark: Mapping[str, Any]) -> Sequence[float]:
     polygon = mark.get("polygon")
     if polygon:
-        return edges_around([[point.get("x"), point.get("y")] for point in objects_in(polygon)])
+        return edges_around(_list_points(polygon))
     # Older exports call the box ``bbox``.
     box = object_of(mark.get("bounding_box") or mark.get("bbox"))
     return edges_from_corner(*map(box.get, SIDES))
@@ -185,9 +190,7 @@ def _read_scale(content: Any, _file: Path) -> Iterator[MarkedImage]:
         for mark in objects_in(object_of(task.get("response")).get("annotations")):
             edges = edges_from_corner(*map(mark.get, SIDES))
             if mark.get("vertices"):
-                edges = edges_around(
-                    [[point.get("x"), point.get("y")] for point in objects_in(mark["vertices"])]
-                )
+                edges = edges_around(_list_points(mark["vertices"]))
             boxes.append((str(mark.get("label", "")), edges))
         yield MarkedImage(str(object_of(task.get("params")).get("attachment", "")), boxes)
 
@@ -197,8 +200,8 @@ def _read_datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
     polygons give the box around them.
     """
     values = object_of(content)
-    labels = objects_in(object_of(object_of(values.get("categories")).get("label")).get("labels"))
-    names = [str(label.get("name", "")) for label in labels]
+    category = object_of(object_of(values.get("categories")).get("label"))
+    names = [str(label.get("name", "")) for label in objects_in(category.get("labels"))]
     for item in objects_in(values.get("items")):
         boxes: Boxes = []
         for mark in objects_in(item.get("annotations")):

@@ -53,7 +53,8 @@ _NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 def find_form(path: Path) -> ManifestColumns | None:
     """Return the form of the boxes of a table; None if it has none.
-    One class needs no column of classes.
+
+    A table of one class needs no column of classes.
     """
     for form in FORMS:
         if has_columns(path, form):
@@ -66,9 +67,7 @@ def find_form(path: Path) -> ManifestColumns | None:
 
 
 def list_table(path: Path) -> BoxListing:
-    """List the boxes of a CSV or Parquet table;
-    raises UsageError if the rows of an image contradict each other.
-    """
+    """List the boxes of a CSV or Parquet table; UsageError if its rows contradict each other."""
     form = find_form(path) or BOXED
     images: dict[Path, BoxEntry] = {}
     boxes: dict[Path, list[Box]] = {}
@@ -126,9 +125,7 @@ def _read_edges(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
 
 
 def _read_filled(row: Mapping[str, str], names: Sequence[str]) -> list[float]:
-    """Return the numbers of some cells;
-    two opposite corners are enough, so empty cells count for nothing.
-    """
+    """Return the numbers of the cells that are not empty: two opposite corners are enough."""
     numbers = []
     for name in names:
         if row[name].strip():
@@ -139,9 +136,7 @@ def _read_filled(row: Mapping[str, str], names: Sequence[str]) -> list[float]:
 def _with_edges(
     entries: list[BoxEntry], form: ManifestColumns
 ) -> tuple[list[BoxEntry], Sequence[str]]:
-    """Return boxes of a form with their edges,
-    and a sentence where the columns do not say what they mean.
-    """
+    """Return boxes with their edges, and a sentence if the columns do not say what they mean."""
     if form.names in (BOXED.names, FOUR_CORNERS.names):
         return entries, ()
     # Without titles nothing says the order, and a guess would move every box.
@@ -154,30 +149,24 @@ def _with_edges(
     if form.names is UNTITLED.names and not any(map(_is_turned, collect_boxes(entries))):
         return entries, ("The values of a box are read as two corners.",)
     if form.names is LISTED.names and are_corners(entries):
-        return entries, (
-            (
-                "The values of a box are read as two corners: more boxes are in their images that"
-                " way."
-            ),
+        note = (
+            "The values of a box are read as two corners: more boxes are in their images that way."
         )
-    is_centre = form.names is CENTRE_AND_SIDES.names or (
-        form.names is POINT_AND_SIDES.names and are_centres(entries)
-    )
-    read = convert_centre_box if is_centre else convert_coco_box
-    placed = [replace(entry, boxes=tuple(map(read, entry.boxes))) for entry in entries]
-    if form.names is POINT_AND_SIDES.names:
+        return entries, (note,)
+    is_point = form.names is POINT_AND_SIDES.names
+    is_centre = form.names is CENTRE_AND_SIDES.names or (is_point and are_centres(entries))
+    convert_box = convert_centre_box if is_centre else convert_coco_box
+    placed = [entry.convert_boxes(convert_box) for entry in entries]
+    if is_point:
         meaning = "the centre" if is_centre else "the left upper corner"
         return placed, (f"'x' and 'y' are read as {meaning} of a box.",)
-    is_stated = form.names in (CORNER_AND_SIDES.names, CENTRE_AND_SIDES.names)
-    return placed, (
-        () if is_stated else ("The values of a box are read as left, top, width and height.",)
-    )
+    if form.names in (CORNER_AND_SIDES.names, CENTRE_AND_SIDES.names):
+        return placed, ()
+    return placed, ("The values of a box are read as left, top, width and height.",)
 
 
 def _are_sides_first(entries: Sequence[BoxEntry]) -> bool:
-    """Return whether four values are no two corners, and may be left, right,
-    top and bottom in each row.
-    """
+    """Return whether four values are no two corners, but may be left, right, top and bottom."""
     boxes = collect_boxes(entries)
     if not any(map(_is_turned, boxes)):
         return False
@@ -190,11 +179,7 @@ def _is_turned(box: Box) -> bool:
 
 
 def find_box_tables(path: Path) -> list[Path]:
-    """Return the tables of a folder that have the edges of boxes:
-    directly in it, or in those of its parts.
-
-    A folder ``annotations`` counts too.
-    """
+    """Return the tables with the edges of boxes in a folder, its parts or ``annotations``."""
     folders = [
         path,
         *(folder for folder, _ in list_part_folders(path)),

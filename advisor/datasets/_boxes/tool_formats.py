@@ -202,9 +202,8 @@ def _read_cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
             edges = list(map(box.attributes.get, ("xtl", "ytl", "xbr", "ybr")))
             boxes.append((box.attributes.get("label", ""), edges))
         for polygon in image.find_all("polygon"):
-            points = [
-                point.split(",") for point in polygon.attributes.get("points", "").split(";")
-            ]
+            written = polygon.attributes.get("points", "").split(";")
+            points = [point.split(",") for point in written]
             boxes.append((polygon.attributes.get("label", ""), edges_around(points)))
         size = read_stated_size(image.attributes.get("width"), image.attributes.get("height"))
         yield MarkedImage(image.attributes.get("name", ""), boxes, size)

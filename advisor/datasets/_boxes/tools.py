@@ -57,32 +57,28 @@ def find_tool_form(file: Path) -> ToolForm | None:
         return None
     try:
         with open_file(file, MAX_BYTES) as content:
-            head = (
-                content.read(HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
-            )
-            content.seek(max(HEAD_BYTES, content.seek(0, os.SEEK_END) - HEAD_BYTES))
-            # Behind an image in the middle of the file.
+            beginning = content.read(HEAD_BYTES).decode("utf-8", "replace")
+            size_bytes = content.seek(0, os.SEEK_END)
+            # Keys may stand behind an image in the middle of the file.
+            content.seek(max(HEAD_BYTES, size_bytes - HEAD_BYTES))
             tail = content.read(HEAD_BYTES).decode("utf-8", "replace")
     except UsageError:
         return None
+    head = beginning.removeprefix("\ufeff").lstrip()
     suffix = file.suffix.lower()
     if suffix == ".txt":
         return get_image_list_form() if IMAGE_AND_BOXES.match(head) else None
     if suffix in (".xml", ".csv"):
         return _find_first_form(list_xml_or_table_forms(suffix), head, quote="")
-    forms = (
-        list_line_forms()
-        if suffix in LINES_OF_JSON
-        else (*list_tool_forms(), *list_service_forms())
-    )
+    forms = [*list_tool_forms(), *list_service_forms()]
+    if suffix in LINES_OF_JSON:
+        forms = list(list_line_forms())
     # With their quotes: the keys of JSON are meant, and no words of its texts.
     return _find_first_form(forms, head + tail, quote='"')
 
 
 def _find_first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolForm | None:
-    """Return the first form of which all words stand in a text, each between quotes;
-    None if there is none.
-    """
+    """Return the first form whose words all stand in a text, each between quotes; else None."""
     for form in forms:
         if all(f"{quote}{word}{quote}" in text for word in form.words):
             return form
@@ -91,6 +87,7 @@ def _find_first_form(forms: Sequence[ToolForm], text: str, quote: str) -> ToolFo
 
 def find_tool_files(path: Path) -> list[tuple[Path, str]]:
     """Return the files of tools in a folder with their parts.
+
     The first file of a folder tells the form of all.
     """
     places: list[tuple[Path, str]] = []
@@ -118,11 +115,10 @@ def find_tool_files(path: Path) -> list[tuple[Path, str]]:
 
 
 def list_tools(path: Path) -> BoxListing:
-    """List the boxes of a file of a tool, or of all in a folder;
-    a file of another form is rejected.
+    """List the boxes of a file of a tool, or of all in a folder.
 
-    Images are beside their file, in a folder ``images``,
-    or anywhere below ``path`` by their names.
+    A file of another form is rejected. Images are beside their file, in a folder ``images``, or
+    anywhere below ``path`` by their names.
     """
     root = path if path.is_dir() else path.parent
     files = find_tool_files(path) if path.is_dir() else [(path, labelled_part_of(path.stem))]
@@ -172,8 +168,11 @@ def list_tools(path: Path) -> BoxListing:
 
 def _list_bases(folder: Path, root: Path) -> list[Path]:
     """Return the folders that the names of images may count from, for files in a folder."""
-    outer = [folder, root, *([folder.parent] if folder != root else [])]
-    return list(dict.fromkeys([*outer, *(folder_in(place, "images", "img") for place in outer)]))
+    outer = [folder, root]
+    if folder != root:
+        outer.append(folder.parent)
+    inner = [folder_in(place, "images", "img") for place in outer]
+    return list(dict.fromkeys([*outer, *inner]))
 
 
 def _order_corners(box: Box) -> Box:
@@ -194,9 +193,10 @@ def _read_marked_images(file: Path) -> list[MarkedImage]:
     if form is get_image_list_form():
         return list(form.read(text, file))
     if file.suffix.lower() == ".csv":
-        return list(form.read(list(csv.DictReader(io.StringIO(text))), file))
+        rows = list(csv.DictReader(io.StringIO(text)))
+        return list(form.read(rows, file))
     if file.suffix.lower() in LINES_OF_JSON:
-        return list(
-            form.read([parse_json(line) for line in text.split("\n") if line.strip()], file)
-        )
-    return list(form.read(parse_json(_IMAGE_DATA.sub('"imageData": null', text)), file))
+        lines = [parse_json(line) for line in text.split("\n") if line.strip()]
+        return list(form.read(lines, file))
+    content = parse_json(_IMAGE_DATA.sub('"imageData": null', text))
+    return list(form.read(content, file))

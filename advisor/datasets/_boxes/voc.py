@@ -9,7 +9,7 @@ more or less does not matter.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -63,8 +63,7 @@ class Element:
 
 
 def read_xml(path: Path) -> Element:
-    """Return the root element of a file;
-    raises ValueError with the line if it is not XML or beyond a limit.
+    """Return the root element of a file; ValueError with the line if it is beyond a limit.
 
     The parser is expat, which opens no other file. A document type is refused:
     only it can define entities.
@@ -83,10 +82,10 @@ def read_xml(path: Path) -> Element:
 
 
 def _convert_to_utf8(data: bytes) -> bytes:
-    """Return XML in an encoding of several bytes, such as GB2312, as UTF-8;
-    the parser reads those of one byte alone.
+    """Return XML in an encoding of several bytes, such as GB2312, as UTF-8.
 
-    Raises ValueError if the text is not in the encoding that it states.
+    The parser reads only encodings of one byte and UTF-8. Raises ValueError if the text is not in
+    the encoding that it states.
     """
     stated = _ENCODING.match(data)
     name = stated[1].decode().lower() if stated else ""
@@ -134,27 +133,27 @@ class _Reading:
 
 def is_voc(path: Path) -> bool:
     """Return whether a folder has XML files where Pascal VOC has them."""
-    return any(
-        list_files_with_suffix(_find_xml_folder(folder), ".xml")
-        for folder, _ in _list_folders_of_parts(path)
-    )
+    return _has_xml(_list_folders_of_parts(path))
+
+
+def _has_xml(places: Sequence[tuple[Path, str]]) -> bool:
+    """Return whether one of some folders of parts has XML files."""
+    folders = [_find_xml_folder(folder) for folder, _ in places]
+    return any(list_files_with_suffix(folder, ".xml") for folder in folders)
 
 
 def _list_folders_of_parts(path: Path) -> list[tuple[Path, str]]:
-    """Return the folders of the parts of a set:
-    in it, or in its folder ``images`` if that has the XML files.
-    """
+    """Return the folders of the parts of a set, in it or in its folder ``images``."""
     places = list_part_folders(path)
     images = folder_in(path, "images")
-    if images == path or any(
-        list_files_with_suffix(_find_xml_folder(folder), ".xml") for folder, _ in places
-    ):
+    if images == path or _has_xml(places):
         return places
     return list_part_folders(images)
 
 
 def _find_xml_folder(folder: Path) -> Path:
-    """Return the folder of the annotations of a set or a part:
+    """Return the folder of the annotations of a set or a part.
+
     TensorFlow's examples have ``annotations/xmls``.
     """
     place = folder_in(folder, "annotations", "xmls", "xml", "labels")
@@ -175,22 +174,18 @@ def list_voc(path: Path) -> BoxListing:
                 entries.append(annotation)
             else:
                 rejected.append(annotation)
-        known = {file.stem for file in files} | {entry.path.stem for entry in entries}
-        left = []
+        annotated = {file.stem for file in files} | {entry.path.stem for entry in entries}
+        unmarked = []
         for image in images_in(images):
-            if image.stem not in known:
-                left.append(image)
-        rejected += [Rejected(image, "it has no annotation") for image in left]
+            if image.stem not in annotated:
+                unmarked.append(image)
+        rejected += [Rejected(image, "it has no annotation") for image in unmarked]
         # An image is reported once, though the lists name it too.
-        known |= {image.stem for image in left}
-        missing = []
+        reported = annotated | {image.stem for image in unmarked}
         for name in listed:
-            if name not in known:
-                missing.append(images / name)
-        rejected += [
-            Rejected(image, "it is listed in ImageSets, but has no annotation")
-            for image in missing
-        ]
+            if name not in reported:
+                reason = "it is listed in ImageSets, but has no annotation"
+                rejected.append(Rejected(images / name, reason))
     return BoxListing(path, entries, (), rejected)
 
 

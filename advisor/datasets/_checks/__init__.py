@@ -27,9 +27,7 @@ from advisor.datasets._split import PARTS
 from advisor.datasets._survey import Survey
 
 _KEPT_LONGEST = PARTS
-"""Parts in the order of use. Of copies in several parts,
-the one in the last part is kept to preserve the test set.
-"""
+"""Parts in the order of use: of copies in several parts, the one in the last part stays."""
 
 Group = tuple[int, ...]
 
@@ -41,9 +39,7 @@ NUMBER = re.compile(r"\d+")
 
 
 def report_repeats(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yield findings on repeated images;
-    each group of similar images is reported once, by its most serious fault.
-    """
+    """Yield findings on repeated images, each group once and by its most serious fault."""
     alike = find_copies(dataset, pairs)
     across: list[Group] = []
     exact: list[Group] = []
@@ -81,8 +77,7 @@ def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
 def find_copies_of_learnt(
     alike: Sequence[Sequence[int]], part_of: Mapping[int, str]
 ) -> tuple[int, ...]:
-    """Return the images of validation and the hold-out that copy images of an earlier part,
-    which are learnt from.
+    """Return the images of validation and the hold-out that copy images which are learnt from.
 
     ``alike`` are groups of copies, and ``part_of`` has the part of each image by its index. The
     hold-out judges what has learnt from validation, too.
@@ -101,9 +96,7 @@ def find_copies_of_learnt(
 
 
 def find_leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
-    """Return those groups of indices (copies, the user's)
-    that the user's own split puts into several parts.
-    """
+    """Return those of some groups that the user's own split puts into several parts."""
     leaks = []
     for group in together:
         # An image without a part is divided later, so it leaks nothing yet.
@@ -114,9 +107,7 @@ def find_leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Gro
 
 
 def list_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
-    """Return the groups of indices that a split must keep together:
-    similar images, and the user's groups.
-    """
+    """Return the sets of images that no split may part: similar images, and the user's groups."""
     by_name = members_of(image.group for image in dataset.images)
     # The images without a group have an empty name: they are no group together.
     by_name.pop("", None)
@@ -160,16 +151,17 @@ def _report_across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[F
         )
     shared = find_leaks(dataset, list_linked_groups(dataset, ()))
     if shared:
+        notes = []
+        for group in shared:
+            name = dataset.images[group[0]].group
+            notes.append(f"group '{name}': {_name_parts(dataset, group)}")
         yield Finding(
             Kind.LEAK,
             f"{phrase_count(len(shared), 'group lies', 'groups lie')} in more than one part of the"
             " split",
             "put each group into one part: otherwise the accuracy is too high",
             list_paths(dataset, shared),
-            tuple(
-                f"group '{dataset.images[group[0]].group}': {_name_parts(dataset, group)}"
-                for group in shared
-            ),
+            tuple(notes),
         )
 
 
@@ -195,8 +187,9 @@ def _list_superfluous_paths(dataset: Dataset, repeats: Sequence[Group]) -> tuple
 
 
 def _list_superfluous(dataset: Dataset, group: Group) -> list[int]:
-    """Return all but the one to keep:
-    that of the last part, then the largest file, then the first.
+    """Return all images of a group but the one to keep.
+
+    It is the one of the last part, then the largest file, then the first image.
     """
     order = ("", *_KEPT_LONGEST)
 
@@ -217,8 +210,9 @@ def _name_parts(dataset: Dataset, group: Group) -> str:
 
 
 def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
-    """Return the findings about a set, the most serious first;
-    without ``alike``, similar images are searched.
+    """Return the findings about a set, the most serious first.
+
+    ``alike`` are the pairs of similar images; None: they are searched.
     """
     dataset = survey.dataset
     pairs = near_duplicates(survey.thumbnails) if alike is None else alike
@@ -236,8 +230,7 @@ def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[F
 def check_images(
     survey: Survey, alike: Sequence[Pair], faults: Iterable[Finding]
 ) -> tuple[Finding, ...]:
-    """Return the findings about images whose labels the caller has judged;
-    ``faults`` are what it found.
+    """Return the findings about images whose labels the caller has judged: ``faults``.
 
     ``alike`` are pairs of similar images, by index.
     """
@@ -275,9 +268,7 @@ def report_unreadable(dataset: Dataset) -> Iterator[Finding]:
 
 
 def report_spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
-    """Yield a finding on each class that is written in several ways;
-    ``written`` has its spellings.
-    """
+    """Yield a finding on each class that has several spellings, which ``written`` has."""
     for group in written:
         yield Finding(
             Kind.SPELLING,
@@ -346,24 +337,25 @@ def require_usable(dataset: Dataset) -> None:
 
 
 def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None:
-    """Check that most files were read, and that no class is written in several ways;
-    ``written`` has such spellings.
+    """Refuse a set of which too many files are unreadable, or a class has several spellings.
+
+    ``written`` has the spellings of each such class.
     """
     if written:
-        examples = "; ".join(map(_quote_names, written[:3]))
+        spellings = "; ".join(map(_quote_names, written[:3]))
         raise UsageError(
-            f"--data: the classes {examples} differ only by case or blanks",
+            f"--data: the classes {spellings} differ only by case or blanks",
             "merge them under one name; advisor data check --fix writes a manifest that does",
         )
     bad = len(dataset.rejected)
     total = len(dataset.rejected) + len(dataset.images)
     if bad > MAX_UNREADABLE_SHARE * total:
-        examples = "; ".join(
-            f"'{dataset.show_path(row.path)}': {row.reason}" for row in dataset.rejected[:3]
-        )
+        examples = []
+        for row in dataset.rejected[:3]:
+            examples.append(f"'{dataset.show_path(row.path)}': {row.reason}")
         raise UsageError(
             f"--data: {bad} of {total} images in '{dataset.root}' cannot be read"
             f" ({100 * bad / total:.0f} %, the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %):"
-            f" {examples}",
+            f" {'; '.join(examples)}",
             "replace or remove the unreadable files; was everything copied completely?",
         )

@@ -117,9 +117,7 @@ _Marked = dict[Path, tuple[Box, ...]]  # Images with the boxes concerned
 
 
 def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
-    """Return the findings about a set of images with boxes;
-    ``alike`` are pairs of similar images, by index.
-    """
+    """Return the findings about images with boxes; ``alike`` are pairs of similar images."""
     images = read.images
     return (
         *report_unreadable(images.dataset),
@@ -150,9 +148,7 @@ def _report_unusable(read: BoxSurvey) -> Iterator[Finding]:
 
 
 def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
-    """Yield findings on boxes with the place of another one, beyond the edge of the image,
-    and of hardly any size.
-    """
+    """Yield findings on boxes at the place of another one, beyond the edge, or tiny."""
     twice = _Marked()
     labels = _Marked()
     tiny = _Marked()
@@ -198,9 +194,7 @@ def _check_marks(read: BoxSurvey) -> Iterator[Finding]:
 
 
 def find_same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
-    """Return the pairs of boxes (first < second) with an intersection over union
-    of at least :data:`SAME_IOU`.
-    """
+    """Return the pairs of boxes (first < second) that overlap by :data:`SAME_IOU` or more."""
     edges = np.array([box.edges for box in boxes]).reshape(-1, 4)
     areas = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
     pairs = []
@@ -236,12 +230,12 @@ def _report_classes(read: BoxSurvey) -> Iterator[Finding]:
     images = read.images_per_class
     few = [name for name in read.classes if boxes[name] < GOOD_CLASS]
     if few:
-        named = listed(
-            [f"'{name}' ({boxes[name]} in {phrase_count(images[name], 'image')})" for name in few]
-        )
+        counts = []
+        for name in few:
+            counts.append(f"'{name}' ({boxes[name]} in {phrase_count(images[name], 'image')})")
         yield Finding(
             Kind.SMALL_CLASS,
-            f"fewer than {GOOD_CLASS} boxes of {named}",
+            f"fewer than {GOOD_CLASS} boxes of {listed(counts)}",
             f"annotate more of them; a search refuses classes in fewer than {MIN_IMAGES_PER_CLASS}"
             " images",
         )
@@ -258,11 +252,11 @@ def _report_parts(read: BoxSurvey) -> Iterator[Finding]:
     """Yield findings on classes without a box in a part, and on images in no part of the split."""
     parts = read.images.dataset.own_parts
     for part in dict.fromkeys(filter(None, parts)):
-        of_part = (
-            content for content, other in zip(read.contents, parts, strict=True) if other == part
-        )
-        there = set(chain.from_iterable(of_part))
-        missing = [f"'{name}'" for name in read.classes if name not in there]
+        present: set[str] = set()
+        for content, part_of_image in zip(read.contents, parts, strict=True):
+            if part_of_image == part:
+                present.update(content)
+        missing = [f"'{name}'" for name in read.classes if name not in present]
         if missing:
             yield Finding(
                 Kind.SPLIT,
@@ -284,10 +278,8 @@ def _report_parts(read: BoxSurvey) -> Iterator[Finding]:
 
 
 def _list_boxes_by_image(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
-    return (
-        (image.path, boxes)
-        for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True)
-    )
+    for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True):
+        yield image.path, boxes
 
 
 def _report_boxes(
@@ -391,8 +383,7 @@ def name_lacking_classes(counts: Counts) -> tuple[str, ...]:
 
 
 def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
-    """Write a row for each box, or an empty one for an image without,
-    but those that the findings leave out.
+    """Write a row for each box that the findings do not leave out; an empty one for no box.
 
     Edges are in pixels of the upright image, with two decimals at most. Returns the number of
     images; errors as of :func:`write_manifest`.

@@ -21,6 +21,7 @@ LONG_RATIO = 3.0
 MODEL_SIDE = 224
 FEW = 0.01  # A condition counts as absent if a smaller share of the images shows it
 
+FRAMING = 3  # Place of the measure of framing
 MEASURES = (
     Measure(
         "brightness (mean luma, 0-255)", "brightness", 40.0, "very dark", 215.0, "very bright"
@@ -41,9 +42,7 @@ MEASURES = (
     ),
 )
 
-MEASURES_OF_ANY_PLACE: tuple[Measure, ...] = tuple(
-    measure for measure in MEASURES if measure.field != "framing"
-)
+MEASURES_OF_ANY_PLACE = (*MEASURES[:FRAMING], *MEASURES[FRAMING + 1 :])
 """The measures that say the same wherever the subject is in the image."""
 
 
@@ -74,10 +73,10 @@ class MeasureDistribution:
 
 def round_values(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a JSON object with four decimals."""
-    return {
-        name: round(entry, 4) if isinstance(entry, float) else entry
-        for name, entry in document.items()
-    }
+    rounded = {}
+    for name, entry in document.items():
+        rounded[name] = round(entry, 4) if isinstance(entry, float) else entry
+    return rounded
 
 
 def measure_conditions(survey: Survey, framing: bool) -> tuple[MeasureDistribution, ...]:
@@ -89,11 +88,14 @@ def measure_conditions(survey: Survey, framing: bool) -> tuple[MeasureDistributi
     for measure in MEASURES if framing else MEASURES_OF_ANY_PLACE:
         values = survey.stats[measure.field]
         values = values[values > 0] if measure.field == "jpeg_quality" else values
-        if len(values):
-            low, median, high = map(float, np.quantile(values, (0.05, 0.5, 0.95)))
-            outside = float(sum(mask.mean() for _, mask in _find_beyond_limits(measure, values)))
-            words = " or ".join(word for word in (measure.low_word, measure.high_word) if word)
-            rows.append(MeasureDistribution(measure.name, low, median, high, outside, words))
+        if not len(values):
+            continue
+        low, median, high = map(float, np.quantile(values, (0.05, 0.5, 0.95)))
+        outside = 0.0
+        for _, mask in _find_beyond_limits(measure, values):
+            outside += float(mask.mean())
+        words = " or ".join(filter(None, (measure.low_word, measure.high_word)))
+        rows.append(MeasureDistribution(measure.name, low, median, high, outside, words))
     return tuple(rows)
 
 

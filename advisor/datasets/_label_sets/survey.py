@@ -70,11 +70,10 @@ class LabelSetSurvey:
     def read_images(
         cls, path: Path, progress: Progress | None = None, most: int | None = None
     ) -> LabelSetSurvey:
-        """Read images and their labels; faults of single files are recorded
-        with the images that are left out.
+        """Read images and their labels; faults of single files are recorded, not raised.
 
-        Raises UsageError if no layout fits,
-        or if no label is left that some images have and others do not.
+        Raises UsageError if no layout fits, or if no label is left that some images have and
+        others do not.
         """
         if path.suffix.lower() == ".json" or (path.is_dir() and formats_of(path)):
             boxes = survey_boxes(path, progress, most)
@@ -87,16 +86,14 @@ class LabelSetSurvey:
         listing = list_label_sets(path)
         by_path = {entry.image.path: entry for entry in listing.entries}
         entries = [replace(entry.image, label=ONE_CLASS) for entry in by_path.values()]
-        images = survey(
-            Listing(listing.root, entries, (), listing.rejected, listing.notes), progress, most
-        )
+        files = Listing(listing.root, entries, (), listing.rejected, listing.notes)
+        images = survey(files, progress, most)
         classes = tuple(sorted(listing.classes))
         truth = np.zeros((len(images.dataset.images), len(classes)), np.int8)
         for row, image in enumerate(images.dataset.images):
             entry = by_path[image.path]
-            truth[row] = [
-                UNKNOWN if name in entry.unknown else name in entry.there for name in classes
-            ]
+            for column, name in enumerate(classes):
+                truth[row, column] = UNKNOWN if name in entry.unknown else name in entry.there
         return _without_useless(cls(images, classes, truth), path)
 
     def divide_images(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
@@ -117,17 +114,17 @@ class LabelSetSurvey:
         # its strata know only the rarest label of an image.
         shares = [len(part) / len(self.truth) for part in parts]
         hashes = [image.sha256 for image in dataset.images]
-        part = deal_out(self.truth, division.groups, hashes, shares, seed)
-        train, validation, holdout = (
-            tuple(np.flatnonzero(part == number).tolist()) for number in range(len(parts))
-        )
+        part_of = deal_out(self.truth, division.groups, hashes, shares, seed)
+        drawn = []
+        for number in range(len(parts)):
+            drawn.append(tuple(np.flatnonzero(part_of == number).tolist()))
+        train, validation, holdout = drawn
         return replace(division, split=Split(train, validation, holdout, split.seed))
 
     def write_table(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table with a column for each label, without images that findings leave out;
-        return its images.
+        """Write a table with a column for each label; return its number of images.
 
-        Raises UsageError if it cannot be written.
+        Images that findings leave out are not in it. Raises UsageError if it cannot be written.
         """
         left_out = list_left_out(findings)
         dataset = self.images.dataset
@@ -143,9 +140,8 @@ class LabelSetSurvey:
 
     def labels_of(self, place: int) -> tuple[str, ...]:
         """Return the labels of an image."""
-        return tuple(
-            self.classes[label] for label in np.flatnonzero(self.truth[place] == 1).tolist()
-        )
+        labels = np.flatnonzero(self.truth[place] == 1).tolist()
+        return tuple(self.classes[label] for label in labels)
 
 
 def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError:
@@ -172,14 +168,15 @@ def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError
 
 
 def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
-    """Return the images without labels that cannot be learnt and judged,
-    and without images of which nothing is known.
+    """Return the survey without labels that cannot be learnt and without unknown images.
 
-    A label is left out if too few images have it, or too few are known to lack it.
+    A label is left out if too few images have it, or too few are known to lack it; then an image
+    is left out if none of its labels is known.
     """
-    there, lacking = ((read.truth == value).sum(axis=0) for value in (1, 0))
-    few = np.flatnonzero(there < LEAST).tolist()
-    everywhere = np.flatnonzero((there >= LEAST) & (lacking < LEAST)).tolist()
+    present = (read.truth == 1).sum(axis=0)
+    lacking = (read.truth == 0).sum(axis=0)
+    few = np.flatnonzero(present < LEAST).tolist()
+    everywhere = np.flatnonzero((present >= LEAST) & (lacking < LEAST)).tolist()
     notes = list(read.notes)
     for places, why in (
         (few, "too few images have them"),
@@ -188,7 +185,7 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
         if places:
             names = []
             for place in places:
-                names.append(f"'{read.classes[place]}' ({int(there[place])})")
+                names.append(f"'{read.classes[place]}' ({int(present[place])})")
             what = phrase_count(len(places), "label is", "labels are")
             notes.append(f"{what} {NOT_USED}, as {why}: {listed(names, NAMED)}.")
     useless = {*few, *everywhere}
@@ -204,14 +201,12 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     if silent:
         known = (truth != UNKNOWN).any(axis=1)
         paths = [images.dataset.images[place].path for place in silent]
-        images = images.without_images(
-            [Rejected(file, "none of its labels is known") for file in paths]
-        )
+        rejected = [Rejected(file, "none of its labels is known") for file in paths]
+        images = images.without_images(rejected)
         truth = truth[known]
     classes = tuple(read.classes[place] for place in useful)
-    rows = sorted(
-        (image.sha256, row)
-        for image, row in zip(images.dataset.images, truth.tolist(), strict=True)
-    )
+    hashes = [image.sha256 for image in images.dataset.images]
+    # Sorted, so that renamed files give the same fingerprint.
+    rows = sorted(zip(hashes, truth.tolist(), strict=True))
     dataset = replace(images.dataset, fingerprint=sha256_json([classes, rows]))
     return LabelSetSurvey(replace(images, dataset=dataset), classes, truth, tuple(notes))

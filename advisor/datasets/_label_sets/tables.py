@@ -10,7 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from advisor.core import UsageError, listed
 from advisor.datasets._boxes.set_folders import labelled_part_of, list_part_folders
@@ -66,8 +68,16 @@ _FLAGS = TRUE_WORDS | FALSE_WORDS | MINUS | UNKNOWN_WORDS
 _COLUMN = "column "  # Before the title of a column that may be a class
 
 
-Rows = Mapping[Path, Sequence[tuple[int, Entry, Mapping[str, str]]]]
-"""The rows of each image: the number of the row, the image as it says, and its cells."""
+class ImageRow(NamedTuple):
+    """One row of a table."""
+
+    number: int  # from 1
+    image: Entry  # the image that it names
+    cells: Mapping[str, str]
+
+
+Rows = Mapping[Path, Sequence[ImageRow]]
+"""The rows of each image."""
 
 
 def list_label_sets(path: Path) -> LabelSetListing:
@@ -88,7 +98,7 @@ def list_label_sets(path: Path) -> LabelSetListing:
                 f"--data: '{path}' has no table of labels and no boxes, and {why}", HINT
             ) from None
     listings = [_list_table(table, part) for table, part in tables]
-    classes = frozenset[str]().union(*(listing.classes for listing in listings))
+    classes = frozenset(chain.from_iterable(listing.classes for listing in listings))
     if not classes:
         raise UsageError(f"--data: '{tables[0][0]}' names no label", HINT)
     if len(classes) > MOST_CLASSES:
@@ -114,17 +124,12 @@ def list_label_sets(path: Path) -> LabelSetListing:
 
 
 def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the tables of a folder that name images,
-    each with the part that its name or its folder says.
-    """
+    """Yield the tables of a folder that name images, each with the part that a name says."""
     for folder, part in dict.fromkeys([(root, ""), *list_part_folders(root)]):
         # Systems list a folder in different orders, and neither errors nor rows may depend on it.
         for file in sorted(folder.iterdir()):
-            if (
-                file.suffix.lower() in SUFFIXES
-                and file.is_file()
-                and _map_titles(file).keys() & {*IMAGE_COLUMNS}
-            ):
+            is_table = file.suffix.lower() in SUFFIXES and file.is_file()
+            if is_table and _map_titles(file).keys() & {*IMAGE_COLUMNS}:
                 yield file, part or labelled_part_of(file.stem)
 
 
@@ -138,26 +143,25 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
     labels = next((title for title in LABEL_COLUMNS if title in titles), "")
     stated = set(IMAGE_COLUMNS).union(*SPLIT.values())
     # The prefix keeps the columns of classes apart from the others, whatever a class is named.
-    others = {}
-    if not labels:
-        others = {f"{_COLUMN}{title}": (title,) for title in titles if title not in stated}
+    others: dict[str, tuple[str, ...]] = {}
+    for title in titles:
+        if not labels and title not in stated:
+            others[f"{_COLUMN}{title}"] = (title,)
     names = {"path": IMAGE_COLUMNS, "label": (labels,), **SPLIT, **others}
     wanted = ManifestColumns(names, ("path", "label") if labels else ("path",), HINT)
-    rows = defaultdict[Path, list[tuple[int, Entry, Mapping[str, str]]]](list)
+    rows = defaultdict[Path, list[ImageRow]](list)
     for number, row in read_rows(table, wanted):
         image = read_entry(table, number, {**row, "label": row["label"].strip()}, wanted)
         # A table that states the part of each image knows more than the name of its folder.
         image = image if image.part else replace(image, part=part)
-        rows[image.path].append((number, image, row))
+        rows[image.path].append(ImageRow(number, image, row))
     listing = _read_labels(table, rows) if labels else _read_columns(table, rows)
-    paths, moved = find_by_name(
-        table, [entry.image.path for entry in listing.entries], table.parent
-    )
-    moved_entries = []
+    stated_paths = [entry.image.path for entry in listing.entries]
+    paths, notes = find_by_name(table, stated_paths, table.parent)
+    entries = []
     for entry, place in zip(listing.entries, paths, strict=True):
-        moved_entries.append(replace(entry, image=replace(entry.image, path=place)))
-    entries = tuple(moved_entries)
-    return replace(listing, entries=entries, notes=(*listing.notes, *moved))
+        entries.append(replace(entry, image=replace(entry.image, path=place)))
+    return replace(listing, entries=tuple(entries), notes=(*listing.notes, *notes))
 
 
 def _find_separator(cells: Collection[str]) -> str:
@@ -170,13 +174,10 @@ def _find_separator(cells: Collection[str]) -> str:
 
 def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
     """Return the images of a table with one column of labels; a cell may have several."""
-    cells = set[str]()
-    for of_image in rows.values():
-        cells.update(row[1].label for row in of_image)
-    cells -= NO_LABELS
+    cells = {row.image.label for row in chain.from_iterable(rows.values())} - NO_LABELS
     separator = _find_separator(cells)
-    blanks = not separator and _have_common_words(cells)
-    mark = r"\s+" if blanks else r"\n"
+    has_blanks = not separator and _have_common_words(cells)
+    mark = r"\s+" if has_blanks else r"\n"
     if separator:
         mark = re.escape(separator)
 
@@ -187,88 +188,84 @@ def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
 
     entries = []
     rejected = []
-    for path, of_image in rows.items():
+    for path, rows_of_image in rows.items():
+        # A line of JSON with several labels has a row for each, with one number.
         sets = defaultdict[int, frozenset[str]](frozenset)
-        for number, image, _ in of_image:
-            sets[number] |= split_cell(image.label)
+        for row in rows_of_image:
+            sets[row.number] |= split_cell(row.image.label)
         # Rows of one label each are read together;
         # rows of several labels that differ contradict each other.
-        if len(set(sets.values())) > 1 and any(len(one) > 1 for one in sets.values()):
+        if len(set(sets.values())) > 1 and max(map(len, sets.values())) > 1:
             numbers = " and ".join(map(str, list(sets)[:2]))
-            rejected.append(
-                Rejected(path, f"rows {numbers} of '{table.name}' give it different labels")
-            )
+            reason = f"rows {numbers} of '{table.name}' give it different labels"
+            rejected.append(Rejected(path, reason))
             continue
-        entries.append(LabelSetEntry(of_image[0][1], frozenset[str]().union(*sets.values())))
-    classes = frozenset[str]().union(*(entry.there for entry in entries))
-    notes = (
-        (f"Blanks separate the labels of '{table.name}': {listed(sorted(classes), 4)}.",)
-        if blanks
-        else ()
-    )
-    return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), notes)
+        labels = frozenset(chain.from_iterable(sets.values()))
+        entries.append(LabelSetEntry(rows_of_image[0].image, labels))
+    classes = frozenset(chain.from_iterable(entry.there for entry in entries))
+    notes = []
+    if has_blanks:
+        shown = listed(sorted(classes), 4)
+        notes.append(f"Blanks separate the labels of '{table.name}': {shown}.")
+    return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), tuple(notes))
 
 
 def _have_common_words(cells: set[str]) -> bool:
-    """Return whether a word is in several cells of several words,
-    so that blanks seem to separate labels.
-    """
-    seen = set[str]()
+    """Return whether a word is in several cells, so that blanks seem to separate labels."""
+    words_before = set[str]()
     for cell in cells:
         words = set(cell.split())
-        if len(cell.split()) > 1 and words & seen:
+        if len(cell.split()) > 1 and words & words_before:
             return True
-        seen |= words
+        words_before |= words
     return False
 
 
 def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
     """Return the images of a table with a column for each class."""
     columns = _find_classes(table, rows)
-    cells = []
-    for of_image in rows.values():
-        for *_, row in of_image:
-            cells.append(row)
-    values = set()
-    for row in cells:
-        for column in columns:
-            values.add(row[column].strip().casefold())
+    words: set[str] = set()
+    for row in chain.from_iterable(rows.values()):
+        words.update(row.cells[column].strip().casefold() for column in columns)
     # Tables of attributes have 1 and -1, and no 0;
     # elsewhere, and without a 1, -1 says that nobody knows.
-    minus_is_no = bool(values & MINUS) and bool(values & TRUE_WORDS) and not values & FALSE_WORDS
+    minus_is_no = bool(words & MINUS) and bool(words & TRUE_WORDS) and not words & FALSE_WORDS
     entries = []
     rejected = []
-    for path, of_image in rows.items():
-        said = {}
-        for column in columns:
-            said[column] = {_read_flag(row[column], minus_is_no) for *_, row in of_image} - {None}
-        both = []
-        for column, flags in said.items():
+    for path, rows_of_image in rows.items():
+        present = []
+        unknown = []
+        contradicted = []
+        for column, label in columns.items():
+            flags = {_read_flag(row.cells[column], minus_is_no) for row in rows_of_image} - {None}
             if len(flags) > 1:
-                both.append(columns[column])
-        if both:
-            numbers = " and ".join(str(number) for number, *_ in of_image[:2])
-            rejected.append(
-                Rejected(
-                    path, f"rows {numbers} of '{table.name}' contradict each other on '{both[0]}'"
-                )
-            )
+                contradicted.append(label)
+            elif not flags:
+                unknown.append(label)
+            elif flags == {True}:
+                present.append(label)
+        if contradicted:
+            numbers = " and ".join(str(row.number) for row in rows_of_image[:2])
+            reason = f"rows {numbers} of '{table.name}' contradict each other on"
+            rejected.append(Rejected(path, f"{reason} '{contradicted[0]}'"))
             continue
-        there = frozenset(columns[column] for column, flags in said.items() if flags == {True})
-        unknown = frozenset(columns[column] for column, flags in said.items() if not flags)
-        entries.append(LabelSetEntry(of_image[0][1], there, unknown))
-    notes = (
-        (f"'{table.name}' has 1 and -1 and no 0: -1 says that a label is not there.",)
-        if minus_is_no
-        else ()
-    )
-    classes = frozenset(columns.values())
+        image = rows_of_image[0].image
+        entries.append(LabelSetEntry(image, frozenset(present), frozenset(unknown)))
+    notes = []
+    if minus_is_no:
+        notes.append(f"'{table.name}' has 1 and -1 and no 0: -1 says that a label is not there.")
     return LabelSetListing(
-        table.parent, tuple(entries), classes, tuple(rejected), notes, by_columns=True
+        table.parent,
+        tuple(entries),
+        frozenset(columns.values()),
+        tuple(rejected),
+        tuple(notes),
+        by_columns=True,
     )
 
 
 def _read_flag(cell: str, minus_is_no: bool) -> bool | None:
+    """Return whether a cell says that a label is there; None if nobody knows."""
     word = cell.strip().casefold()
     if word in TRUE_WORDS:
         return True
@@ -278,18 +275,18 @@ def _read_flag(cell: str, minus_is_no: bool) -> bool | None:
 
 
 def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
-    """Return the columns that are classes with their names; UsageError:
-    there is none, or a cell is no answer.
+    """Return the columns that are classes with their names.
+
+    UsageError if there is none, or a cell is no answer.
     """
     titles = _map_titles(table)
-    answers = []
-    for of_image in rows.values():
-        for number, _, row in of_image:
-            answers.append((number, row))
-    first = answers[0][1] if answers else {}
+    all_rows = list(chain.from_iterable(rows.values()))
+    columns = all_rows[0].cells if all_rows else {}
     classes = {}
-    for column in (name for name in first if name.startswith(_COLUMN)):
-        cells = [(number, row[column].strip()) for number, row in answers]
+    for column in columns:
+        if not column.startswith(_COLUMN):
+            continue
+        cells = [(row.number, row.cells[column].strip()) for row in all_rows]
         stated = [cell for _, cell in cells if cell]
         wrong = [(number, cell) for number, cell in cells if cell.casefold() not in _FLAGS]
         # Mostly other values: a column of numbers or notes.

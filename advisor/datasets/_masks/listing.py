@@ -55,31 +55,37 @@ TABLE = ManifestColumns(
 )
 
 
+Key = tuple[str, ...]
+"""Part, folder and name, which image and mask of a pair have in common."""
+
+
 @dataclass(frozen=True)
 class MaskEntry:
-    """An image of a listing."""
+    """An image of a listing, with a mask or with regions; with neither if it has no mask."""
 
     image: Entry
-    mask: Path | None = None
+    mask: Path | None = None  # the file of the mask
     # Class of the pixels that are not zero, where folders have the names of classes.
     folder: str = ""
-    regions: tuple[tuple[int, Any], ...] | None = None  # of COCO
+    # Of COCO: the class of each region, and its polygons or run lengths.
+    regions: tuple[tuple[int, Any], ...] | None = None
 
 
 @dataclass(frozen=True)
 class MaskListing:
     """Images with masks before the files are opened."""
 
-    root: Path
-    entries: Sequence[MaskEntry]
+    root: Path  # paths in reports are relative to it
+    entries: Sequence[MaskEntry]  # the images
     # The class of each value; empty if no file names them.
     names: Mapping[int, str] = field(default_factory=dict)
     rejected: tuple[Rejected, ...] = ()
 
 
 def list_masks(path: Path) -> MaskListing:
-    """List images with masks in any layout; UsageError:
-    the path does not exist, or no layout fits.
+    """List images with masks in any layout.
+
+    UsageError if the path does not exist, or no layout fits.
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", HINT)
@@ -107,28 +113,20 @@ def _list_table(path: Path) -> MaskListing:
 
 
 def _list_folders(root: Path) -> MaskListing:
-    """List folders of images and of masks, in ``root`` or in those of its parts;
-    or masks beside their images.
-    """
-    images = dict[tuple[str, ...], Path]()
-    masks = dict[tuple[str, ...], Path]()
+    """List folders of images and of masks, in ``root`` or its parts; or masks beside images."""
+    images: dict[Key, Path] = {}
+    masks: dict[Key, Path] = {}
     for base, part in dict.fromkeys([(root, ""), *list_part_folders(root)]):
         photos = folder_in(base, *IMAGES)
         truth = folder_in(base, *MASKS)
         if truth != base:
-            images |= {
-                (part, *_make_key(file, photos)): file
-                for file in images_in(photos)
-                if truth not in file.parents
-            }
-            masks |= {(part, *_make_key(file, truth)): file for file in images_in(truth)}
-    for file in () if masks else images_in(root):
-        name = _make_key(file, root)
-        part = labelled_part_of(file.relative_to(root).parts[0])
-        marked = name[-1] != file.stem.casefold() or (
-            file.suffix.lower() == ".png" and (part, *name) in images
-        )
-        (masks if marked else images)[part, *name] = file
+            for file in images_in(photos):
+                if truth not in file.parents:
+                    images[part, *_make_key(file, photos)] = file
+            for file in images_in(truth):
+                masks[part, *_make_key(file, truth)] = file
+    if not masks:
+        _find_masks_beside(root, images, masks)
     classes = set()
     for _, folder, *_ in masks:
         if folder and not labelled_part_of(folder):
@@ -139,24 +137,30 @@ def _list_folders(root: Path) -> MaskListing:
         class_folder = ""
         if classes and folder and not labelled_part_of(folder):
             class_folder = file.parent.name
-        entries.append(
-            MaskEntry(
-                Entry(file, ONE_CLASS, part or labelled_part_of(folder)),
-                masks.get(key),
-                class_folder,
-            )
-        )
-    alone = []
+        image = Entry(file, ONE_CLASS, part or labelled_part_of(folder))
+        entries.append(MaskEntry(image, masks.get(key), class_folder))
+    rejected = []
     for key, file in masks.items():
         if key not in images:
-            alone.append(Rejected(file, "a mask without an image of its name"))
-    return MaskListing(root, entries, _read_names(root), tuple(alone))
+            rejected.append(Rejected(file, "a mask without an image of its name"))
+    return MaskListing(root, entries, _read_names(root), tuple(rejected))
 
 
-def _make_key(file: Path, base: Path) -> tuple[str, ...]:
-    """Return folder and name of a file without what marks a mask,
-    which image and mask have in common.
-    """
+def _find_masks_beside(root: Path, images: dict[Key, Path], masks: dict[Key, Path]) -> None:
+    """Add the images below a folder and the masks beside them, which have marks in their names."""
+    for file in images_in(root):
+        name = _make_key(file, root)
+        part = labelled_part_of(file.relative_to(root).parts[0])
+        has_mark = name[-1] != file.stem.casefold()
+        is_second_png = file.suffix.lower() == ".png" and (part, *name) in images
+        if has_mark or is_second_png:
+            masks[part, *name] = file
+        else:
+            images[part, *name] = file
+
+
+def _make_key(file: Path, base: Path) -> Key:
+    """Return folder and name that image and mask have in common: without the mark of a mask."""
     stem = file.stem.casefold()
     ending = next(filter(stem.endswith, ENDINGS), "")
     folder = file.parent.relative_to(base).as_posix().casefold()
@@ -164,9 +168,7 @@ def _make_key(file: Path, base: Path) -> tuple[str, ...]:
 
 
 def _read_names(root: Path) -> dict[int, str]:
-    """Return the classes that a file names:
-    one a line from value 0 on, or of CVAT with their colours.
-    """
+    """Return the class of each value: one a line from value 0 on, or of CVAT with colours."""
     file = next((root / name for name in NAMES if (root / name).is_file()), None)
     if file is None:
         return {}
@@ -187,7 +189,9 @@ def _read_names(root: Path) -> dict[int, str]:
             raise UsageError(
                 f"--data: '{file}' has the line '{line}'", "write name:red,green,blue::"
             ) from None
-        names[red if red == green == blue else (red << 16) + (green << 8) + blue] = name
+        is_grey = red == green == blue
+        value = red if is_grey else (red << 16) + (green << 8) + blue
+        names[value] = name
     return names
 
 
@@ -197,42 +201,42 @@ def _list_coco(path: Path) -> MaskListing:
         "detection",
         "masks of COCO are drawn by pycocotools, which is not installed",
     )
-    root = path
-    if not path.is_dir():
-        root = path.parent.parent if path.parent.name == "annotations" else path.parent
+    files = [(path, labelled_part_of(path.stem))]
+    root = path.parent.parent if path.parent.name == "annotations" else path.parent
+    if path.is_dir():
+        files = find_coco_files(path)
+        root = path
     entries = list[MaskEntry]()
     rejected = list[Rejected]()
     names = {0: BACKGROUND}
-    place: dict[str, int] = {}
-    for file, part in (
-        find_coco_files(path) if path.is_dir() else [(path, labelled_part_of(path.stem))]
-    ):
+    label_of: dict[str, int] = {}
+    for file, part in files:
         content = read_coco_lists(file)
-        categories = {
-            make_key(one.get("id")): str(one.get("name")) for one in content["categories"]
-        }
+        categories = {}
+        for category in content["categories"]:
+            name = str(category.get("name"))
+            categories[make_key(category.get("id"))] = name
         for name in categories.values():
             # Files of several parts may number a class differently, so its name decides.
-            place.setdefault(name, len(place) + 1)
+            label_of.setdefault(name, len(label_of) + 1)
         images = read_coco_images(file, content["images"], rejected)
-        base = find_image_base(file, part, root, [one["file_name"] for one in images.values()])
+        base = find_image_base(file, part, root, [row["file_name"] for row in images.values()])
         regions: dict[str, list[tuple[int, Any]]] = {key: [] for key in images}
-        for one in content["annotations"]:
-            image = make_key(one.get("image_id"))
-            segmentation = one.get("segmentation")
-            if image in regions and segmentation:
-                label = place.get(
-                    categories.get(make_key(one.get("category_id")), ""), IGNORED_LABEL
-                )
-                # A crowd of COCO is one region around objects that nobody told apart.
-                regions[image].append(
-                    (IGNORED_LABEL if one.get("iscrowd") else label, segmentation)
-                )
-        for key, one in images.items():
-            entry = Entry(base / one["file_name"], ONE_CLASS, part)
+        for annotation in content["annotations"]:
+            image = make_key(annotation.get("image_id"))
+            segmentation = annotation.get("segmentation")
+            if image not in regions or not segmentation:
+                continue
+            name = categories.get(make_key(annotation.get("category_id")), "")
+            label = label_of.get(name, IGNORED_LABEL)
+            # A crowd of COCO is one region around objects that nobody told apart.
+            if annotation.get("iscrowd"):
+                label = IGNORED_LABEL
+            regions[image].append((label, segmentation))
+        for key, row in images.items():
+            entry = Entry(base / row["file_name"], ONE_CLASS, part)
             entries.append(MaskEntry(entry, regions=tuple(regions[key])))
     if not any(entry.regions for entry in entries):
         raise UsageError(f"--data: '{path}' has no annotation with a segmentation", HINT)
-    return MaskListing(
-        root, entries, names | {number: name for name, number in place.items()}, tuple(rejected)
-    )
+    names.update({label: name for name, label in label_of.items()})
+    return MaskListing(root, entries, names, tuple(rejected))

@@ -73,28 +73,24 @@ class MaskSurvey:
 
     @property
     def without_classes(self) -> Survey:
-        """The images as those of one class:
-        an image has the classes of its pixels, so that films go through all.
-        """
+        """The images as those of one class, as a film may go through all classes of pixels."""
         dataset = self.images.dataset
         images = tuple(replace(image, label=0) for image in dataset.images)
         return replace(self.images, dataset=replace(dataset, classes=(ONE_CLASS,), images=images))
 
     def divide_images(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
-        """Return a division in which each part has its share of each class;
-        ``alike`` are pairs of similar images.
+        """Return a division in which each part has its share of each class.
 
-        Raises UsageError as :func:`.divide_survey`.
+        ``alike`` are pairs of similar images. Raises UsageError as :func:`.divide_survey`.
         """
         from advisor.datasets._division import divide_survey, make_stratifier
 
-        return divide_survey(
-            self.without_classes, seed, alike, make_stratifier(self.images.dataset, self.contents)
-        )
+        stratify = make_stratifier(self.images.dataset, self.contents)
+        return divide_survey(self.without_classes, seed, alike, stratify)
 
     def write_table(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table of images and masks without those that the findings leave out;
-        return its number of images.
+        """Write a table of images and masks without those that findings leave out; count its
+        images.
 
         Raises UsageError if a mask has no file, or the table cannot be written.
         """
@@ -116,54 +112,44 @@ class MaskSurvey:
         return len(rows)
 
 
-class _Read(NamedTuple):
+class _ReadMask(NamedTuple):
+    """What was read of one mask; it is sent from a child process."""
+
     entry: MaskEntry
     size: tuple[int, int]  # height and width of the upright image
     sha256: str = ""
     values: Mapping[int, int] = {}  # number of pixels with each value
-    orientation: int = 1
-    outside: bool = False
+    orientation: int = 1  # how the file is turned upright, as in EXIF
+    outside: bool = False  # whether polygons reach over the edge of the image
     fault: str = ""  # why the image cannot be used
 
 
 def survey_masks(
     path: Path, progress: Progress | None = None, most: int | None = None
 ) -> MaskSurvey:
-    """Read images and masks; faults of single files are recorded
-    with the images that are left out, not raised.
+    """Read images and masks; faults of single files are recorded, not raised.
 
     ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout fits,
     or the masks have fewer than two classes.
     """
     listing = list_masks(path)
     by_path = {entry.image.path: entry for entry in listing.entries}
-    files = Listing(
-        listing.root, [entry.image for entry in by_path.values()], (), listing.rejected
-    )
-    images = survey(files, progress, most)
-    entries = [by_path[image.path] for image in images.dataset.images]
-    sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
-    asked = list(zip(entries, sizes, [shot.orientation for shot in images.shots], strict=True))
-    read = []
-    for (entry, size, _), outcome in zip(
-        asked, read_each(f"{__name__}:read_mask", asked), strict=True
-    ):
-        if isinstance(outcome, ReaderFailure):
-            read.append(_Read(entry, size, fault=f"its mask is damaged: {outcome.reason}"))
-        else:
-            read.append(outcome)
+    entries = [entry.image for entry in by_path.values()]
+    images = survey(Listing(listing.root, entries, (), listing.rejected), progress, most)
+    readings = _read_masks([by_path[image.path] for image in images.dataset.images], images)
     values = set[int]()
-    for reading in read:
+    for reading in readings:
         values.update(reading.values)
     name = _make_namer(listing, values)
-    read = [
-        reading._replace(fault=reading.fault or _describe_unknown(reading, name))
-        for reading in read
-    ]
-    images = images.without_images(
-        [Rejected(reading.entry.image.path, reading.fault) for reading in read if reading.fault]
-    )
-    masks = _label_images(images, name, [reading for reading in read if not reading.fault], path)
+    usable = []
+    rejected = []
+    for reading in readings:
+        fault = reading.fault or _describe_unknown(reading, name)
+        if fault:
+            rejected.append(Rejected(reading.entry.image.path, fault))
+        else:
+            usable.append(reading)
+    masks = _label_images(images.without_images(rejected), name, usable, path)
     unused = []
     for label in listing.names.values():
         if label not in masks.classes and label.casefold() not in VOID:
@@ -171,16 +157,33 @@ def survey_masks(
     return replace(masks, unused=tuple(unused))
 
 
-def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
-    """Read a mask, by its entry, the size in which its image is stored, and how it is turned,
-    as in EXIF.
+def _read_masks(entries: Sequence[MaskEntry], images: Survey) -> list[_ReadMask]:
+    """Return the mask of each image, read by child processes."""
+    sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
+    turns = [shot.orientation for shot in images.shots]
+    requests = list(zip(entries, sizes, turns, strict=True))
+    outcomes = read_each(f"{__name__}:read_mask", requests)
+    readings = []
+    for (entry, size, _), outcome in zip(requests, outcomes, strict=True):
+        if isinstance(outcome, ReaderFailure):
+            fault = f"its mask is damaged: {outcome.reason}"
+            readings.append(_ReadMask(entry, size, fault=fault))
+        else:
+            readings.append(outcome)
+    return readings
+
+
+def read_mask(request: tuple[MaskEntry, tuple[int, int], int]) -> _ReadMask:
+    """Read a mask by its entry, the stored size of its image, and how that is turned, as in EXIF.
+
+    A child process calls it; a fault is returned, so that one damaged mask ends nothing.
     """
-    entry, stored, turn = asked
+    entry, stored, turn = request
     # In EXIF, 5 to 8 turn an image by a quarter, which swaps its sides.
     size = stored
     if turn > 4:
         size = stored[::-1]
-    read = _Read(entry, size)
+    read = _ReadMask(entry, size)
     if entry.mask is None and entry.regions is None:
         # Sets of faults have no masks of good images.
         # Elsewhere a mask that is missing is a mistake.
@@ -199,7 +202,7 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
         return read._replace(fault=f"its mask '{entry.mask.name}': {describe_read_error(error)}")
 
 
-def _read_mask_file(read: _Read, mask: Path, turn: int) -> _Read:
+def _read_mask_file(read: _ReadMask, mask: Path, turn: int) -> _ReadMask:
     data, _ = read_bytes(mask)
     values = read_values(data)
     # Tools save the mask of a turned photograph upright, or as the camera stored it.
@@ -215,7 +218,7 @@ def _read_mask_file(read: _Read, mask: Path, turn: int) -> _Read:
     )
 
 
-def _read_regions(read: _Read) -> _Read:
+def _read_regions(read: _ReadMask) -> _ReadMask:
     regions = read.entry.regions or ()
     points = []
     for _, region in regions:
@@ -241,20 +244,20 @@ Name = Callable[[int, str], str]
 
 
 def _make_namer(listing: MaskListing, values: set[int]) -> Name:
-    """Return what names the values."""
+    """Return the function that names a value; ``values`` are those of all masks."""
     # In masks of two values 255 marks the object; in others it marks pixels to ignore.
-    binary = len(values - {0}) == 1
+    is_binary = len(values - {0}) == 1
     named = dict(listing.names)
 
     def name_value(value: int, folder: str) -> str:
-        if named and not binary:
+        if named and not is_binary:
             unnamed = ""
             if value != IGNORED_LABEL:
                 unnamed = f"{UNKNOWN}{value}"
             return named.get(value, unnamed)
         if value == 0:
             return named.get(0, BACKGROUND)
-        if binary:
+        if is_binary:
             return folder or next((label for number, label in named.items() if number), OBJECT)
         if value == IGNORED_LABEL:
             return ""
@@ -270,66 +273,96 @@ def _make_namer(listing: MaskListing, values: set[int]) -> Name:
     return name_learnt
 
 
-def _describe_unknown(read: _Read, name: Name) -> str:
+def _describe_unknown(read: _ReadMask, name: Name) -> str:
     unknown = []
     for value in read.values:
         if name(value, "").startswith(UNKNOWN):
             unknown.append(str(value))
-    return f"its mask has values outside the list of classes: {listed(unknown)}" if unknown else ""
+    if not unknown:
+        return ""
+    return f"its mask has values outside the list of classes: {listed(unknown)}"
 
 
-def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: Path) -> MaskSurvey:
-    first: dict[str, int] = {}  # the least value of each class
+def _label_images(
+    images: Survey, name: Name, readings: Sequence[_ReadMask], path: Path
+) -> MaskSurvey:
+    """Return the survey of images whose masks were read, with the classes of their pixels."""
+    classes = _order_classes(images, name, readings, path)
+    label_of = {class_name: label for label, class_name in enumerate(classes)}
+    masks = []
+    pixels = np.zeros((len(readings), len(classes)), np.int64)
+    for row, reading in enumerate(readings):
+        masks.append(_make_mask(reading, name, label_of))
+        for value, label in masks[-1].classes:
+            pixels[row, label] += reading.values[value]
+    images_with_class = (pixels > 0).sum(axis=0)
+    dataset = images.dataset
+    labelled = []
+    for image, counts in zip(dataset.images, pixels, strict=True):
+        # An image without any class of its own counts as the first one.
+        rarest = min(np.flatnonzero(counts), key=images_with_class.__getitem__, default=0)
+        labelled.append(replace(image, label=int(rarest)))
+    # Sorted, so that renamed files give the same fingerprint and find their results in the cache.
+    rows = sorted((image.sha256, mask.key) for image, mask in zip(labelled, masks, strict=True))
+    labelled_dataset = replace(
+        dataset,
+        classes=classes,
+        images=tuple(labelled),
+        fingerprint=sha256_json([list(classes), rows]),
+    )
+    outside = []
+    for reading in readings:
+        if reading.outside:
+            outside.append(reading.entry.image.path)
+    return MaskSurvey(
+        replace(images, dataset=labelled_dataset), tuple(masks), pixels, outside=tuple(outside)
+    )
+
+
+def _order_classes(
+    images: Survey, name: Name, readings: Sequence[_ReadMask], path: Path
+) -> tuple[str, ...]:
+    """Return the classes: the background, then by their least value and their name.
+
+    Raises UsageError if there are fewer than two, or more than :data:`MOST_CLASSES`.
+    """
+    least_value: dict[str, int] = {}
     for reading in readings:
         for value in reading.values:
             class_name = name(value, reading.entry.folder)
             if class_name:
-                first[class_name] = min(value, first.get(class_name, value))
-    if not 2 <= len(first) <= MOST_CLASSES:
-        lost = [
-            f"; '{images.dataset.show_path(row.path)}': {row.reason}"
-            for row in images.dataset.rejected
-        ]
-        what = (
-            f"one class only, '{next(iter(first))}'"
-            if len(first) == 1
-            else f"{len(first)} classes"
-        )
-        raise UsageError(
-            f"--data: the masks of '{path}' have {what}{lost[0] if lost else ''}", HINT
-        )
-    order = sorted(first, key=lambda title: (title != BACKGROUND, first[title], title))
-    place = {title: number for number, title in enumerate(order)}
-    masks = []
-    pixels = np.zeros((len(readings), len(order)), np.int64)
-    for row, (entry, size, sha256, values, orientation, *_) in enumerate(readings):
-        pairs = []
-        for value, count in values.items():
-            class_name = name(value, entry.folder)
-            if class_name:
-                pairs.append((value, place[class_name]))
-                pixels[row, place[class_name]] += count
-        drawn = [
-            (place.get(name(value, ""), IGNORED_LABEL), region)
-            for value, region in entry.regions or ()
-        ]
-        file = str(entry.mask) if entry.mask else ""
-        regions = json.dumps(drawn) if drawn else ""
-        masks.append(Mask(sha256, size, file, tuple(pairs), orientation, regions))
-    number = (pixels > 0).sum(axis=0)
-    dataset = images.dataset
-    rarest = [
-        int(min(np.flatnonzero(row), key=lambda label: number[label], default=0)) for row in pixels
-    ]
-    named = tuple(
-        replace(image, label=label) for image, label in zip(dataset.images, rarest, strict=True)
+                least_value[class_name] = min(value, least_value.get(class_name, value))
+    if not 2 <= len(least_value) <= MOST_CLASSES:
+        example = ""
+        if images.dataset.rejected:
+            row = images.dataset.rejected[0]
+            example = f"; '{images.dataset.show_path(row.path)}': {row.reason}"
+        what = f"{len(least_value)} classes"
+        if len(least_value) == 1:
+            what = f"one class only, '{next(iter(least_value))}'"
+        raise UsageError(f"--data: the masks of '{path}' have {what}{example}", HINT)
+
+    def rank_class(class_name: str) -> tuple[bool, int, str]:
+        return class_name != BACKGROUND, least_value[class_name], class_name
+
+    return tuple(sorted(least_value, key=rank_class))
+
+
+def _make_mask(reading: _ReadMask, name: Name, label_of: Mapping[str, int]) -> Mask:
+    """Return a mask with the labels of its values, and of its regions."""
+    pairs = []
+    for value in reading.values:
+        class_name = name(value, reading.entry.folder)
+        if class_name:
+            pairs.append((value, label_of[class_name]))
+    drawn = []
+    for value, region in reading.entry.regions or ():
+        drawn.append((label_of.get(name(value, ""), IGNORED_LABEL), region))
+    return Mask(
+        sha256=reading.sha256,
+        size=reading.size,
+        path=str(reading.entry.mask) if reading.entry.mask else "",
+        classes=tuple(pairs),
+        orientation=reading.orientation,
+        regions=json.dumps(drawn) if drawn else "",
     )
-    # Sorted, so that renamed files give the same fingerprint and find their results in the cache.
-    rows = sorted((image.sha256, mask.key) for image, mask in zip(named, masks, strict=True))
-    read = replace(
-        dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows])
-    )
-    outside = tuple(
-        mask_reading.entry.image.path for mask_reading in readings if mask_reading.outside
-    )
-    return MaskSurvey(replace(images, dataset=read), tuple(masks), pixels, outside=outside)

@@ -52,6 +52,7 @@ _FOOT = struct.Struct("<I")
 _SHARD = re.compile(r".+-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5})-of-\d{5}")
 _KINDS = {"Image": "an image", "ClassLabel": "a class"}
 _MOST_RECORDS = 20_000_000
+_KINDS_OF_VALUES = ("bytes_list", "float_list", "int64_list")
 _example = cache(lambda: message_type("Example", _EXAMPLE))
 
 # The values of a record by name: bytes, numbers or integers.
@@ -59,9 +60,7 @@ Features = Mapping[str, Sequence[Any]]
 
 
 class RecordFile:
-    """Reads the images of a file of records by their places in it,
-    which one pass over the lengths finds.
-    """
+    """Reads the images of a file of records by their places, which one pass over it finds."""
 
     def __init__(self, file: Path) -> None:
         if not re.search(r"\.tfrecord(-\d+-of-\d+)?$", file.name.lower()):
@@ -113,9 +112,7 @@ class RecordFile:
         raise ContentError(self._fault or "it has no whole record")
 
     def _features(self, row: int) -> Features:
-        """Return the features of a record;
-        IndexError if there is no such row, ValueError if it is damaged.
-        """
+        """Return the features of a record; ValueError if it is damaged, IndexError for no row."""
         start, end = self._ends[row]
         size = end - start - _HEAD.size - _FOOT.size
         within_limit(size)
@@ -129,15 +126,10 @@ class RecordFile:
             entries = _example().FromString(data).features.feature
         except Exception as error:  # the parser has errors of its own
             raise ContentError(f"damaged: {explain_error(error)}") from None
-        kinds = ("bytes_list", "float_list", "int64_list")
-        features = {}
+        features: dict[str, Sequence[Any]] = {}
         for entry in entries:
-            values = (
-                list(getattr(entry.value, kind).value)
-                for kind in kinds
-                if entry.value.HasField(kind)
-            )
-            features[entry.key] = next(values, ())
+            kinds = list(filter(entry.value.HasField, _KINDS_OF_VALUES))
+            features[entry.key] = list(getattr(entry.value, kinds[0]).value) if kinds else ()
         return features
 
     def _find_feature(self, kind: str, usual: Sequence[str]) -> str:
@@ -145,9 +137,9 @@ class RecordFile:
         names: list[str] = []
         # It is not there, or says nothing of features.
         with suppress(LookupError, TypeError, AttributeError):
-            said = self._read_beside("features.json")["featuresDict"]["features"]
+            described = self._read_beside("features.json")["featuresDict"]["features"]
             names = []
-            for name, feature in said.items():
+            for name, feature in described.items():
                 if str(feature["pythonClassName"]).endswith(f".{kind}"):
                     names.append(name)
         # Without the description of TFDS, the usual names of features have to do.
@@ -181,9 +173,7 @@ class RecordFile:
         return [Member("the end", fault=fault)] if fault else []
 
     def _missing(self) -> str:
-        """Say that the file has fewer records than ``dataset_info.json`` states;
-        empty if it has all.
-        """
+        """Say that there are fewer records than ``dataset_info.json`` states, else nothing."""
         match = _SHARD.fullmatch(self._file.name)
         try:
             splits = self._read_beside("dataset_info.json")["splits"]
@@ -209,17 +199,16 @@ class RecordFile:
                 yield Member(f"{row:07d}", fault=explain_error(error))
                 continue
             value = values[0] if len(values) == 1 else None
-            label = (
-                value.decode("utf-8", "replace").strip()
-                if isinstance(value, bytes)
-                else name_class(value, names)
-            )
+            label = name_class(value, names)
+            if isinstance(value, bytes):
+                label = value.decode("utf-8", "replace").strip()
             yield Member(f"{row:07d}", label, "" if label else "no label")
         yield from self._end
 
     def list_objects(self) -> Iterator[ImageObjects]:
-        """See :class:`.base.BoxedArchive`:
-        of ``objects/bbox``, which are top, left, bottom and right as shares.
+        """See :class:`.base.BoxedArchive`.
+
+        ``objects/bbox`` are top, left, bottom and right as shares.
         """
         boxes = next((name for name in sorted(self._first) if name.endswith("/bbox")), "")
         label_of = f"{boxes.removesuffix('bbox')}label"

@@ -72,9 +72,9 @@ class Shard:
             if is_hidden(info.name):
                 self._system_folders.add(find_system_folder(info.name))
                 continue
-            fault = name_fault(info.name) or (
-                "" if info.isreg() else "a link or device, and no file"
-            )
+            fault = name_fault(info.name)
+            if not fault and not info.isreg():
+                fault = "a link or device, and no file"
             if fault:
                 self._faults.append(Member(f"member at byte {info.offset}", fault=fault))
             elif len(self._places) < _MOST_MEMBERS:
@@ -103,19 +103,19 @@ class Shard:
         return samples
 
     def list_members(self) -> Iterator[Member]:
-        """See :class:`.base.Archive`. A shard without labels of its own has the classes
-        in the folders of the names.
+        """See :class:`.base.Archive`.
+
+        A shard without labels of its own has the classes in the folders of the names.
         """
-        labelled = any(
-            extension in LABELS for extension in chain.from_iterable(self._samples.values())
-        )
+        extensions = set(chain.from_iterable(self._samples.values()))
+        is_labelled = not extensions.isdisjoint(LABELS)
         for files in self._samples.values():
             for extension, name in files.items():
                 if extension in LABELS:
                     continue
                 if name in self._repeated:
                     yield Member(name, fault=REPEATED)
-                elif labelled:
+                elif is_labelled:
                     yield self._label_member(name, files)
                 else:
                     yield Member(name)
@@ -131,14 +131,19 @@ class Shard:
 
     @property
     def _unusable(self) -> list[Member]:
-        return [*self._faults, *([Member("the end", fault=self._fault)] if self._fault else [])]
+        if not self._fault:
+            return self._faults
+        return [*self._faults, Member("the end", fault=self._fault)]
 
     def _label_member(self, name: str, files: dict[str, str]) -> Member:
-        """Return an image with its class, or why it has none;
+        """Return an image with its class, or why it has none.
+
         ``.cls`` and ``.json`` must not say different names.
         """
         written: dict[str, str] = {}
-        for extension in (extension for extension in LABELS if extension in files):
+        for extension in LABELS:
+            if extension not in files:
+                continue
             file = files[extension]
             if file in self._repeated:
                 return Member(name, fault=f"the archive has several files '.{extension}' of it")
@@ -165,26 +170,26 @@ class Shard:
         return Member(name, next(iter(written.values())))
 
     def list_objects(self) -> Iterator[ImageObjects]:
-        """See :class:`.base.BoxedArchive`:
-        of ``objects`` or ``annotations`` in the JSON file of a sample.
+        """See :class:`.base.BoxedArchive`.
+
+        They are ``objects`` or ``annotations`` in the JSON file of a sample.
         """
         for files in self._samples.values():
             try:
-                said: Any = json.loads(self.read_member(files["json"]))
-                written = next(said[key] for key in OBJECTS if key in said)
+                content: Any = json.loads(self.read_member(files["json"]))
+                objects = next(content[key] for key in OBJECTS if key in content)
             except (KeyError, OSError, ValueError, TypeError, RecursionError, StopIteration):
-                said = {}
-                written = None
-            fault = (
-                ""
-                if isinstance(written, list | dict)
-                else f"no JSON file with its objects ({' or '.join(OBJECTS)})"
-            )
-            size = (
-                (said.get("width"), said.get("height")) if isinstance(said, dict) else (None, None)
-            )
-            for name in (name for extension, name in files.items() if extension not in LABELS):
-                yield ImageObjects(name, read_objects(written), size, fault)
+                content = {}
+                objects = None
+            fault = ""
+            if not isinstance(objects, list | dict):
+                fault = f"no JSON file with its objects ({' or '.join(OBJECTS)})"
+            size = (None, None)
+            if isinstance(content, dict):
+                size = (content.get("width"), content.get("height"))
+            for extension, name in files.items():
+                if extension not in LABELS:
+                    yield ImageObjects(name, read_objects(objects), size, fault)
         for file in self._unusable:
             yield ImageObjects(file.name, fault=file.fault)
 
@@ -205,11 +210,13 @@ class Shard:
 
 
 def _read_label(extension: str, data: bytes) -> str:
+    """Return the class that a file of a sample states; empty for none."""
     text = data.decode()
     if extension != "json":
         return text.strip()
-    said: Any = json.loads(text)
-    label = next((said[key] for key in KEYS if key in said), "") if isinstance(said, dict) else ""
-    return (
-        str(label).strip() if isinstance(label, str | int) and not isinstance(label, bool) else ""
-    )
+    content: Any = json.loads(text)
+    if not isinstance(content, dict):
+        return ""
+    label = next((content[key] for key in KEYS if key in content), "")
+    is_name = isinstance(label, str | int) and not isinstance(label, bool)
+    return str(label).strip() if is_name else ""

@@ -53,9 +53,7 @@ NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not inst
 
 
 class _Table(ABC):
-    """What Parquet and Arrow share: the columns of images and labels,
-    and the names of the classes.
-    """
+    """What Parquet and Arrow share: columns of images and labels, and the names of classes."""
 
     kind = ""
 
@@ -116,8 +114,9 @@ class _Table(ABC):
             raise refuse_file(self._file, self.kind, error) from None
 
     def list_objects(self) -> Iterator[ImageObjects]:
-        """See :class:`.base.BoxedArchive`:
-        of the column ``objects``, with the size in ``width`` and ``height``.
+        """See :class:`.base.BoxedArchive`.
+
+        They are in the column ``objects``; the size is in ``width`` and ``height``.
         """
         column = next((name for name in OBJECTS if name in self._schema.names), "")
         if not column:
@@ -126,16 +125,15 @@ class _Table(ABC):
                 f" {_describe_columns(self._schema)}",
                 "name it 'objects': a list of bbox and category",
             )
-        sides = [
-            self._column(name) if name in self._schema.names else repeat(None)
-            for name in ("width", "height")
-        ]
+        sides = []
+        for name in ("width", "height"):
+            is_stated = name in self._schema.names
+            sides.append(self._column(name) if is_stated else repeat(None))
         try:
             names = _find_class_names(_read_column_facts(self._schema).get(column))
-            for row, (written, *size) in enumerate(
-                zip(self._column(column), *sides, strict=False)
-            ):
-                yield ImageObjects(f"{row:07d}", read_objects(written, names), (size[0], size[1]))
+            rows = zip(self._column(column), *sides, strict=False)
+            for row, (written, width, height) in enumerate(rows):
+                yield ImageObjects(f"{row:07d}", read_objects(written, names), (width, height))
         except Exception as error:
             raise refuse_file(self._file, self.kind, error) from None
 
@@ -195,8 +193,9 @@ class ParquetTable(_Table):
             yield from column.to_pylist()
 
     def _read_group(self, number: int) -> pa.ChunkedArray:
-        """Return the images of a row group; ValueError if they are too large:
-        a small file can name a value often.
+        """Return the images of a row group; ValueError if they are too large.
+
+        A small file can name one large value often.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -299,9 +298,7 @@ def _bytes_of_rows(column: pa.Array) -> int:
 
 
 def has_image_column(file: Path) -> bool:
-    """Return whether a Parquet file has the bytes of images, and is no manifest;
-    False without pyarrow.
-    """
+    """Return whether a Parquet file has the bytes of images; False without pyarrow."""
     from importlib.util import find_spec
 
     if find_spec("pyarrow") is None:
@@ -315,9 +312,7 @@ def has_image_column(file: Path) -> bool:
 
 
 def find_image_column(schema: pa.Schema) -> str:
-    """Return the column with the bytes of images: one with a usual name, or the only one;
-    empty if there is none.
-    """
+    """Return the column with the bytes of images: of a usual name, or the only one; else empty."""
     import pyarrow as pa
 
     def has_bytes(kind: pa.DataType) -> bool:
@@ -341,9 +336,8 @@ def find_label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]
     features = _read_features(schema)
     named = [name for name, feature in features.items() if feature.get("_type") == "ClassLabel"]
     present = set(schema.names)
-    candidates = [name for name in LABELS if name in present] or [
-        name for name in named if name in present
-    ]
+    candidates = list(filter(present.__contains__, LABELS))
+    candidates = candidates or list(filter(present.__contains__, named))
     if len(candidates) != 1 and not any(name in LABELS for name in candidates):
         raise UsageError(
             f"--data: '{file}' has no column 'label', but {_describe_columns(schema)}",
@@ -353,9 +347,8 @@ def find_label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]
     kind = schema.field(candidates[0]).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if not (
-        pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    ):
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not is_text and not pa.types.is_integer(kind):
         raise UsageError(
             f"--data: the column '{label}' of '{file}' has the type {kind}",
             "write one name or number for each image",
@@ -366,15 +359,15 @@ def find_label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]
 
 def _read_features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
     """Return the features of the columns that are no lists."""
-    return {
-        name: feature
-        for name, feature in _read_column_facts(schema).items()
-        if isinstance(feature, dict)
-    }
+    features = {}
+    for name, feature in _read_column_facts(schema).items():
+        if isinstance(feature, dict):
+            features[name] = feature
+    return features
 
 
 def _read_column_facts(schema: pa.Schema) -> Mapping[str, Any]:
-    """Return what ``datasets`` wrote about each column into the metadata of a schema."""
+    """Return the description of each column that ``datasets`` wrote into the metadata."""
     try:
         features = json.loads((schema.metadata or {})[_METADATA])["info"]["features"]
     except (KeyError, ValueError, TypeError, RecursionError):
@@ -383,9 +376,7 @@ def _read_column_facts(schema: pa.Schema) -> Mapping[str, Any]:
 
 
 def _find_class_names(feature: Any) -> Sequence[str]:
-    """Return the names of the classes of the objects,
-    which the feature of a list has somewhere inside.
-    """
+    """Return the names of the classes that a feature of objects has somewhere inside."""
     if isinstance(feature, Mapping):
         names = feature.get("names")
         if feature.get("_type") == "ClassLabel" and isinstance(names, list):
@@ -397,7 +388,5 @@ def _find_class_names(feature: Any) -> Sequence[str]:
 
 
 def _describe_columns(schema: pa.Schema) -> str:
-    return (
-        listed([f"'{field.name[:80]}' ({str(field.type)[:80]})" for field in schema])
-        or "no column"
-    )
+    columns = [f"'{field.name[:80]}' ({str(field.type)[:80]})" for field in schema]
+    return listed(columns) or "no column"
