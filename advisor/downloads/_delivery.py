@@ -63,19 +63,16 @@ Advance = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """The download of one URL into one file of at most ``most_bytes``;
-    calls ``advance(done, total)``.
-    """
+    """The download of one address into one file."""
 
     client: Client
     url: str
-    target: Path
-    advance: Advance
+    target: Path  # the partial file; beside it is one with its version
+    advance: Advance  # called with the bytes that arrived, and in all if that is known
     most_bytes: int = MAX_DOWNLOAD_BYTES
 
     def run(self) -> None:
-        """Fetch the whole file; continue an earlier,
-        interrupted download of the same version in ``target``.
+        """Fetch the whole file; continue an interrupted download of the same version.
 
         Raises:
             Unavailable: refused by the server, too large, too slow, or broken ``ATTEMPTS`` times
@@ -84,27 +81,30 @@ class Download:
         failures = 0
         with self.client.deadline() as deadline:
             while True:
-                before = self._have()
+                before = self._count_bytes()
                 try:
-                    return self._attempt(deadline)
+                    return self._fetch_rest(deadline)
                 except Interrupted as broken:
                     # A bad line that gets further each time may go on:
                     # only attempts without progress count.
-                    failures = 1 if self._have() > before else failures + 1
+                    failures = 1 if self._count_bytes() > before else failures + 1
                     if failures >= ATTEMPTS:
                         raise Unavailable(f"{broken}, {failures} times") from broken
                     time.sleep(min(FIRST_PAUSE_S * 2 ** (failures - 1), deadline.left_s))
 
-    def _have(self) -> int:
+    def _count_bytes(self) -> int:
         """Return how many bytes can be continued."""
-        return self.target.stat().st_size if self.target.exists() and self._read_version() else 0
+        if not self.target.exists() or not self._read_version():
+            return 0
+        return self.target.stat().st_size
 
-    def _attempt(self, deadline: Deadline) -> None:
-        have = self._have()
-        part = {"Range": f"bytes={have}-", "If-Range": self._read_version()} if have else {}
-        with self.client.get(
-            self.url, {"Accept-Encoding": "identity", **part}, deadline
-        ) as response:
+    def _fetch_rest(self, deadline: Deadline) -> None:
+        """Ask once for what is missing; Interrupted if another attempt may succeed."""
+        have = self._count_bytes()
+        headers = {"Accept-Encoding": "identity"}
+        if have:
+            headers |= {"Range": f"bytes={have}-", "If-Range": self._read_version()}
+        with self.client.get(self.url, headers, deadline) as response:
             status = response.status_code
             said = f"{without_password(self.url)}: the server"
             if status in _TRY_AGAIN:
@@ -153,7 +153,7 @@ class Download:
             version = _read_version_of(response.headers)
             if not start and version:
                 self._version_file.write_text(
-                    f"{self._visible_address()}\n{version}", encoding="ascii"
+                    f"{self._hash_address()}\n{version}", encoding="ascii"
                 )
             # Undecoded: a server that labels an archive's own compression
             # as the line's would break its hash.
@@ -176,26 +176,21 @@ class Download:
         return self.target.with_name(f"{self.target.name}.version")
 
     def _read_version(self) -> str:
-        """Return the version that the partial file is of,
-        empty if it is not known or of another address.
-        """
+        """Return the version of the partial file; empty if not known or of another address."""
         try:
             address, _, version = read_text(self._version_file).partition("\n")
         except UsageError:
             return ""
-        return (
-            version if address == self._visible_address() and _VERSION.fullmatch(version) else ""
-        )
+        is_ours = address == self._hash_address()
+        return version if is_ours and _VERSION.fullmatch(version) else ""
 
-    def _visible_address(self) -> str:
+    def _hash_address(self) -> str:
         # An address may hold a password.
         return hashlib.sha256(self.url.encode()).hexdigest()
 
 
 def _read_version_of(headers: Mapping[str, str]) -> str:
-    """Return what identifies the version of a file:
-    its strong ETag, else the time of its last change, else nothing.
-    """
+    """Return the strong ETag of a file, else the time of its last change; empty for neither."""
     versions = (headers.get(name, "") for name in ("ETag", "Last-Modified"))
     return next(filter(_VERSION.fullmatch, versions), "")
 
@@ -207,10 +202,8 @@ def extract_member(archive: Path, member: str, target: Path, limit: int | None =
     if path.is_absolute() or ".." in path.parts or "\\" in member:
         raise Unavailable(f"the member path '{member}' leaves the archive")
     try:
-        with (_open_in_zip if zipfile.is_zipfile(archive) else _open_in_tar)(archive, member) as (
-            source,
-            size,
-        ):
+        open_member = _open_in_zip if zipfile.is_zipfile(archive) else _open_in_tar
+        with open_member(archive, member) as (source, size):
             if source is None:
                 raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
             # Neither reader gives more bytes than a member's header states.
@@ -229,9 +222,7 @@ def extract_member(archive: Path, member: str, target: Path, limit: int | None =
 
 @contextmanager
 def _open_in_zip(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
-    """Yield the member, None if it is not a plain file, and its size;
-    ``KeyError`` if there is none.
-    """
+    """Yield the member, None if it is not a plain file, and its size; ``KeyError`` for none."""
     with zipfile.ZipFile(archive) as opened:
         info = opened.getinfo(member)
         kind = stat.S_IFMT(info.external_attr >> 16)
@@ -272,9 +263,7 @@ class _Bounded:
 
 
 class _Header(tarfile.TarInfo):
-    """A tar header that limits extension blocks (long names, pax records):
-    the library reads such a block whole.
-    """
+    """A tar header that limits extension blocks, which the library reads whole."""
 
     _READ_WHOLE = (
         tarfile.XHDTYPE,
@@ -294,9 +283,7 @@ class _Header(tarfile.TarInfo):
 def fetch_file(
     client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions
 ) -> None:
-    """Fetch ``url`` into ``target`` and check it;
-    an interrupted download is continued by the next call.
-    """
+    """Fetch ``url`` into ``target`` and check it; the next call continues an interrupted one."""
     require_proof(url, wanted, options.cache_root)
     part = options.cache_root / "partial" / wanted.key
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -362,8 +349,9 @@ def refuse_offline(options: FetchOptions) -> None:
 
 
 def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
-    """Return how to reach any server:
-    a proxy and a company's certificates hold for all, credentials for one alone.
+    """Return how to reach any server: with the proxy and the certificates of pip.
+
+    Its credentials are for one host alone, and so left out; ``tokens`` are those to send.
     """
     known = read_package_index().transport
     places = known.proxy, known.ca_file, known.client_cert, known.trusted_hosts
@@ -371,10 +359,9 @@ def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
 
 
 def client_for(url: str, transport: Transport | None = None, ends_at: float = math.inf) -> Client:
-    """Return a client for the server of ``url``,
-    whose requests end at ``ends_at`` of the monotonic clock.
+    """Return a client for a server; its requests end at ``ends_at`` of the monotonic clock.
 
-    Unavailable: no server answers there.
+    Raises Unavailable if no server answers at ``url``.
     """
     chosen = transport or home_transport()
     require_server(url, chosen, ends_at)

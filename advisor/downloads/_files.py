@@ -75,12 +75,12 @@ class MemberFile:
     @property
     def key(self) -> str:
         """The file's hash as a file name; empty if it has none."""
-        kinds = (
-            f"{kind}-{getattr(self, kind)}"
-            for kind in ("sha384", "sha256_prefix", "md5")
-            if getattr(self, kind)
-        )
-        return self.sha256 or next(kinds, f"{self.archive}-{self.name}" if self.archive else "")
+        if self.sha256:
+            return self.sha256
+        for kind in ("sha384", "sha256_prefix", "md5"):
+            if getattr(self, kind):
+                return f"{kind}-{getattr(self, kind)}"
+        return f"{self.archive}-{self.name}" if self.archive else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +122,12 @@ class WeightSource:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """``mirror``: a folder, a file or an http(s) URL of the user's; ``cache``: the cache's root;
-    both have defaults.
+    """The options of a fetch; ADVISOR_MIRROR and ADVISOR_CACHE_DIR stand in for None."""
 
-    ``offline`` opens no socket. The environment's ADVISOR_MIRROR
-    and ADVISOR_CACHE_DIR stand in where a field is None.
-    """
-
-    offline: bool = False
-    mirror: Path | str | None = None
-    cache: Path | None = None
-    progress: Progress | None = None
+    offline: bool = False  # opens no socket
+    mirror: Path | str | None = None  # a folder, a file or an http(s) URL of the user's
+    cache: Path | None = None  # the root of the cache
+    progress: Progress | None = None  # called as bytes arrive
     ends_at: float = math.inf  # seconds of the monotonic clock at which downloads end
 
     @property
@@ -191,8 +186,7 @@ class HashMismatch(Unavailable):
 
 
 def check_hash(path: Path, member: MemberFile, what: str) -> str:
-    """Return a file's SHA-256; HashMismatch if it,
-    another stated hash or a stated prefix is not that of the card.
+    """Return a file's SHA-256; HashMismatch if a hash or prefix of the card is another one.
 
     ``what`` names the file in the error.
     """
@@ -215,19 +209,20 @@ def check_hash(path: Path, member: MemberFile, what: str) -> str:
 
 @contextmanager
 def lock_file(lock: Path, ends_at: float) -> Iterator[None]:
-    """Hold a lock in the block; ``Unavailable`` if another process has it
-    until ``ends_at`` of the monotonic clock.
+    """Hold a lock in the block; ``Unavailable`` if another process has it until ``ends_at``.
+
+    ``ends_at`` is in seconds of the monotonic clock.
     """
-    held = FileLock(lock)
+    file_lock = FileLock(lock)
     try:
         timeout = -1 if ends_at == math.inf else max(0.0, ends_at - time.monotonic())
-        held.acquire(timeout=timeout)
+        file_lock.acquire(timeout=timeout)
     except Timeout:
         raise Unavailable("another process still fetches it") from None
     try:
         yield
     finally:
-        held.release()
+        file_lock.release()
 
 
 class Mirror:
@@ -237,9 +232,7 @@ class Mirror:
         self._path = path
 
     def find(self, source: WeightSource) -> WeightsFile | None:
-        """Return the source's file, checked, with its companions beside it;
-        None if the mirror does not have it.
-        """
+        """Return the source's file, checked with its companions beside it; None for no file."""
         path = self._locate(source.file)
         if path is None:
             return None
@@ -263,9 +256,7 @@ class Mirror:
         return None
 
     def holds(self, source: WeightSource) -> bool:
-        """Return whether the mirror has a file of the source's name;
-        its hash is checked when it is used.
-        """
+        """Return whether the mirror has a file of the source's name, whatever its hash."""
         return self._locate(source.file) is not None
 
     def _locate(self, member: MemberFile) -> Path | None:
@@ -288,20 +279,18 @@ class Cache:
 
     def find(self, source: WeightSource) -> WeightsFile | None:
         """Return the source's file, checked again, or None.
+
         A damaged file is ignored with a warning.
         """
         folder = self._folder(source)
-        if folder is None or not all(
-            (folder / member.name).is_file() for member in source.members
-        ):
+        if folder is None:
+            return None
+        paths = [folder / member.name for member in source.members]
+        if not all(map(Path.is_file, paths)):
             return None
         try:
-            for member in source.members:
-                check_hash(
-                    folder / member.name,
-                    _add_known_hash(self._root, member),
-                    str(folder / member.name),
-                )
+            for member, path in zip(source.members, paths, strict=True):
+                check_hash(path, _add_known_hash(self._root, member), str(path))
         except HashMismatch as damaged:
             _log.warning("cached weights are damaged and not used: %s", damaged)
             return None
@@ -319,8 +308,7 @@ class Cache:
         fill: Callable[[Path], None],
         ends_at: float = math.inf,
     ) -> WeightsFile:
-        """Return the source's file; if it is not here,
-        ``fill`` puts every member of the source into an empty folder.
+        """Return the source's file; if it is missing, ``fill`` puts all members into a folder.
 
         Of two processes that need it, the second waits and finds it filled. ``origin`` is the
         place that ``fill`` gets it from, in a few words. Raises ``Unavailable`` if another process
@@ -383,9 +371,7 @@ def _describe_weights(source: WeightSource, folder: Path, origin: str) -> Weight
 
 
 def _add_known_hash(root: Path, member: MemberFile) -> MemberFile:
-    """Return ``member`` with its SHA-256 alone, if its card or the cache at ``root`` has it;
-    else as it is.
-    """
+    """Return a member with its SHA-256 alone if the cache recorded it; else as it is."""
     if member.sha256 or not member.key:
         return member
     try:
@@ -400,16 +386,13 @@ def _add_known_hash(root: Path, member: MemberFile) -> MemberFile:
 
 
 def require_proof(url: str, member: MemberFile, root: Path) -> None:
-    """Raise ``Unavailable`` for a file that others on the network can forge:
-    no encryption, and no secure hash.
+    """Refuse a file that others on the network can forge: ``Unavailable``.
+
+    It comes without encryption, and has no secure hash.
     """
     parts = urlsplit(url)
-    loopback = ("127.0.0.1", "::1", "localhost")
-    if (
-        parts.scheme == "http"
-        and parts.hostname not in loopback
-        and not _add_known_hash(root, member).strong
-    ):
+    is_open = parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost")
+    if is_open and not _add_known_hash(root, member).strong:
         raise Unavailable(
             f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http: use"
             " https, or --mirror DIR"

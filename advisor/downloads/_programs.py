@@ -38,8 +38,7 @@ class Program:
 
 
 def fetch_program(url: str, options: FetchOptions) -> Program:
-    """Return the program at ``url``:
-    from the user's mirror folder, the cache, the mirror server, or the address.
+    """Return the program at ``url``, from the user's mirror, the cache, or the address.
 
     Its makers replace the program at this address and publish no hash, so nothing but the server's
     certificate tells that it is theirs. The first copy is therefore kept with its hash, and used
@@ -58,7 +57,7 @@ def fetch_program(url: str, options: FetchOptions) -> Program:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with lock_file(folder / "lock", options.ends_at):
-            return _read_kept(folder) or _fetch_first(name, url, options, folder)
+            return _read_copy(folder) or _fetch_first(name, url, options, folder)
     except Unavailable as error:
         raise UsageError(
             f"{name} is not here and cannot be fetched: {error}",
@@ -67,10 +66,8 @@ def fetch_program(url: str, options: FetchOptions) -> Program:
         ) from error
 
 
-def _read_kept(folder: Path) -> Program | None:
-    """Return the copy that was kept;
-    None if there is none, or if it is not the file that was recorded.
-    """
+def _read_copy(folder: Path) -> Program | None:
+    """Return the copy in the cache; None if there is none, or not the file that was recorded."""
     try:
         record = read_json(folder / _RECORD)
     except UsageError:
@@ -116,10 +113,8 @@ def _fetch_from(url: str, options: FetchOptions, folder: Path) -> Program:
     path = folder / folder.name
     part.replace(path)
     program = Program(path, shown, sha256_file(path), size_bytes, time.strftime("%Y-%m-%d"))
-    record = {}
-    for key, value in asdict(program).items():
-        if key != "path":
-            record[key] = value
+    record = asdict(program)
+    del record["path"]
     # Last: a copy without its record is not used.
     write_atomically(folder / _RECORD, json.dumps(record, indent=2) + "\n")
     return program

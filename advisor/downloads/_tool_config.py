@@ -33,19 +33,15 @@ _RELEVANT = ("pip_", "npm_config_", "home", "xdg_", "path")
 
 @dataclass(frozen=True, slots=True)
 class PackageIndex:
-    """The places of packages: ``indexes`` (PEP 503 roots) first,
-    then ``links`` (folders or pages of links).
-    """
+    """The places of packages, the indexes first."""
 
-    indexes: tuple[str, ...]
-    links: tuple[str, ...]
-    transport: Transport
+    indexes: tuple[str, ...]  # roots as of PEP 503
+    links: tuple[str, ...]  # folders, or pages of links
+    transport: Transport  # how to reach them
 
 
 def read_package_index() -> PackageIndex:
-    """Return what ``pip install`` would use now,
-    read from ``pip config list`` and the environment.
-    """
+    """Return the index that ``pip install`` would use now, by its configuration."""
     options = ["config", "list", "--no-color", "--disable-pip-version-check"]
     return read_index(_capture_output([sys.executable, "-P", "-m", "pip", *options]), os.environ)
 
@@ -60,15 +56,13 @@ def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
             lines.append(line)
     options: dict[str, str] = {}
     for section in _SECTIONS:
-        options |= {
-            line["key"]: _unquote(line["value"]) for line in lines if line["section"] == section
-        }
+        for line in lines:
+            if line["section"] == section:
+                options[line["key"]] = _unquote(line["value"])
     # The same that pip lists under ':env:'; read here too, for a Python without pip.
-    named = {}
     for name, value in environment.items():
-        if name.startswith("PIP_"):
-            named[name.removeprefix("PIP_")] = value
-    options |= {name.lower().replace("_", "-"): value for name, value in named.items() if value}
+        if name.startswith("PIP_") and value:
+            options[name.removeprefix("PIP_").lower().replace("_", "-")] = value
     indexes: tuple[str, ...] = ()
     if options.get("no-index", "").strip().lower() not in ("1", "true", "yes", "on", "t", "y"):
         indexes = (
@@ -107,20 +101,22 @@ def _unquote(value: str) -> str:
 
 
 def find_registry(package: str) -> tuple[str, Transport]:
-    """Return the root URL of the registry that holds ``package`` (a scope may have its own),
-    and how to reach it.
+    """Return the root URL of the registry of a package, and how to reach it.
+
+    A scope, as in ``@scope/package``, may have a registry of its own.
     """
     # npm prints no secrets, so tokens can only be read where they are written.
     user_config = _read_npm_variable("userconfig")
     user_file = Path(os.path.expanduser(user_config or "~/.npmrc"))  # noqa: PTH111 -- an unknown user is no error
     files = _read_npmrc(user_file) | _read_npmrc(Path.cwd() / ".npmrc")
-    tokens = {}
+    tokens = []
+    options: dict[str, Any] = {}
     for key, value in files.items():
         if key.endswith(":_authToken"):
-            tokens[key] = value
-    options = {
-        key: value for key, value in files.items() if key not in tokens
-    } | _read_npm_options()
+            tokens.append((key.removesuffix(":_authToken"), value))
+        else:
+            options[key] = value
+    options |= _read_npm_options()
     scope = ""
     if package.startswith("@"):
         scope = package.partition("/")[0]
@@ -141,7 +137,7 @@ def find_registry(package: str) -> tuple[str, Transport]:
         ca_file=str(options.get("cafile") or ""),
         trusted_hosts=trusted_hosts,
         credentials=read_credentials((url,)),
-        tokens=tuple((key.removesuffix(":_authToken"), value) for key, value in tokens.items()),
+        tokens=tuple(tokens),
     )
     return url.rstrip("/"), transport
 
@@ -184,9 +180,7 @@ def _read_npmrc(path: Path) -> dict[str, str]:
 
 
 def _capture_output(command: Sequence[str]) -> str:
-    """Return what ``command`` prints, empty if it fails;
-    it runs once for each environment of the process.
-    """
+    """Return what a command prints, empty if it fails; it runs once for each environment."""
     variables = []
     for name, value in os.environ.items():
         if name.lower().startswith(_RELEVANT):

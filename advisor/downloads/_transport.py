@@ -54,21 +54,15 @@ _BROKEN = (
 
 
 def describe_refusal(url: str, status: int) -> str:
-    """Return what is wrong with an answer of this status,
-    and what a server that asks for a password wants.
-    """
-    wants = (
-        " (it wants a password: in its address or ~/.netrc, or HF_TOKEN for Hugging Face)"
-        if status == 401
-        else ""
-    )
+    """Return what is wrong with an answer of this status, and how to give a password."""
+    wants = ""
+    if status == 401:
+        wants = " (it wants a password: in its address or ~/.netrc, or HF_TOKEN for Hugging Face)"
     return f"{without_password(url)}: the server answers {status}{wants}"
 
 
 def read_credentials(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the ``(host:port, user, password)`` written into ``urls``;
-    what is no address has none.
-    """
+    """Return the ``(host:port, user, password)`` that addresses contain."""
     credentials = []
     for url in urls:
         with contextlib.suppress(ValueError):
@@ -80,8 +74,7 @@ def read_credentials(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
 
 
 class Deadline:
-    """The time for one page or one file, with all attempts;
-    when it has passed, its connections are shut down.
+    """The time for one page or one file; when it has passed, its connections are shut down.
 
     A time-out of a socket is not enough: it starts again with each byte that a slow server sends.
     There are ``patience_s`` for every ``step_bytes``, and ``most_s`` for everything.
@@ -288,8 +281,9 @@ class Client:
             self._deadline.watch(connection)
 
     def _answer(self, url: str, headers: Mapping[str, str], follow: bool) -> requests.Response:
-        """Return the answer after redirects. Their bodies are not read;
-        each host gets its own credentials alone.
+        """Return the answer after redirects; each host gets its own credentials alone.
+
+        The bodies of redirects are not read.
         """
         current_url = url
         for _ in range(MAX_REDIRECTS + 1):
@@ -349,9 +343,7 @@ class Client:
 
 
 def read_announced_bytes(response: requests.Response) -> int | None:
-    """Return the length that the server announces, None if it announces none;
-    ``Unavailable`` if it is not a length.
-    """
+    """Return the length that the server announces, or None; ``Unavailable`` if it is none."""
     length = response.headers.get("Content-Length")
     if length is None or response.raw.chunked:
         return None
@@ -363,24 +355,25 @@ def read_announced_bytes(response: requests.Response) -> int | None:
 
 
 def _resolve_redirect(url: str, target: str) -> str:
-    """Return the address to which ``url`` redirects;
-    ``Unavailable`` if it is no web address or without encryption.
+    """Return the address to which ``url`` redirects; ``Unavailable`` if it may not.
+
+    It must be a web address, and one with encryption if ``url`` has it.
     """
     said = f"{without_password(url)}: redirects"
     try:
-        there = urljoin(url, target)
-        parts = urlsplit(there)
+        address = urljoin(url, target)
+        parts = urlsplit(address)
     except ValueError:
         raise Unavailable(f"{said} to '{target[:80]}', which is not a valid address") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Unavailable(
-            f"{said} to '{without_password(there)[:80]}', which is not a web address"
+            f"{said} to '{without_password(address)[:80]}', which is not a web address"
         )
     if parts.scheme == "http" and urlsplit(url).scheme == "https":
         raise Unavailable(
-            f"{said} from https to '{without_password(there)[:80]}', without encryption"
+            f"{said} from https to '{without_password(address)[:80]}', without encryption"
         )
-    return there
+    return address
 
 
 def describe_failure(error: Exception) -> str:

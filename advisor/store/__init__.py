@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     )
     from advisor.store._cache_contents import CacheContents, CacheShare
     from advisor.store._cache_uses import CacheUse, keep_run
+    from advisor.store._cached_rows import ROWS, add_block, write_cached_rows
+    from advisor.store._column_types import ColumnType, build_frame, type_cell, type_of, value_at
     from advisor.store._encodings import guess_encodings
     from advisor.store._evaluation_rows import chain_lines
     from advisor.store._files import (
-        ROWS,
-        add_block,
         copy_atomically,
         ensure_output_dir,
         files_below,
@@ -34,23 +34,13 @@ if TYPE_CHECKING:
         shipped_folder,
         walk_folder,
         write_atomically,
-        write_cached_rows,
     )
-    from advisor.store._jsonfile import (
-        MAX_BYTES,
-        ColumnType,
-        build_frame,
-        parse_json,
-        read_document,
-        read_json,
-        type_cell,
-        type_of,
-        value_at,
-    )
+    from advisor.store._jsonfile import MAX_BYTES, parse_json, read_json
     from advisor.store._labelfile import labels_in, read_labels
     from advisor.store._limit import Evicted, limit_bytes
     from advisor.store._packages import Packages, install_package
     from advisor.store._protobuf import Schema, message_type
+    from advisor.store._run_documents import read_document
     from advisor.store._run_folder import RunFolder, answers_file
     from advisor.store._run_integrity import (
         CHANGED,

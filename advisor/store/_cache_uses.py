@@ -160,9 +160,11 @@ def read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
 
 def _list_records(root: Path) -> list[Path]:
     """Return the records that :class:`Lease` wrote, and none of the other files beside them."""
-    records = [path for path in list_folder(root / _USES) if _RECORD.fullmatch(path.name)]
-    plain_files = [path for path in records if not path.is_symlink()]
-    return [path for path in plain_files if path.is_file()]
+    records = []
+    for path in list_folder(root / _USES):
+        if _RECORD.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            records.append(path)
+    return records
 
 
 def _read_record(record: Path) -> list[str]:

@@ -75,9 +75,7 @@ def list_encodings() -> Sequence[Encoding]:
 
 
 def encoding_error(path: Path, lines: Iterable[bytes]) -> UsageError:
-    """Return the error of a text file that is not UTF-8:
-    how it reads in the likeliest encodings, and the command.
-    """
+    """Return the error of a text that is not UTF-8: its likeliest readings, and a command."""
     guesses = guess_encodings(lines)
     if not guesses:
         return UsageError(
@@ -96,10 +94,9 @@ def encoding_error(path: Path, lines: Iterable[bytes]) -> UsageError:
 
 
 def guess_encodings(lines: Iterable[bytes]) -> Sequence[tuple[Encoding, str]]:
-    """Return the encodings in which a text makes words, the likeliest first,
-    each with what it reads.
+    """Return the encodings in which a text makes words, and its reading; the likeliest first.
 
-    Only the first of two that read the same is there.
+    Of two encodings with the same reading, only the first is there.
     """
     telling = (line[:MOST_BYTES] for line in lines if not line.isascii())
     head = b"\n".join(islice(telling, MOST_LINES))
@@ -118,13 +115,13 @@ def guess_encodings(lines: Iterable[bytes]) -> Sequence[tuple[Encoding, str]]:
 
 def describe_guesses(guesses: Sequence[tuple[Encoding, str]]) -> str:
     """Return how a text reads in the likeliest encodings, as a part of a sentence."""
-    said = []
+    parts = []
     for encoding, text in guesses[:MOST_GUESSES]:
         # Words of ASCII alone read the same in all of them.
         words = dict.fromkeys(word for word in _WORD.findall(text) if not word.isascii())
         shown = [f"'{plain(word[:LONGEST_WORD])}'" for word in islice(words, MOST_WORDS)]
-        said.append(f"as {encoding.name} it has {', '.join(shown)}")
-    return "; ".join(said)
+        parts.append(f"as {encoding.name} it has {', '.join(shown)}")
+    return "; ".join(parts)
 
 
 def _weigh(text: str, encoding: Encoding) -> float:

@@ -44,6 +44,7 @@ def chain_lines(evaluations: Iterable[Evaluation], last: str = "") -> tuple[str,
 
 
 def read_rows(file: Path) -> list[Row]:
+    """Return the lines of a file that are not empty, each with what does not fit."""
     rows = list[Row]()
     last = ""
     text = read_text(file, MAX_BYTES, errors="replace") if file.is_file() else ""
@@ -55,10 +56,11 @@ def read_rows(file: Path) -> list[Row]:
 
 
 def _read_row(number: int, line: str, last: str) -> Row:
-    """Return a line; ``last`` is the hash of the last line before it that has one."""
+    """Return one line as a row; ``last`` is the hash of the last line before it that has one."""
     try:
         values: Any = parse_json(line)
-        own_hash, before = (str(values.get(name, "")) for name in ("hash", "before"))
+        own_hash = str(values.get("hash", ""))
+        before = str(values.get("before", ""))
         evaluation = Evaluation.from_json(values)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Row(number)
@@ -84,8 +86,10 @@ def _read_row(number: int, line: str, last: str) -> Row:
 
 def list_model_files(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
     """Return path and hash of each model file that an evaluation names."""
-    files = [(evaluation.artefact, evaluation.artefact_sha256)]
+    files = []
+    if evaluation.artefact:
+        files.append((evaluation.artefact, evaluation.artefact_sha256))
     for variant in (evaluation.unknown, evaluation.on_all):
-        if variant is not None:
+        if variant is not None and variant.file:
             files.append((variant.file, variant.sha256))
-    return tuple((file, sha256) for file, sha256 in files if file)
+    return tuple(files)

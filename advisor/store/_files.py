@@ -1,8 +1,8 @@
 """Work with single files, whatever they hold, so that a kill or a second process damages none.
 
-In this order: find shipped data; write and copy files; hash them and the results of the cache;
-report a full disk; make the folder of ``--to``; cache rows of numbers by the hash of their input.
-The names of hash files and blocks are those in caches on the disks of users.
+In this order: find shipped data; write and copy files; walk folders; hash files and the results of
+the cache; report a full disk; make the folder of ``--to``. The names of hash files are those in
+caches on the disks of users.
 """
 
 from __future__ import annotations
@@ -16,20 +16,13 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
-from filelock import FileLock
 
 from advisor.core import StageError, UsageError, show_bytes
 from advisor.store._yamlfile import read_bytes
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +41,6 @@ _UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")
 MOST_LEVELS = 100  # Folders in one another; each costs a level of recursion
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-
-ROWS = "rows.npy"
-NAMES = "names.npy"
-_NAME_BYTES = 32
-"""Files of a block of cached rows, and the bytes of the hash that names a row."""
 
 
 def shipped_folder(name: str) -> Path:
@@ -277,108 +265,3 @@ def ensure_output_dir(folder: Path, names: Sequence[str], force: bool) -> None:
             f"--to: the folder '{folder}' cannot be made ({error.strerror or error})",
             "choose another folder",
         ) from None
-
-
-# Cache computed rows under the hash of their input,
-# so that another set of inputs can use them again.
-#
-# A block is a folder with ``rows.npy`` (N, F) and ``names.npy`` (N, 32), the hash of each row. A
-# list of blocks is a text file with one folder per line. Blocks are written atomically (see
-# :mod:`advisor.store._cache`). If a process is killed before it adds its block to the list, only
-# the work for this block is lost.
-
-
-def compute_cached_rows(
-    blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
-) -> NDArray[np.float32]:
-    """Return the float32 rows (N, F) of these names (N hashes of 32 bytes);
-    compute those that no block contains.
-
-    ``compute`` takes indices into the names and returns their rows.
-    It is called once, also if all rows are known.
-    """
-    import numpy as np
-
-    known = _read_known_rows(blocks, set(names))
-    missing = [position for position, name in enumerate(names) if name not in known]
-    fresh = compute(missing)
-    rows = np.empty((len(names), fresh.shape[1]), np.float32)
-    rows[missing] = fresh
-    for position, name in enumerate(names):
-        if name in known:
-            if len(known[name]) != rows.shape[1]:
-                raise ValueError(
-                    f"a row of {len(known[name])} values among rows of {rows.shape[1]}"
-                )
-            rows[position] = known[name]
-    return rows
-
-
-def write_block(folder: Path, names: Sequence[bytes], rows: NDArray[np.float32]) -> None:
-    """Write rows and their names as a block into ``folder``."""
-    import numpy as np
-
-    np.save(folder / ROWS, rows)
-    np.save(folder / NAMES, np.frombuffer(b"".join(names), np.uint8).reshape(-1, _NAME_BYTES))
-
-
-def write_cached_rows(
-    folder: Path,
-    blocks: Path,
-    names: Sequence[bytes],
-    compute: Callable[[Sequence[int]], NDArray[np.float32]],
-) -> None:
-    """Write the rows of these names as a block, see :func:`compute_cached_rows`."""
-    write_block(folder, names, compute_cached_rows(blocks, names, compute))
-
-
-def add_block(blocks: Path, folder: Path) -> None:
-    """Add a block, a folder next to the list, to the list unless it is already there."""
-    line = folder.name.encode() + b"\n"
-    if blocks.is_file() and line in blocks.read_bytes().splitlines(keepends=True):
-        return
-    with FileLock(f"{blocks}.lock"):
-        written = blocks.read_bytes() if blocks.is_file() else b""
-        if line in written.splitlines(keepends=True):
-            return
-        # Appended, not replaced: another process may read the list meanwhile.
-        with blocks.open("ab") as file:
-            file.write((b"" if written.endswith(b"\n") or not written else b"\n") + line)
-
-
-def _read_known_rows(blocks: Path, wanted: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
-    """Return the wanted rows that the blocks contain; the newest block counts."""
-    rows_by_name: dict[bytes, NDArray[np.float32]] = {}
-    listed = []
-    if blocks.is_file():
-        listed = blocks.read_text(encoding="utf-8", errors="replace").split()
-    for block in reversed(listed):
-        for name, row in _read_block(blocks.parent / Path(block).name, wanted):
-            rows_by_name.setdefault(name, row)
-        if len(rows_by_name) == len(wanted):
-            break
-    return rows_by_name
-
-
-def _read_block(
-    folder: Path, wanted: Collection[bytes]
-) -> list[tuple[bytes, NDArray[np.float32]]]:
-    """Return the wanted rows of a block; none if the block is missing or damaged."""
-    import numpy as np
-
-    # Opening a pipe would wait for a writer without end.
-    if not (folder / NAMES).is_file() or not (folder / ROWS).is_file():
-        return []
-    try:
-        names = np.load(folder / NAMES, allow_pickle=False)
-        rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return []
-    if names.shape != (len(rows), _NAME_BYTES) or rows.ndim != 2 or rows.dtype != np.float32:
-        return []
-    wanted_rows = []
-    for name, row in zip(names, rows, strict=True):
-        if name.tobytes() in wanted:
-            wanted_rows.append((name.tobytes(), row))
-    # The file is hashed last, and only if it has something to give.
-    return wanted_rows if wanted_rows and is_unchanged(folder) else []

@@ -22,8 +22,8 @@ def labels_in(text: str) -> tuple[str, ...]:
     If each line begins with its number, counted from 0 or 1, as Teachable Machine writes it (``0
     glass``), the numbers are no part of the names.
     """
-    lines = [line.strip() for line in text.removeprefix("\ufeff").splitlines()]
-    names = [line for line in lines if line]
+    lines = map(str.strip, text.removeprefix("\ufeff").splitlines())
+    names = list(filter(None, lines))
     matches = list(map(_NUMBERED.fullmatch, names))
     numbers = [int(match[1]) for match in matches if match]
     from_0 = list(range(len(names)))

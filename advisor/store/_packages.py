@@ -38,11 +38,12 @@ class Packages:
         return self._folder.is_dir()
 
     def import_path(self) -> str:
-        """Return the ``PYTHONPATH`` with which a child process finds the packages first;
-        install them on first use.
+        """Return the ``PYTHONPATH`` with which a child process finds the packages first.
+
+        They are installed on first use.
         """
 
-        def fill(folder: Path) -> None:
+        def install_into(folder: Path) -> None:
             listed = folder / "requirements.txt"
             listed.write_text("\n".join(self.requirements) + "\n", encoding="utf-8")
             hint = "check the connection to the package index; advisor uses your pip settings"
@@ -52,10 +53,10 @@ class Packages:
                 hint,
             )
 
-        installed = str(fill_folder(self._folder, fill))
-        return os.pathsep.join(
-            path for path in (installed, os.environ.get("PYTHONPATH", "")) if path
-        )
+        paths = [str(fill_folder(self._folder, install_into))]
+        if os.environ.get("PYTHONPATH"):
+            paths.append(os.environ["PYTHONPATH"])
+        return os.pathsep.join(paths)
 
     @property
     def _folder(self) -> Path:

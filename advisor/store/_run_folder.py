@@ -38,7 +38,8 @@ from advisor.store._files import (
     sha256_file,
     write_atomically,
 )
-from advisor.store._jsonfile import SCHEMA_VERSION, read_document, read_json
+from advisor.store._jsonfile import read_json
+from advisor.store._run_documents import SCHEMA_VERSION, read_document
 from advisor.store._run_opening import read_request_file, require_run_folder
 from advisor.store._run_place import (
     COPY_RUN,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from advisor.core import Evaluation, Status, plural
 from advisor.store._evaluation_rows import Row, list_model_files
 from advisor.store._files import sha256_file
-from advisor.store._jsonfile import KINDS, read_document
+from advisor.store._run_documents import KINDS, read_document
 from advisor.store._run_folder import MANIFEST, REPORTS, RunFolder
 
 SEALED_SINCE = "0.2.0"

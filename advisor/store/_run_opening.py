@@ -12,7 +12,7 @@ from typing import Any
 
 from advisor.core import UsageError
 from advisor.store._files import walk_folder
-from advisor.store._jsonfile import SCHEMA_VERSION
+from advisor.store._run_documents import SCHEMA_VERSION
 from advisor.store._yamlfile import read_yaml
 
 REQUEST_BYTES = 4 * 2**20  # Largest request in bytes: a command line is at most half as long

@@ -28,11 +28,11 @@ MAX_NUMBER = 64
 # Aliases repeat values; with all aliases expanded, a document must not have more values than this.
 MAX_VALUES = 5_000_000
 
-_STRING, _SEQUENCE, _MAPPING, _MERGE = (
-    f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map", "merge")
-)
-
-_NUMBERS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float"))
+_STRING = "tag:yaml.org,2002:str"
+_SEQUENCE = "tag:yaml.org,2002:seq"
+_MAPPING = "tag:yaml.org,2002:map"
+_MERGE = "tag:yaml.org,2002:merge"
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -110,8 +110,9 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
 
 @contextmanager
 def open_text(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[io.TextIOWrapper]:
-    """Open a text file to read it line by line, with the ends of lines as written;
-    errors as of :func:`read_text`.
+    """Open a text file to read it line by line; errors as of :func:`read_text`.
+
+    The ends of lines stay as they are written.
     """
     with open_file(path, max_bytes) as content:
         encoding = _find_encoding(content.read(2))
@@ -125,8 +126,7 @@ def open_text(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[io.TextIOWrapp
 
 
 def _find_encoding(beginning: bytes) -> str:
-    """Return the encoding of a text by its first two bytes:
-    UTF-16 if they are its byte-order mark, else UTF-8.
+    """Return the encoding of a text by its first two bytes: UTF-16 by its mark, else UTF-8.
 
     No text begins with NUL: where one of the two bytes is NUL, it is UTF-16 without a mark.
     """

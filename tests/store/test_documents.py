@@ -25,8 +25,8 @@ from advisor.store import (
     read_yaml,
     type_of,
 )
-from advisor.store._files import compute_cached_rows, write_block
-from advisor.store._jsonfile import KINDS
+from advisor.store._cached_rows import compute_cached_rows, write_block
+from advisor.store._run_documents import KINDS
 from tests.builders import must_fail
 from tests.tables import with_cases
 
