@@ -8,12 +8,11 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.datasets import Division, Overview, divide_boxes, divide_survey, survey, survey_boxes
+from advisor.datasets import Division, Overview, _units, divide_boxes, divide_survey, survey, survey_boxes
 from advisor.datasets._grouping import PAUSE_S, find_groups, group_by_camera
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._split import PARTS, VALIDATION, draw_split
 from advisor.datasets._survey import Shot, Survey
-from advisor.datasets._units import number_units
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, write, write_table
 from tests.datasets.folders import image, make
@@ -233,7 +232,7 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
     dataset = survey(make(tmp_path, cat=12, dog=12)).dataset
     grouping = Grouping(tuple([0] * 12 + [1 + index // 2 for index in range(12)]), Source.APPEARANCE)
     parts = draw_split(dataset, 0, grouping=grouping)
-    division = Division(parts, grouping, number_units(dataset), (), ())
+    division = Division(parts, grouping, _units.number_units(dataset), (), ())
     assert division.list_notes(dataset) == (
         "Images come in 7 groups (similar light and background): whole groups are held out. In 1 class with too few "
         "groups, one is divided between two parts.",

@@ -12,7 +12,6 @@ from advisor.datasets import list_files, survey
 from advisor.datasets._column_search import LABELLED
 from advisor.datasets._manifests import read_rows
 from advisor.datasets._sources import tables
-from advisor.datasets._sources.tables import MOST_GROUP_BYTES, ParquetTable
 from advisor.isolation import IN_CHILD
 from tests.builders import must_fail
 from tests.datasets.test_sources import PICTURES, arrow_stream, jpeg, parquet
@@ -60,13 +59,13 @@ def images_of(values: Sequence[bytes], rows: Sequence[int], struct: bool) -> pa.
 
 @pytest.mark.parametrize("struct", [True, False])
 def test_values_that_count_often_take_no_memory_here_and_cost_one_attempt(tmp_path: Path, struct: bool) -> None:
-    noise = np.random.default_rng(0).bytes(MOST_GROUP_BYTES // 50)
+    noise = np.random.default_rng(0).bytes(tables.MOST_GROUP_BYTES // 50)
     table = pa.table({"image": images_of([noise], [0] * 60, struct), "label": ["cat", "dog"] * 30})
     pq.write_table(table, tmp_path / "many.parquet", store_schema=False)
     before = psutil.Process().memory_info().rss
     read = survey(list_files(tmp_path / "many.parquet"))
     assert {row.reason for row in read.dataset.rejected} == {
-        f"damaged: a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images"
+        f"damaged: a row group has more than {show_bytes(tables.MOST_GROUP_BYTES)} of images"
     }
     assert psutil.Process().memory_info().rss - before < 300_000_000
 
@@ -84,7 +83,7 @@ def test_images_that_stand_in_several_rows_are_decoded_once(
         table, tmp_path / "a.parquet", store_schema=False, dictionary_pagesize_limit=listed_bytes, write_batch_size=10
     )
     before = pa.total_allocated_bytes()
-    archive = ParquetTable(tmp_path / "a.parquet")
+    archive = tables.ParquetTable(tmp_path / "a.parquet")
     assert [archive.read_member(f"{row:07d}") for row in range(400)] == [values[row] for row in rows]
     if listed_bytes > 50_000:
         assert pa.total_allocated_bytes() - before < 200_000  # all rows decoded have 400,000

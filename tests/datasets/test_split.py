@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
-from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, LabelledImage, Split, split_halves
+from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, LabelledImage, Split, _units, split_halves
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._split import draw_split
-from advisor.datasets._units import number_units
 from tests.builders import must_fail
 
 counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
@@ -101,7 +100,7 @@ def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed
 
 @given(st.lists(st.lists(st.integers(0, 19), min_size=2, max_size=4), max_size=8))
 def test_images_share_a_number_if_a_chain_of_groups_connects_them(together: list[list[int]]) -> None:
-    numbers = number_units(_plain([10, 10]), together)
+    numbers = _units.number_units(_plain([10, 10]), together)
     connected = {index: {index} for index in range(20)}
     for group in together:
         merged = set().union(*(connected[index] for index in group))

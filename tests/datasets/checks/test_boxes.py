@@ -7,19 +7,8 @@ from PIL import Image, ImageFilter
 from skimage import data as skimage_data
 
 from advisor.core import UsageError
-from advisor.datasets import (
-    Box,
-    BoxSurvey,
-    Finding,
-    Kind,
-    Split,
-    check_boxes,
-    check_survey,
-    measure_object_sizes,
-    near_duplicates,
-    survey,
-    survey_boxes,
-)
+from advisor.datasets import Box, BoxSurvey, Finding, Kind, Split, check_boxes, check_survey, measure_object_sizes
+from advisor.datasets._boxes.reading import survey_boxes
 from advisor.datasets._checks.boxes import (
     INPUTS,
     count_boxes_in_parts,
@@ -27,7 +16,8 @@ from advisor.datasets._checks.boxes import (
     find_small_objects,
     require_usable_boxes,
 )
-from advisor.datasets._survey import measure_image
+from advisor.datasets._duplicates import near_duplicates
+from advisor.datasets._survey import measure_image, survey
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
