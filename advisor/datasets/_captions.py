@@ -16,9 +16,7 @@ SHOWN = 80  # Characters of a text in an error
 
 
 def refuse_captions(path: Path, labels: Collection[str], images: int) -> None:
-    """Refuse a table or file whose images have a text each:
-    they are described, and not sorted into classes.
-    """
+    """Refuse a table or file whose images have a text each: they are described, and not sorted."""
     texts = sum(len(label.split()) >= CAPTION_WORDS for label in labels)
     # Classes repeat, and descriptions do not.
     if len(labels) == images > 1 and texts >= images / 2:

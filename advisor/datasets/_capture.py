@@ -56,8 +56,7 @@ STAYING = tuple(test for test in TESTS if not test[0].moves)
 def apply_condition(
     image: Pixels, condition: CaptureCondition, strength: float, seed: int
 ) -> Pixels:
-    """Return the image, uint8 (S, S, 3) in RGB, under one of ``CONDITIONS``;
-    equal seeds give equal pixels.
+    """Return an image, uint8 (S, S, 3) in RGB, under a condition; equal seeds give equal pixels.
 
     The strength is 0 for none; the test takes 1 and 2. Raises ValueError if the array is not a
     square RGB image, or the strength is negative.

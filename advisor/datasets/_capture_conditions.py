@@ -48,8 +48,9 @@ def crop_off_centre(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def dim_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Reduce the light to 0.35^strength
-    and add photon noise (its variance is the number of photons).
+    """Reduce the light to 0.35^strength, and add photon noise.
+
+    The variance of this noise is the number of photons.
     """
     # In linear light, where half as many photons are half the value;
     # the table spares a power for each pixel.
@@ -91,8 +92,9 @@ def blur_motion(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def compress_as_jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """Compress like messenger apps: JPEG of quality 100 * 0.3^strength (30, 9)
-    with halved colour resolution.
+    """Compress like messenger apps: JPEG of quality 100 * 0.3^strength, with half the colours.
+
+    The quality is 30 at a strength of 1 and 9 at 2; the colour resolution is halved.
     """
     if strength <= 0:
         return photo
@@ -104,8 +106,9 @@ def compress_as_jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 
 def tilt_view(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Change the perspective: each corner moves inwards by up
-    to 13 % of the side times the strength.
+    """Change the perspective: each corner moves inwards.
+
+    It moves by up to 13 % of the side times the strength.
     """
     side = float(len(photo))
     insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side

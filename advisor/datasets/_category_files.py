@@ -43,9 +43,7 @@ _ANNOTATION = {"image_id": object, "category_id": object}
 
 
 def make_key(written: object) -> str:
-    """Return an identifier as text: some tools write a number as text, or as ``1.0``,
-    in one of the lists.
-    """
+    """Return an identifier as text: tools write a number as text, or as ``1.0``, in some lists."""
     if isinstance(written, float) and written.is_integer():
         return str(int(written))
     if isinstance(written, str):
@@ -54,8 +52,7 @@ def make_key(written: object) -> str:
 
 
 def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the file name and the class of each image of a JSON file;
-    the class is empty if the file has none for it.
+    """Yield the file name and the class of each image of a JSON file; an empty class for none.
 
     Raises UsageError if the file cannot be read, lacks a list, or marks regions of the images.
     """
@@ -77,8 +74,8 @@ def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
-    """Return the lists of a JSON file in the ``form`` of COCO; UsageError with the hint:
-    one is missing.
+    """Return the lists of a JSON file in a form like COCO; UsageError with the hint if one is
+    missing.
     """
     try:
         content = parse_json(read_text(path, MAX_BYTES))
@@ -95,9 +92,7 @@ def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
 
 
 def _refuse_regions(path: Path, annotations: Sequence[Any]) -> None:
-    """Refuse a file whose annotations mark places in the images:
-    they tell objects, and no class of an image.
-    """
+    """Refuse a file whose annotations mark objects in the images, and no class of each image."""
     for row in annotations:
         if isinstance(row, dict) and any(map(row.get, REGIONS)):
             raise UsageError(
@@ -112,10 +107,10 @@ def _parse_row(kinds: Mapping[str, Any], row: Any) -> dict[str, Any]:
 
 
 def read_class_descriptions(folder: Path) -> Mapping[str, str]:
-    """Return the names of classes by their identifiers,
-    of the first table of descriptions in a folder; may be empty.
+    """Return the names of classes by their identifiers, of the first table of descriptions.
 
-    Each row is an identifier and a name; the first row may name the columns.
+    Each row is an identifier and a name; the first row may name the columns. Empty if the folder
+    has no such table.
     """
     for table in sorted(folder.glob(DESCRIPTIONS)):
         rows = csv.reader(read_text(table, MAX_DESCRIPTIONS_BYTES).splitlines())
@@ -124,8 +119,7 @@ def read_class_descriptions(folder: Path) -> Mapping[str, str]:
 
 
 def read_synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str, str]]:
-    """Return the name of a file and the names of classes that are synsets of WordNet:
-    ``n01443537`` is a goldfish.
+    """Return a file's name, and the names of classes that are synsets of WordNet (``n01443537``).
 
     A name is the first word of the synset; all of its words, if another class has the same.
     Nothing if the folder, or the one that it is in, has no such file with all of the classes.
@@ -167,9 +161,7 @@ def require_beside(place: Path, table: Path | None = None) -> Path:
 
 
 def find_class_names(table: Path) -> tuple[str, Sequence[str]]:
-    """Return the name and the classes of the first list of classes beside a table;
-    nothing if there is none.
-    """
+    """Return the name and the classes of the first list of classes beside a table, or nothing."""
     for name in CLASS_LISTS:
         file = table.with_name(name)
         if file != table and file.is_file():
@@ -193,11 +185,10 @@ def _without_numbers_behind(names: Sequence[str]) -> Sequence[str]:
 
 
 def find_first_number(numbers: Collection[int], names: int) -> int | None:
-    """Return the number of the first of so many classes, 0 or 1;
-    None if a number is beyond the last one.
+    """Return the number of the first class, 0 or 1; None if a number is beyond the last class.
 
-    It is 1 if the number of classes is used as a number, and 0 is not:
-    counted from 0, it would have no name.
+    It is 1 if the number of classes is used as a number, and 0 is not: counted from 0, it would
+    have no name.
     """
     if not names or not numbers:
         return None

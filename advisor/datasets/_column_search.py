@@ -150,9 +150,7 @@ def has_columns(path: Path, wanted: ManifestColumns) -> bool:
 
 
 def find_folder_of_images(table: Path) -> Path:
-    """Return the folder that a table is in,
-    or the one above ``annotations`` and other folders of tables.
-    """
+    """Return the folder of a table, or the one above ``annotations`` and the like."""
     if table.parent.name.casefold() in FOLDERS_OF_TABLES:
         return table.parent.parent
     return table.parent
@@ -308,9 +306,7 @@ def _probe_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _find_image_column(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return the column whose cells are names of images,
-    or of images beside the table without their extension.
-    """
+    """Return the column with names of images, or of images beside the table without extension."""
     if not rows:
         return ""
     for column in columns:

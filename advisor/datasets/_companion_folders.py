@@ -25,11 +25,10 @@ LEAST_REPEATED = 0.9
 
 
 def find_companion_folders(images: Sequence[Names]) -> set[Names]:
-    """Return the folders whose images belong to other images, such as masks:
-    none of them is a class.
+    """Return the folders whose images belong to other images, such as masks.
 
-    Such a folder is named so, and is beside one with a neutral name (``images``),
-    or has the names of images elsewhere.
+    Such a folder is named so, and is beside one with a neutral name (``images``), or has the names
+    of images elsewhere.
     """
     siblings: dict[Names, set[str]] = {}
     for names in images:
@@ -59,8 +58,9 @@ def is_companion_name(name: str) -> bool:
 
 
 def _repeats_names(folder: Names, images: Sequence[Names]) -> bool:
-    """Return whether nearly all images of a folder have the name of another image,
-    in a folder of the same name.
+    """Return whether nearly all images of a folder have the names of images elsewhere.
+
+    The folders of these must have equal names, too.
     """
     inside: list[Names] = []
     elsewhere: set[Names] = set()

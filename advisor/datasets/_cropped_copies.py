@@ -38,8 +38,7 @@ _KEPT = 4096  # Grey images that are kept, so that a file is opened once
 
 
 def find_cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
-    """Return the sorted pairs of images in which one is a crop of the other,
-    or nearly equal to it.
+    """Return the sorted pairs of images in which one is a crop of the other, or nearly equal.
 
     Candidates have similar features (N, F), of any classifier's backbone, which change little with
     a crop. They are opened again, and each is confirmed on the pixels by normalised
@@ -59,9 +58,7 @@ def find_cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) ->
 
 
 def find_candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Return the sorted pairs (first < second) in which one image is among the nearest
-    of the other, by blocks.
-    """
+    """Return the sorted pairs (first < second) with one among the other's nearest images."""
     if len(features) < 2:
         return []
     centred = _compact_features(features)
@@ -83,8 +80,10 @@ def find_candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
 
 
 def _compact_features(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a copy of the features,
-    or a random projection of a large set (Johnson and Lindenstrauss).
+    """Return a copy of the features; of a large set, a random projection.
+
+    Source: W. Johnson and J. Lindenstrauss, "Extensions of Lipschitz mappings into a Hilbert
+    space" (1984).
     """
     if len(features) <= LARGE or features.shape[1] <= COMPACT:
         return features.copy()
@@ -93,9 +92,7 @@ def _compact_features(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def match_crop(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
-    """Return how well one of two grey images (SIDE, SIDE) matches a part of the other,
-    from 0 to 1.
-    """
+    """Return how well one of two grey images, (SIDE, SIDE), is a part of the other: 0 to 1."""
     return max(_find_best_place(first, second), _find_best_place(second, first))
 
 

@@ -133,11 +133,10 @@ def list_fruits() -> Mapping[str, Fruit]:
 
 
 def draw_demo(folder: Path) -> Path:
-    """Draw the images into a folder that does not exist yet, one sub-folder for each class,
-    and return it.
+    """Draw the images into a new folder, with a sub-folder for each class, and return it.
 
     The same images come out each time. A folder that has them already is left as it is. Raises
-    UsageError: the folder exists and is another one.
+    UsageError if the folder exists and is another one.
     """
     about = folder / ABOUT
     if about.is_file() and about.read_text(encoding="utf-8", errors="replace") == TEXT:
@@ -174,19 +173,14 @@ def _write_images(folder: Path) -> None:
 def is_demo(folder: Path) -> bool:
     """Return whether a folder has drawn images of this module."""
     try:
-        return (
-            (folder / ABOUT)
-            .read_text(encoding="utf-8")
-            .startswith(TEXT.split(",")[0] + ", demonstration images")
-        )
+        about = (folder / ABOUT).read_text(encoding="utf-8")
+        return about.startswith(TEXT.split(",")[0] + ", demonstration images")
     except (OSError, UnicodeDecodeError):
         return False
 
 
 def draw_fruit(label: str, number: int) -> Image.Image:
-    """Return an image of a fruit on a table,
-    by its class and a number that chooses everything else.
-    """
+    """Return an image of a fruit on a table; ``number`` chooses everything but its class."""
     rng = np.random.default_rng([VERSION, list(list_fruits()).index(label), number])
     scene = _table(rng)
     for _ in range(int(rng.integers(0, 3))):
@@ -278,12 +272,11 @@ def _put_shadow(scene: Image.Image, mask: Image.Image, rng: np.random.Generator)
 
 
 def _skin(fruit: Fruit, size: float, centre: np.ndarray, rng: np.random.Generator) -> Image.Image:
-    """Return the colour of a fruit everywhere in the image:
-    a mix of two colours, darker away from the light.
+    """Return the colour of a fruit everywhere in the image: two colours, darker away from the
+    light.
     """
-    first, second = (
-        np.array(fruit.colours[index], float) for index in rng.integers(0, len(fruit.colours), 2)
-    )
+    places = rng.integers(0, len(fruit.colours), 2)
+    first, second = (np.array(fruit.colours[place], float) for place in places)
     y, x = np.mgrid[0:SIDE, 0:SIDE] * SCALE / size
     across = x - centre[0] / size
     down = y - centre[1] / size
@@ -326,8 +319,8 @@ def _put_top(
 
 
 def _photograph_scene(scene: Image.Image, rng: np.random.Generator) -> Image.Image:
-    """Return a scene as a phone takes it:
-    smaller, with blur, a colour cast, more or less light, and noise.
+    """Return a scene as a phone takes it: smaller, with blur, a colour cast, other light and
+    noise.
     """
     small = scene.resize((SIDE, SIDE), Image.Resampling.BOX)
     small = small.filter(ImageFilter.GaussianBlur(float(rng.uniform(0, 1.6))))

@@ -64,9 +64,7 @@ class Pair:
 
 
 def compute_perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return the 64-bit hash of each grey thumbnail:
-    uint8 (N, THUMBNAIL, THUMBNAIL) to uint64 (N,).
-    """
+    """Return the 64-bit hash of each grey thumbnail, uint64 (N,), of uint8 (N, side, side)."""
     from scipy.fft import dctn
 
     frequencies = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")
@@ -79,8 +77,7 @@ def compute_perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint6
 
 
 def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
-    """Return every pair of similar images, equal ones included, sorted by index,
-    from grey thumbnails.
+    """Return every pair of similar or equal images, sorted by index, from grey thumbnails.
 
     A perceptual hash compares the low frequencies of a small grey version with their median
     (pHash; Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010).
@@ -101,11 +98,11 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     distinct = thumbnails
     if len(firsts) != len(thumbnails):
         distinct = thumbnails[firsts]
-    for near in _find_near(distinct):
-        copies = groups_of_copies[near.first]
-        others = groups_of_copies[near.second]
-        pairs += [_order_pair(copies[0], other, near) for other in others]
-        pairs += [_order_pair(copy, others[0], near) for copy in copies[1:]]
+    for pair in _find_near(distinct):
+        copies = groups_of_copies[pair.first]
+        others = groups_of_copies[pair.second]
+        pairs += [_order_pair(copies[0], other, pair) for other in others]
+        pairs += [_order_pair(copy, others[0], pair) for copy in copies[1:]]
     return tuple(sorted(pairs, key=_order_of_pair))
 
 
@@ -118,21 +115,16 @@ def _order_of_pair(pair: Pair) -> tuple[int, int]:
 
 
 def _find_near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
-    """Return every pair of similar images, sorted;
-    of a pair that is alike in several ways, the best.
-    """
+    """Return every pair of similar images, sorted, by the symmetry in which it is most alike."""
     hashes = _compute_hashes(thumbnails)
     best: dict[tuple[int, int], Pair] = {}
     for symmetry in SYMMETRIES:
         changed = transform_thumbnails(thumbnails, symmetry)
         turned = symmetry != SYMMETRIES[0]
         others = _compute_hashes(changed) if turned else hashes
-        close = (
-            find_close_pairs(hashes, others)
-            if len(hashes) > MANY
-            else list_all_close(hashes, others)
-        )
-        for first, second in sorted(close):
+        # To look hashes up by their pieces is slower for few images.
+        find_close = find_close_pairs if len(hashes) > MANY else list_all_close
+        for first, second in sorted(find_close(hashes, others)):
             value = compute_likeness(thumbnails[first], changed[second], turned)
             known = best.get((first, second))
             if value and (known is None or value > known.similarity):
@@ -161,8 +153,7 @@ def transform_thumbnails(
 def compute_likeness(
     first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool = False
 ) -> float:
-    """Return the correlation of two thumbnails of near duplicates, where one may be cropped;
-    0 for other images.
+    """Return the correlation of two near duplicates, of which one may be cropped; else 0.
 
     ``turned``: one was mirrored or turned before.
     """
@@ -175,8 +166,9 @@ def compute_likeness(
 
 
 def _match_best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
-    """Return the best correlation of slightly smaller parts of a thumbnail with another one,
-    which is not flat.
+    """Return the best correlation of slightly smaller parts of a thumbnail with another one.
+
+    The other one must not be flat.
     """
     values = other.reshape(-1).astype(np.float32)
     values -= values.mean()
@@ -185,10 +177,9 @@ def _match_best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> floa
 
 @lru_cache(maxsize=_CROPPED)
 def _make_crops(content: bytes) -> NDArray[np.float32]:
-    """Return slightly smaller parts of a thumbnail, enlarged to its size,
-    as vectors of mean 0 and length 1, (C, N).
+    """Return slightly smaller parts of a thumbnail, enlarged to its size, as unit vectors (C, N).
 
-    They are enlarged as Pillow does, to the last bit, in a quarter of its time:
+    Their mean is 0. They are enlarged as Pillow does, to the last bit, in a quarter of its time:
     50 images at once in place of one.
     """
     pixels = np.frombuffer(content, np.uint8).reshape(THUMBNAIL, THUMBNAIL).astype(np.float64)
@@ -205,10 +196,10 @@ def _make_crops(content: bytes) -> NDArray[np.float32]:
 
 @cache
 def _map_enlarging() -> tuple[NDArray[np.float64], ...]:
-    """Return for each size of crops the weights of the pixels in a line for its enlarged parts,
-    (PLACES, N, N).
+    """Return for each size of crops the weights of pixels in a line, (PLACES, N, N).
 
-    They are whole numbers of :data:`_FIXED`: Pillow's bilinear filter counts so (``Resample.c``).
+    They enlarge a part to the whole line, and are whole numbers of :data:`_FIXED`: Pillow's
+    bilinear filter counts so (``Resample.c``).
     """
     pixels = np.arange(THUMBNAIL) + 0.5
     of_sizes = []
@@ -227,9 +218,7 @@ def _round_pixels(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 def list_all_close(
     hashes: NDArray[np.uint64], others: NDArray[np.uint64]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the places of close hashes in two arrays of equal length (first < second),
-    by comparing all in blocks.
-    """
+    """Yield the places of close hashes in two arrays (first < second), comparing all in blocks."""
     for row in range(0, len(hashes), _BLOCK):
         for column in range(row, len(hashes), _BLOCK):
             differing = hashes[row : row + _BLOCK, None] ^ others[None, column : column + _BLOCK]

@@ -23,8 +23,9 @@ _DIGIT = re.compile(r"\d")
 
 
 def refuse_nested_folders(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/Fruit/Apple/1.jpg``, unless the names of deeper folders, such as ``images``,
-    recur in several.
+    """Ask which level is the classes of ``DIR/Fruit/Apple/1.jpg``.
+
+    Deeper folders whose names recur in several, such as ``images``, are no classes.
     """
     upper = {names[0] for names in images}
     nested = []
@@ -42,11 +43,10 @@ def refuse_nested_folders(root: Path, images: Sequence[Names]) -> None:
 
 
 def refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/day/cat/1.jpg`` where all upper folders have the same two or more folders:
-    one of both is no class.
+    """Ask which level is the classes where all upper folders have the same two or more folders.
 
-    Deeper folders with a word and a number (``visit 1``)
-    or neutral words (``images``) are no classes.
+    So it is in ``DIR/day/cat/1.jpg`` and ``DIR/night/cat/1.jpg``. Deeper folders with a word and a
+    number (``visit 1``) or neutral words (``images``) are no classes.
     """
     lower: dict[str, set[str]] = {}
     for names in images:
@@ -63,8 +63,9 @@ def refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
 
 
 def refuse_neutral_folder(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``:
-    a neutral folder with a split is no class.
+    """Ask about ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``.
+
+    A folder with a neutral name that holds a split is no class.
     """
     inner: dict[str, set[str]] = {}
     for names in images:
@@ -95,8 +96,8 @@ def _may_be_class(name: str) -> bool:
 
 
 def refuse_homonyms(images: Sequence[Names]) -> None:
-    """Refuse deepest folders of one name in several places:
-    ``Fruit/Other`` and ``Packages/Other`` are two classes.
+    """Refuse deepest folders of one name in several places, such as ``Fruit/Other``,
+    ``Pets/Other``.
 
     Where all upper folders have the same deeper ones, as ``day/cat`` and ``night/cat``, these are
     one class. So they are in pieces of a set, as ``fold1/cat`` and ``fold2/cat``.
@@ -121,8 +122,7 @@ def refuse_homonyms(images: Sequence[Names]) -> None:
 def are_parts_mixed_with_classes(
     parts: Mapping[str, str], with_classes: Sequence[str], others: Sequence[str]
 ) -> bool:
-    """Return whether folders that are named as parts
-    of a split stand beside other folders by mistake.
+    """Return whether folders named as parts of a split stand beside others by mistake.
 
     A model would learn to tell the parts. One folder that is named as a part among many others is
     a class, such as ``train`` among vehicles.

@@ -58,9 +58,7 @@ def ask_repeated_folders(root: Path, names: Collection[str]) -> UsageError:
 
 
 def ask_pieces(root: Path, images: Sequence[Names], reason: str) -> UsageError:
-    """Return the question whether folders are classes, or pieces of a set,
-    and why they seem to be: ``reason``.
-    """
+    """Return the question whether folders are classes or pieces of a set, for a ``reason``."""
     upper = {names[0] for names in images}
     readings = [Reading({"data": str(root / UPPER)}, f"the model tells {some_of(upper)} apart")]
     lower = set()
@@ -78,9 +76,7 @@ def ask_pieces(root: Path, images: Sequence[Names], reason: str) -> UsageError:
 
 
 def refuse_disjoint(root: Path, tops: Sequence[str], labels: Sequence[str]) -> None:
-    """Refuse parts without a class in common, such as ``train/0_cat`` and ``test/cat``:
-    nothing could be judged.
-    """
+    """Refuse parts without a common class (``train/0_cat``, ``test/cat``): nothing is judged."""
     classes: dict[str, set[str]] = {}
     for top, label in zip(tops, labels, strict=True):
         classes.setdefault(top, set()).add(label)
@@ -117,8 +113,9 @@ def ask_two_levels(root: Path, upper: Collection[str], lower: Collection[str]) -
 
 
 def ask_mixed_folders(root: Path, parts: Sequence[str], others: Sequence[str]) -> UsageError:
-    """Return the question whether folders beside parts of a split are left out,
-    or all of them are classes.
+    """Return the question whether folders beside parts of a split are left out.
+
+    The other answer is that all of them are classes.
     """
     trained = min(parts, key=lambda name: part_of(name) != TRAIN)
     which = "the part" if len(parts) == 1 else "the parts"

@@ -186,9 +186,7 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
 
 
 def find_sole_folders(images: Sequence[Names]) -> Names:
-    """Return the folders that hold all images and all folders of images,
-    from the outer one to the inner one.
-    """
+    """Return the folders that hold all images and all other folders, the outer one first."""
     depth = 0
     while images and all(len(names) > depth + 2 for names in images):
         if len({names[depth] for names in images}) > 1:
@@ -200,9 +198,7 @@ def find_sole_folders(images: Sequence[Names]) -> Names:
 def _read_split(
     root: Path, images: Sequence[Names], folders: Collection[Names], depth: str
 ) -> FolderReading | None:
-    """Return the reading of ``train/cat/1.jpg``, ``test/...``;
-    None if the folders are no parts of a split.
-    """
+    """Return the reading of ``train/cat/1.jpg``; None if the folders are no parts of a split."""
     tops = sorted({names[0] for names in images if len(names) > 1})
     pairs = find_classes_with_parts(tops)
     if pairs:
@@ -249,9 +245,7 @@ def _without_unlabelled(
     unlabelled: Collection[str],
     depth: str,
 ) -> FolderReading:
-    """Return the reading of class folders beside some of images without classes,
-    and a note on these.
-    """
+    """Return the reading of class folders, with a note on folders of images without classes."""
     reading = _read_others(
         images,
         folders,
@@ -278,10 +272,9 @@ def _read_others(
 
 
 def _find_common_folder(parts: Sequence[Sequence[Names]]) -> str:
-    """Return the folder that holds all class folders of each part,
-    as ``animals`` in ``train/animals/cat``; or nothing.
+    """Return the folder that holds the class folders of each part, or an empty name.
 
-    A part that has no folders does not count.
+    So is ``animals`` in ``train/animals/cat``. A part that has no folders does not count.
     """
     heads: set[str] = set()
     inner: set[str] = set()
@@ -304,11 +297,10 @@ def _find_common_folder(parts: Sequence[Sequence[Names]]) -> str:
 def _strip_part_folders(
     top: str, images: Sequence[Names], common: str
 ) -> tuple[int, Sequence[Names]]:
-    """Return how many folders of a part hold all of it, as in ``train/train/cat``,
-    and its images below them.
+    """Return how many folders hold all of a part, as in ``train/train/cat``, and images in them.
 
-    Such a folder repeats the name of the part, is neutral, such as ``images``,
-    or is the ``common`` one of all parts.
+    Such a folder repeats the name of the part, is neutral, such as ``images``, or is the
+    ``common`` one of all parts.
     """
     depth = 0
     while images and all(len(names) > depth + 1 for names in images):
@@ -330,9 +322,7 @@ def _place_parts(
     doubled: Mapping[str, int],
     depth: str,
 ) -> FolderReading:
-    """Return the images of class folders in the parts of a split,
-    and a note on those that are in none.
-    """
+    """Return the images of class folders in parts, with a note on images in no class folder."""
     indices: list[int] = []
     inner: list[Names] = []
     unused: Counter[str] = Counter()
@@ -400,8 +390,9 @@ def _describe_unused(counts: Mapping[str, int]) -> list[str]:
 
 
 def _find_parts_below_classes(images: Sequence[Names]) -> Mapping[str, str]:
-    """Return the parts by the names of folders in classes,
-    if each image is in one and there are two parts.
+    """Return the parts by the names of folders in classes, as in ``cat/train/1.jpg``.
+
+    Empty unless each image is in such a folder, and there are two parts.
     """
     if not images or any(len(names) < 3 for names in images):
         return {}

@@ -101,9 +101,7 @@ NAMES_THAT_TELL_NOTHING = frozenset({"thumbs.db", "desktop.db"})
 
 
 def find_foreign_kind(file: Path) -> ForeignKind | None:
-    """Return the kind of a file that holds images or labels and is not read;
-    None for another file.
-    """
+    """Return the kind of a file with images or labels that is not read; None for others."""
     name = file.name.casefold()
     if name in NAMES_THAT_TELL_NOTHING:
         return None
@@ -133,9 +131,7 @@ def _read_head(file: Path) -> bytes:
 
 
 def find_foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
-    """Return the first file below a folder that holds images or labels and is not read;
-    None if there is none.
-    """
+    """Return the first file below a folder that has images or labels and is not read, or None."""
     for file in islice(_list_files_below(folder), MOST_FILES):
         kind = find_foreign_kind(file)
         if kind is not None:
@@ -144,9 +140,7 @@ def find_foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
 
 
 def _list_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder at any depth, in the order of their names,
-    without those of operating systems.
-    """
+    """Yield the files below a folder by name, without those of operating systems."""
     for place, inner, names in walk_folder(folder):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):
@@ -160,9 +154,7 @@ def is_annotation_name(name: str) -> bool:
 
 
 def find_box_file(path: Path) -> Path | None:
-    """Return a file in a folder, or in one of its folders, that looks like one of boxes;
-    None if there is none.
-    """
+    """Return a file in a folder or one of its folders that looks like one of boxes, or None."""
     with os.scandir(path) as entries:
         visible = [entry for entry in entries if not is_system_name(entry.name)]
         inner = sorted(entry.path for entry in visible if entry.is_dir())

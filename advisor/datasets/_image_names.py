@@ -38,7 +38,8 @@ def is_image_name(name: str) -> bool:
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return the expression of a pattern:
+    """Return the expression of a pattern of names.
+
     ``{class}`` is the group ``label``, ``#`` a number, and ``*`` any text.
     """
     expression = re.escape(pattern)
@@ -52,10 +53,9 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def find_pattern(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], str, list[str]]:
-    """Return the folder, the pattern and the classes that the names of images seem to have;
-    an empty pattern for none.
+    """Return the folder, pattern and classes that the names of images seem to have.
 
-    The folder is the one with most images of that kind.
+    The pattern is empty for none. The folder is the one with most images of that kind.
 
     Args:
         images: the names of the folders that each image is in, then its own.
@@ -78,9 +78,7 @@ def find_pattern(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], st
 
 
 def _make_pattern(match: re.Match[str]) -> str:
-    """Return the pattern of a name: with what stands before its number,
-    or with the number behind its class.
-    """
+    """Return the pattern of a name whose number is before or behind its class."""
     separator = match["separator"]
     suffix = match["suffix"]
     if "start" in match.groupdict():

@@ -29,8 +29,9 @@ _EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before th
 def find_by_name(
     table: Path, paths: Sequence[Path], root: Path
 ) -> tuple[Sequence[Path], tuple[str, ...]]:
-    """Return the images of a table, and a sentence if they are not where it says,
-    but below ``root`` by their names.
+    """Return the images of a table: at the stated paths, else below ``root`` by their names.
+
+    In the second case a sentence says so.
     """
     if any(map(is_there, paths[:PROBED])):
         return paths, ()
@@ -65,9 +66,7 @@ def _list_names(path: Path) -> Iterator[str]:
 
 
 def _number_in(name: str) -> str:
-    """Return the number that a name is, without the zeros before it and the marks in it;
-    empty if it is none.
-    """
+    """Return the number that a name is, without leading zeros and marks; empty for none."""
     if name.isdecimal():
         digits = name
     elif _THOUSANDS.fullmatch(name):

@@ -28,9 +28,7 @@ def read_upright_size(path: Path) -> tuple[int, int]:
 
 
 def measure_photograph(path: Path) -> tuple[int, int]:
-    """Return width and height of an upright photograph in pixels;
-    UsageError if it cannot be decoded.
-    """
+    """Return width and height of an upright photograph; UsageError if it cannot be decoded."""
     try:
         with open_image(BytesIO(read_bytes(path)[0]), reduced=True) as image:
             size = Frame(image.size, read_orientation(image)).upright

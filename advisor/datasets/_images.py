@@ -64,9 +64,8 @@ class InputSpec:
         columns = pixels.shape[-2] if pixels.ndim > 1 else 1
         lines = (*pixels.shape[:-2], 3 * columns)
         inside = result.reshape(lines)
-        mean, std = (
-            np.tile(np.asarray(values, np.float32), columns) for values in (self.mean, self.std)
-        )
+        mean = np.tile(np.asarray(self.mean, np.float32), columns)
+        std = np.tile(np.asarray(self.std, np.float32), columns)
         np.subtract(pixels.reshape(lines), mean, out=inside, dtype=np.float32)
         np.divide(inside, std, out=inside)
         return result

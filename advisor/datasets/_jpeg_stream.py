@@ -96,8 +96,9 @@ def _find_segment(data: bytes, place: int) -> tuple[int | None, int, int]:
 
 
 def _list_markers_in_pixels(data: bytes, place: int) -> Iterator[tuple[int | None, int]]:
-    """Yield the restart markers in compressed pixels with their places, and the marker behind,
-    None for none.
+    """Yield the restart markers in compressed pixels with their places, then the marker behind.
+
+    That one is None if there is none.
     """
     for match in _IN_PIXELS.finditer(data, place):
         marker = match[0][1]
@@ -113,9 +114,7 @@ def _list_markers_in_pixels(data: bytes, place: int) -> Iterator[tuple[int | Non
 
 
 def _count_blocks(frame: bytes) -> int:
-    """Return how many blocks of all components (MCU) a baseline image has, of its frame header;
-    0 if it is unknown.
-    """
+    """Return the number of blocks (MCU) of a baseline image by its frame header; 0 if unknown."""
     if len(frame) < 6 or len(frame) < 6 + 3 * frame[5]:
         return 0
     height = int.from_bytes(frame[1:3])

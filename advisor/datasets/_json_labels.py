@@ -131,8 +131,9 @@ def convert_to_text(value: object) -> str:
 
 
 def split_cell(cell: str) -> list[str]:
-    """Return the labels of a cell that holds a list, such as ``['cat']`` or ``{"choices":
-    ["cat"]}``; else none.
+    """Return the labels of a cell that holds a list or Label Studio's choices, else none.
+
+    Such cells are ``['cat']`` and ``{"choices": ["cat"]}``.
     """
     text = cell.strip()
     if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}"):

@@ -45,9 +45,7 @@ def columns_of_table(
     edges: Mapping[str, str],
     **more: tuple[str, ...],
 ) -> ManifestColumns:
-    """Return the columns of a table of boxes, with the accepted names of those for the edges,
-    blanks between them.
-    """
+    """Return the columns of a table of boxes; ``edges`` has titles with blanks between them."""
     names = {"path": images, "label": labels, "group_of": ("isgroupof",), **more, **SPLIT}
     names |= {name: tuple(several.split()) for name, several in edges.items()}
     return ManifestColumns(names, ("path", "label", *edges), hint)

@@ -154,9 +154,7 @@ def _reject_several_classes(table: _ReadTable) -> tuple[list[Entry], int]:
 
 
 def _refuse_attributes(path: Path) -> None:
-    """Refuse a table with a column of 1 and 0 for each of several attributes,
-    of which an image has many.
-    """
+    """Refuse a table with a column of 1 and 0 for each of many attributes of an image."""
     known = find_columns(path, LABELLED)
     if known.flags:
         number = read_column_names(path).index(known.flags[0]) + 1
@@ -169,9 +167,7 @@ def _refuse_attributes(path: Path) -> None:
 
 
 def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> None:
-    """Refuse a table with fewer than two classes;
-    ``several`` is the number of images that have more than one.
-    """
+    """Refuse a table with fewer than two classes; ``several`` images have more than one."""
     more = ""
     if several:
         more = f"; {plural(several, 'image has', 'images have')} several classes"
@@ -185,9 +181,7 @@ def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> No
 
 
 def _refuse_values(path: Path, labels: Collection[str], images: int) -> None:
-    """Refuse a column of which nothing says that it has classes,
-    and that has another value for most images.
-    """
+    """Refuse a column that has another value for most images, and no title of classes."""
     note = find_columns(path, LABELLED).note
     if note and images >= FEWEST_VALUES and len(labels) > images / 2:
         raise UsageError(
@@ -208,9 +202,7 @@ def _describe_other_columns(path: Path) -> Iterator[str]:
 
 
 def _describe_joined_labels(labels: Collection[str]) -> Iterator[str]:
-    """Yield a sentence on labels that join others,
-    such as ``scab rust`` beside ``scab`` and ``rust``.
-    """
+    """Yield a sentence on labels that join others: ``scab rust`` beside ``scab``, ``rust``."""
     joined = []
     for label in labels:
         words = _SEPARATORS.split(label.strip())
@@ -229,11 +221,10 @@ def _describe_joined_labels(labels: Collection[str]) -> Iterator[str]:
 def _name_numbered_classes(
     path: Path, labels: Collection[str]
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the name of each class that a table states as a number,
-    and sentences on where classes come from.
+    """Return the names of classes that a table states as numbers, and sentences on the source.
 
-    A number such as ``1.0`` is ``1``.
-    The names are in a list of classes beside the table, counted from 0 or from 1.
+    A number such as ``1.0`` is ``1``. The names are in a list of classes beside the table, counted
+    from 0 or from 1.
     """
     note = find_columns(path, LABELLED).note
     notes = (note,) if note else ()
@@ -319,9 +310,7 @@ def read_entry(manifest: Path, number: int, row: Row, columns: ManifestColumns) 
 
 
 def _read_part_flags(row: Row) -> str:
-    """Return the part that the columns ``is_train``, ``is_valid`` and ``is_test`` say;
-    not to train is to test.
-    """
+    """Return the part that ``is_train``, ``is_valid`` and ``is_test`` say; not train is test."""
     other = ""
     for column, cell in row.items():
         flag = cell.strip().casefold()

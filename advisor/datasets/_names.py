@@ -8,9 +8,7 @@ import unicodedata
 
 
 def strip_invisible(text: str) -> str:
-    """Return a text without blanks and invisible characters around it,
-    such as marks of a direction.
-    """
+    """Return a text without blanks and invisible characters around it."""
     if text.isascii():
         return text.strip()
     start = 0
@@ -28,4 +26,5 @@ def _is_invisible(character: str) -> bool:
 
 def plain(name: str) -> str:
     """Return a class name in small letters, without superfluous blanks, with composed accents."""
-    return unicodedata.normalize("NFC", " ".join(strip_invisible(name).split())).casefold()
+    words = strip_invisible(name).split()
+    return unicodedata.normalize("NFC", " ".join(words)).casefold()

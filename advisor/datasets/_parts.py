@@ -99,11 +99,10 @@ SEPARATORS = " _-."
 
 
 def split_words(name: str) -> tuple[str, ...]:
-    """Return the words of a name in lower case, without digits:
-    ``TrainSet_2`` has ``train`` and ``set``.
+    """Return the words of a name, without digits: ``TrainSet_2`` has ``train`` and ``set``.
 
-    A word of a part that is written together with a neutral word, such as ``testdata``,
-    counts as two.
+    They are in small letters. A word of a part that is written together with a neutral word, such
+    as ``testdata``, counts as two.
     """
     name = unicodedata.normalize("NFC", name)
     plain = name.casefold()
@@ -155,10 +154,9 @@ def find_parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
 
 
 def find_classes_with_parts(names: Collection[str]) -> Mapping[str, tuple[str, str]]:
-    """Return class and part of folders that name both, such as ``train_cats`` and ``test_cats``;
-    empty if not all do.
+    """Return class and part of folders that name both, such as ``train_cats``, ``test_cats``.
 
-    Each class must be in two parts or more, and there must be two classes:
+    Empty if not all do. Each class must be in two parts or more, and there must be two classes:
     ``test tube`` beside ``train station`` are classes.
     """
     pairs: dict[str, tuple[str, str]] = {}

@@ -28,9 +28,7 @@ CROPS_A_PHOTOGRAPH = 17
 
 
 def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.uint8]]]:
-    """Return functions that make random crops of the photographs in scikit-image,
-    uint8 (size, size, 3).
-    """
+    """Return functions that make random crops of photographs, uint8 (size, size, 3)."""
     from PIL import Image
 
     def resize_crop(

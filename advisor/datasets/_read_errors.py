@@ -23,9 +23,7 @@ def make_readings(paths: Iterable[Path], meaning: str) -> list[Reading]:
 
 
 def explain_error(error: Exception) -> str:
-    """Return why a file cannot be read, in our words:
-    other packages write for those who program with them.
-    """
+    """Return why a file cannot be read, in words for users and not for programmers."""
     if isinstance(error, AdvisorError):
         return error.message
     if isinstance(error, OSError) and error.strerror:

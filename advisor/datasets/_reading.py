@@ -38,11 +38,11 @@ class ReaderFailure:
 
 
 def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
-    """Yield the result of ``module:function`` for each item in order, from children,
-    at most :data:`IN_FLIGHT` ahead.
+    """Yield the result of ``module:function`` for each item in order, from child processes.
 
-    Where a child crashed or exceeded a limit, the result is a :class:`ReaderFailure`. A process
-    that is a child reads itself: it has limits of its own.
+    At most :data:`IN_FLIGHT` items are read ahead. Where a child crashed or exceeded a limit, the
+    result is a :class:`ReaderFailure`. A process that is a child reads itself: it has limits of
+    its own.
     """
     read = call_each if os.environ.get(IN_CHILD) else _read_in_child
     cores = usable_cores()
@@ -72,8 +72,9 @@ def call_each(function: str, items: Sequence[Any]) -> list[Any]:
 
 
 def call_in_folder(folder: str, function: str, items: Sequence[Any]) -> list[Any]:
-    """Call in a child, with paths that count from the folder of its parent,
-    which may have changed since it began.
+    """Call in a child, with paths that count from the current folder of its parent.
+
+    That may have changed since the child began.
     """
     os.chdir(folder)
     return call_each(function, items)

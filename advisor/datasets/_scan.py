@@ -80,11 +80,10 @@ class FolderScan:
 
 
 def scan_folder(root: Path) -> FolderScan:
-    """Return the files below a folder that look like images, and the folders,
-    without hidden and system ones.
+    """Return the images and folders below a folder, without hidden and system ones.
 
-    Links are followed, but for those to a folder that they are in.
-    Raises UsageError if a folder cannot be read.
+    Links are followed, but for those to a folder that they are in. Raises UsageError if a folder
+    cannot be read.
     """
 
     def refuse_folder(error: OSError) -> None:
@@ -118,16 +117,12 @@ def scan_folder(root: Path) -> FolderScan:
 
 
 def _is_placeholder(name: str) -> bool:
-    """Return whether a file stands for an image that is in iCloud alone,
-    as ``.IMG_1.heic.icloud`` does.
-    """
+    """Return whether a file (``.IMG_1.heic.icloud``) stands for an image in iCloud alone."""
     return name.endswith(ICLOUD) and is_image_name(name.removesuffix(ICLOUD))
 
 
 def _without_raw(names: Sequence[str]) -> list[str]:
-    """Return names of images in a folder without raw files of cameras
-    that have an image of the same name beside.
-    """
+    """Return names of images without raw files that have an image of the same name beside."""
     raw = set()
     for name in names:
         if Path(name).suffix.lower() in RAW_SUFFIXES:
@@ -146,9 +141,7 @@ def _without_raw(names: Sequence[str]) -> list[str]:
 
 
 def _holds_images(folder: Path) -> bool:
-    """Return whether a folder directly holds a file that looks like an image,
-    or is a system folder by its name.
-    """
+    """Return whether a folder is a system folder by its name, or directly holds an image."""
     if not folder.name.startswith("."):
         return True
     try:
@@ -185,8 +178,7 @@ def list_folders(root: Path) -> list[Path]:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below ``folder`` that look like images, sorted,
-    without hidden ones.
+    """Return the visible files anywhere below a folder that look like images, sorted.
 
     Links are followed, but for those to a folder that they are in.
     """

@@ -211,14 +211,17 @@ def _compute_histogram(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _read_shot(image: Image.Image) -> Shot:
-    """Return what the EXIF data says; damaged data says nothing.
-    The time of the last change says nothing, either.
+    """Return when and with what an image was taken, by its EXIF data.
+
+    Damaged data says nothing, and the time of the last change does not count.
     """
     try:
         exif = image.getexif()
         inner = exif.get_ifd(_EXIF)
         # Some cameras fill the fields with zero bytes.
-        camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
+        maker = str(exif.get(_MAKE, "")).strip("\0 ")
+        model = str(exif.get(_MODEL, "")).strip("\0 ")
+        camera = f"{maker} {model}".strip()
     except READ_ERRORS:
         return Shot(orientation=read_orientation(image))
     written = str(inner.get(_ORIGINAL) or inner.get(_DIGITIZED)).strip("\0 ")
@@ -230,8 +233,9 @@ def _read_shot(image: Image.Image) -> Shot:
 
 
 def _estimate_jpeg_quality(tables: Any) -> int:
-    """Return the quality whose scaling of the standard table gives these tables:
-    50 is the table itself.
+    """Return the JPEG quality, 1 to 100, whose scaling of the standard table gives these.
+
+    Quality 50 is the standard table itself. 0 for no tables.
     """
     if not isinstance(tables, dict) or 0 not in tables:
         return 0
@@ -375,9 +379,7 @@ class _Measures:
 
 
 def _describe_images(shots: Sequence[Shot]) -> Iterator[str]:
-    """Yield a sentence about files without their end,
-    and about images whose values were scaled to those of 8 bits.
-    """
+    """Yield sentences about files without their end, scaled values, and several frames."""
     completed = sum(shot.completed for shot in shots)
     if completed:
         yield (

@@ -29,12 +29,11 @@ from advisor.datasets._table_rows import TEXT
 
 
 def find_tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> list[Path]:
-    """Return the tables directly in a folder, or in the folders of its parts,
-    that name images and their classes.
+    """Return the tables in a folder, or in those of its parts, that name labelled images.
 
-    ``guess`` as of :func:`.manifests.names_labelled_images`; then a folder that holds all images
-    counts too, and a text file whose name says that it is a list. If some are named as parts of a
-    split, such as ``train.csv``, the others do not count.
+    ``guess`` as of :func:`.column_search.names_labelled_images`; then a folder that holds all
+    images counts too, and a text file whose name says that it is a list. If some are named as
+    parts of a split, such as ``train.csv``, the others do not count.
     """
     tops = set()
     for names in images:
@@ -70,19 +69,16 @@ def _may_be_table(file: Path) -> bool:
 
 
 def is_list_name(stem: str) -> bool:
-    """Return whether the name of a text file is that of a list of images:
-    other text files are not opened.
-    """
+    """Return whether a text file is called a list of images; others are not opened."""
     words = split_words(stem)
     return any(map(part_of, words)) or set(words) <= TABLE_WORDS | NEUTRAL_WORDS
 
 
 def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
-    """List the images that the tables in a folder name;
-    the name of a table, or its folder, may say the part.
+    """List the images of the tables in a folder, each of the part that a name says.
 
-    Raises UsageError as :func:`.manifests.list_manifest`,
-    or if several tables do not say their parts.
+    Raises UsageError as :func:`.manifests.list_manifest`, or if several tables do not say their
+    parts.
     """
     parts = {table: find_part_of_table(table, path) for table in tables}
     stated_parts = set(parts.values()) - {""}
@@ -110,6 +106,7 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
 
 
 def find_part_of_table(table: Path, root: Path) -> str:
+    """Return the part that the name of a table says, or that of its folder; empty for none."""
     part = part_of(table.stem, TABLE_WORDS)
     if not part and table.parent != root:
         part = part_of(table.parent.name)
@@ -125,11 +122,10 @@ def _find_only_folder(images: Sequence[Names]) -> Names:
 
 
 def find_listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Listing]:
-    """Return the parts without class folders whose classes a table in their folder states,
-    beside parts with some.
+    """Return the parts without class folders whose classes a table in them states.
 
-    So is ``val/`` of Tiny ImageNet, beside ``train/n01443537/``.
-    The key is the folder of the part below ``path``.
+    So is ``val/`` of Tiny ImageNet, beside ``train/n01443537/``. The key is the folder of the part
+    below ``path``.
     """
     outer = find_sole_folders(images)
     inside: dict[str, list[Names]] = {}
@@ -163,8 +159,9 @@ def find_listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Lis
 def read_with_listed_parts(
     path: Path, images: Sequence[Names], folders: Sequence[Names], depth: str
 ) -> tuple[FolderReading, Sequence[Listing]]:
-    """Return the reading of folders,
-    and of the parts of :func:`find_listed_parts` if they have no other classes.
+    """Return the reading of folders, and of the parts of :func:`find_listed_parts`.
+
+    These parts are read as folders if they have other classes than the folders.
     """
     listed = {} if depth else find_listed_parts(path, images)
     if not listed:

@@ -48,9 +48,7 @@ def make_thumbnail(arguments: tuple[Path, int, str]) -> bytes:
 
 
 def _encode_small_jpeg(data: bytes, side: int) -> bytes:
-    """Return an image as a JPEG of a side, upright,
-    with the best of the :data:`QUALITIES` that is small enough.
-    """
+    """Return an upright image as a JPEG, in the best quality that is small enough."""
     from PIL import Image, ImageOps
 
     # Twice the side: a JPEG decoded at its final size has coarse edges.

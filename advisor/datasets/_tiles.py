@@ -33,9 +33,7 @@ EDGE = 0.01  # Share of a tile's side, within which a box ends at the tile's edg
 
 @dataclass(frozen=True)
 class Tiling:
-    """An image in rows and columns of equal tiles that overlap.
-    The whole image is a tile, too, for large objects.
-    """
+    """The rows and columns of equal tiles that overlap; the whole image is a tile, too."""
 
     across: int  # tiles in a row, and in a column
     overlap: float  # share of a tile's side that the next tile has, too
@@ -58,8 +56,9 @@ class Tiling:
         return tuple(windows)
 
     def read(self, path: Path, size: int) -> list[NDArray[np.uint8]]:
-        """Return each tile of an image as an input, uint8 (size, size, 3), RGB, upright;
-        errors as of :func:`load`.
+        """Return each tile of an image as an input, RGB uint8 (size, size, 3), upright.
+
+        Errors are those of :func:`load`.
         """
         return load_windows(path, size, self.windows)
 
@@ -72,8 +71,7 @@ class Tiling:
     def choose_boxes(
         self, boxes: Boxes, labels: NDArray[np.int64], scores: Boxes, tiles: NDArray[np.int64]
     ) -> list[int]:
-        """Return the places of the boxes that stay, the highest score first;
-        each object counts once.
+        """Return the places of the boxes that stay, one for each object, by score.
 
         ``boxes`` are in shares of the image, (n, 4), and ``tiles`` are the numbers of the tiles
         that they are from. Of two boxes of one class from different tiles, the one that is not cut
@@ -95,8 +93,9 @@ class Tiling:
         return chosen
 
     def _find_cut(self, boxes: Boxes, tiles: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which boxes end at an edge of their tile inside the image:
-        the object probably goes on there.
+        """Return which boxes end at an edge of their tile inside the image.
+
+        The object probably goes on there.
         """
         table = np.array(self.windows)
         windows = table[tiles].reshape(-1, 4)
@@ -120,11 +119,10 @@ def _compute_shares(others: Boxes, box: Boxes) -> Boxes:
 
 
 def load_windows(path: Path, size: int, windows: Sequence[Window]) -> list[NDArray[np.uint8]]:
-    """Decode an image once, and resize each window of it:
-    uint8 (size, size, 3) each, RGB, upright.
+    """Decode an image once, and resize each window of it, RGB uint8 (size, size, 3).
 
-    ``windows`` are top, left, bottom and right in shares of the upright image.
-    Errors are those of :func:`load`.
+    ``windows`` are top, left, bottom and right in shares of the upright image. Errors are those of
+    :func:`load`.
     """
     sides = [bottom - top for top, _, bottom, _ in windows]
     # A large JPEG is decoded at a scale at

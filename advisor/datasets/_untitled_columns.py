@@ -28,8 +28,7 @@ _IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGN
 
 
 def name_untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
-    """Return the names of the columns of the first rows of a table;
-    None if the first row has titles.
+    """Return names for the columns of a table; None if its first row has titles.
 
     A row without titles has the name of an image. Four columns of numbers are the edges of a box.
     Columns that say nothing have an empty name.
@@ -76,9 +75,7 @@ def _are_parts(cells: Sequence[str]) -> bool:
 
 
 def _share_cells(columns: Sequence[Sequence[str]]) -> bool:
-    """Return whether columns of text have the same words:
-    an image has several classes, and none is the first.
-    """
+    """Return whether columns of text have the same words: several classes of an image."""
     words_before: set[str] = set()
     for cells in columns:
         words = set()
@@ -92,10 +89,9 @@ def _share_cells(columns: Sequence[Sequence[str]]) -> bool:
 
 
 def split_line(line: str) -> list[str]:
-    """Return the path and what is beside it in a line of a list, such as ``images/1.jpg cat``;
-    empty for neither.
+    """Return the path and the word beside it in a line of a list, or nothing.
 
-    The path may have blanks if the other word is behind it.
+    Such a line is ``images/1.jpg cat``. The path may have blanks if the other word is behind it.
     Two numbers and more behind the path are no class.
     """
     match = _MXNET.fullmatch(line) or _IMAGE_FIRST.fullmatch(line) or _IMAGE_LAST.fullmatch(line)

@@ -76,8 +76,7 @@ def require_cache() -> None:
 
 
 class ArtifactCache:
-    """Stores each stage result as a folder of files below ``root``,
-    which is written once and never changed.
+    """Stores each stage result as a folder of files, which is written once and never changed.
 
     The results that it returns stay until its ``hold`` is released, or until this process ends.
     New results make the cache remove the least recently used ones beyond ``most_bytes``, if there
@@ -111,8 +110,8 @@ class ArtifactCache:
         make: Callable[[Path], None],
         waits: Callable[[str], None] = lambda _: None,
     ) -> Path:
-        """Return the folder with the stage's result;
-        call ``make(folder)`` if it does not exist or has changed.
+        """Return the folder with a stage's result; ``make(folder)`` fills it if it is missing or
+        changed.
 
         ``stage`` is the name and version of the stage, such as ``convert-1``; ``inputs`` is every
         input that the result depends on, as JSON values. If two processes need the same result,
@@ -141,11 +140,10 @@ class ArtifactCache:
 
 @contextlib.contextmanager
 def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[ArtifactCache]:
-    """Give a cache that keeps its results for the block,
-    and has at most ``size_bytes`` before and after it.
+    """Give a cache that keeps its results for the block, and is within its limit around it.
 
-    ``run`` is the folder of the run that uses it;
-    ``size_bytes`` of None is :func:`limit_bytes`'s default.
+    ``run`` is the folder of the run that uses it. The limit is ``size_bytes``; None is
+    :func:`limit_bytes`'s default.
     """
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)

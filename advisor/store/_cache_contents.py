@@ -64,9 +64,7 @@ class CacheContents:
 
     @classmethod
     def read(cls, root: Path, size: int | None = None) -> Self:
-        """Read what is in the cache; its limit is ``size`` bytes,
-        or :func:`limit_bytes`'s default.
-        """
+        """Read what is in the cache; ``size`` is its limit, None :func:`limit_bytes`'s default."""
         return cls(root, limit_bytes(root, size), list_entries(root), list_uses(root))
 
     def evict(self, kinds: Iterable[str] = ()) -> Evicted:

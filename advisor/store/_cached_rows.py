@@ -30,8 +30,7 @@ _NAME_BYTES = 32
 def compute_cached_rows(
     blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Return the float32 rows (N, F) of these names (N hashes of 32 bytes), from blocks or
-    computed.
+    """Return the float32 rows (N, F) of N names, which are hashes of 32 bytes.
 
     ``compute`` takes the indices of the names that no block has, and returns their rows. It is
     called once, also if all rows are known.

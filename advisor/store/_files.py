@@ -44,8 +44,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def shipped_folder(name: str) -> Path:
-    """Return a folder of shipped data:
-    inside an installed package, next to the package in a checkout.
+    """Return a folder of shipped data: in an installed package, or beside it in a checkout.
 
     What is made from the code lies below ``build`` in a checkout, and may be missing there.
     """
@@ -91,9 +90,7 @@ def _remove_oldest(folder: Path, suffix: str, most: int) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove the temporary files of :func:`write_atomically` in a folder
-    that were left by processes that are gone.
-    """
+    """Remove temporary files of :func:`write_atomically` that ended processes have left."""
     for file in folder.iterdir():
         left = _UNFINISHED.fullmatch(file.name)
         if left and not psutil.pid_exists(int(left[1])):
@@ -101,9 +98,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def copy_atomically(source: Path, target: Path) -> None:
-    """Copy a file, as a hard link if possible, so that a reader sees the old content, nothing,
-    or all of it.
-    """
+    """Copy a file, as a hard link if possible; a reader sees the old content, none or all."""
     unfinished = target.with_name(f".{target.name}-{os.getpid()}-{threading.get_ident():x}")
     unfinished.unlink(missing_ok=True)  # of a killed process with the same id
     try:
@@ -119,11 +114,10 @@ def copy_atomically(source: Path, target: Path) -> None:
 def walk_folder(
     root: Path, onerror: Callable[[OSError], None] | None = None, followlinks: bool = False
 ) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield each folder with the names of its folders and files as :func:`os.walk` does,
-    the outer ones first.
+    """Yield each folder with its folders and files as :func:`os.walk`, the outer ones first.
 
-    Raises UsageError if more than :data:`MOST_LEVELS` folders lie in one another:
-    Python could not follow thousands.
+    Raises UsageError if more than :data:`MOST_LEVELS` folders lie in one another: Python could not
+    follow thousands.
     """
     above = len(root.parts)
     for place, folders, files in os.walk(root, onerror=onerror, followlinks=followlinks):
@@ -155,8 +149,7 @@ def _find_hashes_file(folder: Path) -> Path:
 
 
 def write_hashes(folder: Path, place: Path) -> None:
-    """Write the hash of each file of a result, which is or will be at ``place`` in the cache,
-    next to this place.
+    """Write the hash of each file of a result beside ``place``, where it is or will be.
 
     Python writes bytecode later, and links are no files of the result.
     """
@@ -172,8 +165,7 @@ def write_hashes(folder: Path, place: Path) -> None:
 
 
 def find_changed_file(folder: Path) -> Path | None:
-    """Return a file of a cached result whose content is not what was written,
-    None if there is none.
+    """Return a file of a cached result that is not as it was written; None for none.
 
     The result of an older version has no hashes, and counts as unchanged.
     """
@@ -191,8 +183,7 @@ def find_changed_file(folder: Path) -> Path | None:
 
 
 def is_unchanged(folder: Path) -> bool:
-    """Return whether a cached result is there with the content that was written;
-    a file that has changed is named.
+    """Return whether a cached result is there as it was written; log a changed file.
 
     The result of an older version gets its hashes here: making all results again would cost hours.
     """
@@ -212,9 +203,7 @@ def is_unchanged(folder: Path) -> bool:
 
 
 def read_cached_sha256(file: Path) -> str:
-    """Return the SHA-256 of a file of a result:
-    as it was written to the cache, computed if it is not there.
-    """
+    """Return the SHA-256 of a file of a result, as it was written to the cache, or computed."""
     try:
         return str(json.loads(read_bytes(_find_hashes_file(file.parent)))[file.name])
     except (UsageError, ValueError, LookupError, TypeError, RecursionError):

@@ -22,9 +22,7 @@ _SHOWN = 40  # Characters of a key in an error
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:
-    """Return the value in a JSON file;
-    UsageError if it cannot be read, or :func:`parse_json` refuses its text.
-    """
+    """Return the value in a JSON file; UsageError if it cannot be read or is beyond a limit."""
     text = read_text(path, max_bytes)
     try:
         return parse_json(text)
@@ -52,9 +50,7 @@ def parse_json(text: str) -> object:
 
 
 def _find_fault(value: object, depth: int) -> str:
-    """Return the keys to the first value that is beyond the limits and what it is;
-    empty if there is none.
-    """
+    """Return the keys to the first value beyond the limits, and its fault; empty for none."""
     if isinstance(value, str):
         return _find_text_fault(value)
     if isinstance(value, float):

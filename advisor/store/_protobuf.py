@@ -15,8 +15,9 @@ Schema = Mapping[str, Sequence[str]]
 
 
 def message_type(root: str, schema: Schema) -> Any:
-    """Return the class of the message ``root``; its ``FromString`` reads bytes.
-    Other fields than the schema's stay.
+    """Return the class of the message ``root``, whose ``FromString`` reads bytes.
+
+    Other fields than those of the schema stay in the message.
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 

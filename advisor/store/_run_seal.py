@@ -22,8 +22,9 @@ SEAL = "seal"
 
 @dataclass(frozen=True)
 class Seal:
-    """The facts that the manifest of a run states of its other files;
-    a running search may have newer ones.
+    """The hashes that a manifest states of a run's other files.
+
+    While a search runs, these may be newer.
     """
 
     lines: int = 0  # number of lines of the evaluations that have a hash

@@ -47,16 +47,12 @@ class YamlDocument:
 
     @cached_property
     def root(self) -> yaml.Node:
-        """The tree of nodes. The composer has no recursion limit,
-        but :func:`read_yaml` has checked the depth.
-        """
+        """The tree of nodes; its composer recurses, but :func:`read_yaml` checked the depth."""
         root: yaml.Node = _Loader(self.text).get_single_node()
         return root
 
     def line(self, location: Sequence[str | int]) -> int:
-        """Return the line (from 1) of the value at ``location``,
-        or of the innermost part of it that exists.
-        """
+        """Return the line of the value at a location, from 1, or of the innermost part there."""
         node = self.root
         line = node.start_mark.line + 1
         for step in location:

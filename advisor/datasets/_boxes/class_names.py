@@ -66,7 +66,8 @@ def name_classes_of_rows(
 
 
 def _name_unlisted_classes(rows: Sequence[TextRow], names: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the classes that rows name, and ``names`` does not have.
+    """Return the classes that rows name, and that ``names`` does not have.
+
     Where names are known, rows of YOLO add none.
     """
     labels = set()
@@ -93,8 +94,9 @@ def find_strict_names_file(root: Path) -> Path | None:
 
 
 def find_names_file(root: Path) -> Path | None:
-    """Return the file with the class names;
-    other YAML files and lists of classes count if there are labels.
+    """Return the file with the class names, or None.
+
+    If there are labels, other YAML files and lists of classes count, too.
     """
     strict = find_strict_names_file(root)
     if strict is not None:
@@ -141,7 +143,7 @@ def read_yaml_values(file: Path) -> Mapping[str, Any]:
 
 
 def has_key_points(file: Path) -> bool:
-    """Return whether the rows go on with key points behind the box:
-    data.yaml of a pose has ``kpt_shape``.
+    """Return whether rows go on with key points behind the box, as ``kpt_shape`` in data.yaml
+    says.
     """
     return file.suffix.lower() in YAML and "kpt_shape" in read_yaml_values(file)

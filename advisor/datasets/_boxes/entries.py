@@ -62,9 +62,7 @@ class Box:
         )
 
     def clip_to(self, width: float, height: float) -> Box:
-        """Return the part of the box that is inside an image;
-        it has no area if the box is outside.
-        """
+        """Return the part of the box inside an image; a box that is outside has no area."""
         return self.with_edges(
             min(max(self.left, 0.0), width),
             min(max(self.top, 0.0), height),
@@ -74,8 +72,9 @@ class Box:
 
 
 def make_box(label: str, edges: Sequence[Any], line: int) -> Box:
-    """Return a box of four values of a file;
-    what is not a number becomes NaN, see :func:`screen_boxes`.
+    """Return a box of four values of a file; what is not a number becomes NaN.
+
+    :func:`screen_boxes` leaves such a box out, with its reason.
     """
     left, top, right, bottom = map(read_number, edges)
     return Box(label, left, top, right, bottom, line)
@@ -147,8 +146,9 @@ def convert_centre_box(box: Box) -> Box:
 
 
 def are_centres(entries: Sequence[BoxEntry]) -> bool:
-    """Return whether more boxes of a point,
-    width and height are inside their images with the point as centre alone.
+    """Return whether more boxes are inside their images by a centre than by a corner.
+
+    Each box is a point, width and height; those that fit both ways say nothing.
     """
     boxes = collect_boxes(entries)
     is_share = all(max(box.edges) <= 1 for box in boxes)
@@ -176,9 +176,7 @@ def _is_inside(box: Box, width: float, height: float) -> bool:
 
 
 def are_corners(entries: Sequence[BoxEntry]) -> bool:
-    """Return whether more boxes are inside their images as corners alone
-    than as COCO's edges alone.
-    """
+    """Return whether more boxes are inside their images as two corners than as COCO's edges."""
     votes = 0
     for entry in entries:
         if entry.size is None:
@@ -195,8 +193,9 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
 
 
 def screen_boxes(listing: BoxListing) -> BoxListing:
-    """Return a listing without the boxes that cannot be right.
-    Edges are shares if most boxes are inside 0 to 1.
+    """Return a listing without the boxes that cannot be right, with the reasons in ``faults``.
+
+    Edges are shares if most boxes are inside 0 to 1, unless the listing says what they are.
     """
     relative = listing.relative
     if relative is None:

@@ -104,8 +104,8 @@ def list_label_files(folder: Path) -> list[Path]:
 
 
 def strip_extensions(name: str) -> str:
-    """Return the name of a text file without its extension, and that of its image,
-    in small letters.
+    """Return the name of a text file without its extension and that of its image, in small
+    letters.
     """
     stem = PurePath(name).stem
     return (PurePath(stem).stem if is_image_name(stem) else stem).casefold()
@@ -162,8 +162,9 @@ def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
 
 
 def locate_yolo_file(image: Path, root: Path) -> Path:
-    """Return the text file of an image:
-    in ``labels`` for the last ``images`` of its path, else beside it.
+    """Return the place of an image's text file: in ``labels`` for ``images``, else beside it.
+
+    The last folder ``images`` of its path counts.
     """
     steps = list(image.relative_to(root).with_suffix(TEXT).parts)
     # The last folder `images` counts, as in Ultralytics' own code.
@@ -212,8 +213,7 @@ def _map_by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:
 
 
 def _make_key(root: Path, file: Path) -> Key:
-    """Return the folders of an image or a text file that are not named
-    as those of images or labels, and its name.
+    """Return the name of a file with its folders, but for those of images and of labels.
 
     The number of such a folder counts: ``label_2`` belongs to ``image_2``.
     """

@@ -89,8 +89,8 @@ def _read_edges(value: Mapping[str, Any], size: tuple[int, int] | None) -> Seque
 
 
 def _bound_turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
-    """Return the edges of the box around one that is turned clockwise about its first corner,
-    or about its centre.
+    """Return the edges around a box that is turned clockwise, about its first corner or its
+    centre.
     """
     left, top, right, bottom = edges
     across = (left + right) / 2 if about_centre else left

@@ -41,9 +41,7 @@ Boxes = list[tuple[str, Sequence[Any]]]
 
 
 def _read_sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of Ground Truth's ``output.manifest``;
-    the last labelling job of a line counts.
-    """
+    """Yield the images of Ground Truth's ``output.manifest``; the last labelling job counts."""
     for line in objects_in(content):
         boxes: Boxes = []
         size = None
@@ -80,8 +78,8 @@ def _read_vertex(content: Any, _file: Path) -> Iterator[MarkedImage]:
 
 
 def _read_azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of an Azure ML table, whose edges are shares of the sides;
-    polygons give the box around them.
+    """Yield the images of an Azure ML table, whose edges are shares; a polygon gives a box around
+    it.
     """
     for line in objects_in(content):
         boxes: Boxes = []
@@ -108,8 +106,8 @@ def _pair_coordinates(values: Any) -> list[list[Any]]:
 
 
 def _read_hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of ``metadata.jsonl``:
-    ``objects`` has left, top, width and height as COCO, or two corners.
+    """Yield the images of ``metadata.jsonl``, whose ``objects`` have boxes as COCO, or two
+    corners.
     """
     _, names = find_class_names(file)
     images = []
@@ -142,9 +140,7 @@ def _read_hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
 
 
 def _read_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of a Labelbox export;
-    the first label of the first project that has one counts.
-    """
+    """Yield the images of a Labelbox export; the first label of a project counts."""
     for line in objects_in(content):
         row = object_of(line.get("data_row"))
         boxes: Boxes = []
@@ -196,9 +192,7 @@ def _read_scale(content: Any, _file: Path) -> Iterator[MarkedImage]:
 
 
 def _read_datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of Datumaro: boxes are left, top, width and height;
-    polygons give the box around them.
-    """
+    """Yield the images of Datumaro: left, top, width and height, or a box around a polygon."""
     values = object_of(content)
     category = object_of(object_of(values.get("categories")).get("label"))
     names = [str(label.get("name", "")) for label in objects_in(category.get("labels"))]

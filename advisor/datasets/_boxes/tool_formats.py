@@ -42,8 +42,9 @@ _PNG_HEAD = 24
 
 
 def _read_label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
-    """Yield the image of a LabelMe file:
-    rectangles, polygons, and circles by centre and a point on them.
+    """Yield the image of a LabelMe file: rectangles, polygons and circles.
+
+    A circle is its centre and a point on it.
     """
     values = object_of(content)
     boxes = []
@@ -95,9 +96,7 @@ def _read_vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
 
 
 def _read_via(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of the VGG Image Annotator;
-    the class is the only attribute of a region, or the first.
-    """
+    """Yield the images of the VGG Image Annotator; a region's first attribute is its class."""
     values = object_of(content)
     for image in objects_in(values.get("_via_img_metadata") or values):
         boxes = []
@@ -109,8 +108,9 @@ def _read_via(content: Any, _file: Path) -> Iterator[MarkedImage]:
 
 
 def _read_via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Sequence[float]]:
-    """Return the class of a region, and the edges of the box around its shape;
-    a box to tick is a class if it is.
+    """Return the class of a region, and the edges of the box around its shape.
+
+    A class may be a list of boxes to tick, of which the ticked one counts.
     """
     shape = object_of(shape_attributes)
     label = next(iter(object_of(region_attributes).values()), "")
@@ -129,9 +129,7 @@ def _read_via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str
 
 
 def _read_via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of the table that the VGG Image Annotator writes,
-    with a row for each region.
-    """
+    """Yield the images of the VGG Image Annotator's table, which has a row for each region."""
     boxes: dict[str, list[tuple[str, Sequence[Any]]]] = {}
     for row in rows:
         # An image without a region has a row, too, with an empty shape.
@@ -168,9 +166,7 @@ def _read_supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
 
 
 def _bound_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
-    """Return the edges around a mask:
-    its left upper corner, and the sides that its PNG states in its first bytes.
-    """
+    """Return the edges around a mask: its left upper corner, and the sides that its PNG states."""
     try:
         # Only the first bytes are unpacked: a mask may be made to fill the memory.
         head = zlib.decompressobj().decompress(base64.b64decode(bitmap["data"]), _PNG_HEAD)
@@ -217,8 +213,10 @@ def _refuse_cvat_tracks(_root: Any, _file: Path) -> Iterator[MarkedImage]:
 
 
 def _read_image_list(text: Any, file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of ``images/1.jpg 10,20,40,60,0 50,50,90,80,1`` in each line:
-    corners and class number.
+    """Yield the images of a list with an image a line, and the corners and class number of each
+    box.
+
+    A line is ``images/1.jpg 10,20,40,60,0 50,50,90,80,1``.
     """
     _, names = find_class_names(file)
     for line in text.splitlines():

@@ -39,8 +39,9 @@ PROBED_IMAGES = 50  # Whose sizes tell what values in pixels mean
 
 @dataclass(frozen=True, slots=True)
 class MarkedShape:
-    """The box or outline of a row: the first four values behind the class,
-    or the edges around corners.
+    """The values of a row that mark a box, before it is known what they mean.
+
+    They are the first four values behind the class, or the edges around corners.
     """
 
     box: Box
@@ -132,8 +133,9 @@ def _read_upright_size(image: Path) -> tuple[int, int] | None:
 
 
 def _are_percents(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> bool:
-    """Return whether all boxes are in the first 100 pixels of images
-    with sides of more than twice as many.
+    """Return whether all boxes are in the first 100 pixels of images with larger sides.
+
+    The sides must have more than twice as many pixels.
     """
     large = all(min(size) > 2 * PERCENT for _, size in sized)
     whole = (int(PERCENT), int(PERCENT))

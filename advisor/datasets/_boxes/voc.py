@@ -222,8 +222,9 @@ def _read_annotation(file: Path, images: Path, part: str) -> BoxEntry | Rejected
 
 
 def _read_image_sets(folder: Path) -> dict[str, str]:
-    """Return the part of each image that ``ImageSets/Main`` lists;
-    ``trainval`` counts if ``train`` is missing.
+    """Return the part of each image that ``ImageSets/Main`` lists.
+
+    ``trainval`` counts as the training part if ``train`` is missing.
     """
     parts_by_name: dict[str, tuple[str, str]] = {}
     sets = folder_in(folder, "imagesets")

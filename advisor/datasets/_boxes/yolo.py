@@ -46,8 +46,7 @@ KITTI_EDGES = slice(3, 7)
 
 
 def is_yolo(path: Path, by_names: bool = True) -> bool:
-    """Return whether a folder has text files of labels, itself or in the folders of its parts,
-    or names of classes.
+    """Return whether a folder, or a part of it, has text files of labels or names of classes.
 
     ``by_names``: names of classes alone count.
     """
@@ -235,9 +234,7 @@ def _read_stated_parts(file: Path, root: Path) -> dict[Path, str]:
 
 
 def _find_existing(name: str, bases: Sequence[Path]) -> Path | None:
-    """Return the first file or folder of a name that exists below one of several folders;
-    None for none.
-    """
+    """Return the first file or folder of a name below one of several folders; None for none."""
     if not name or "\0" in name:
         return None
     inside = name.removeprefix("../")

@@ -112,11 +112,10 @@ def require_writable(path: Path) -> Path:
 
 
 def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
-    """Write path and label of all images but those left out,
-    and split and group if there are some; count them.
+    """Write a manifest of all images but those left out; return the number of its rows.
 
-    Paths are relative to the manifest. Raises UsageError if the file cannot be written;
-    no partial file is left.
+    It has path and label, and split and group if there are some. Paths are relative to the
+    manifest. Raises UsageError if the file cannot be written; no partial file is left.
     """
     images = [image for image in dataset.images if image.path not in leave_out]
     rows = [make_row(path, image) | {"label": dataset.classes[image.label]} for image in images]
@@ -150,9 +149,7 @@ def make_row(manifest: Path, image: LabelledImage) -> dict[str, str]:
 def write_rows(
     path: Path, header: Sequence[str], rows: Iterable[dict[str, str]], option: str = "--fix"
 ) -> None:
-    """Write a table; raises UsageError, which names the ``option``, and leaves no partial file,
-    if that fails.
-    """
+    """Write a table as a whole; UsageError, which names the ``option``, if that fails."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     # In the same folder, so that the rename stays within one file system.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")

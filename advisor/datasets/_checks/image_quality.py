@@ -124,9 +124,7 @@ def check_captures(survey: Survey, measures: Sequence[Measure] = MEASURES) -> It
 
 
 def report_sizes(survey: Survey) -> Iterator[Finding]:
-    """Yield findings on images of unusual size,
-    and on images smaller than the input of most models.
-    """
+    """Yield findings on images of unusual size, and smaller than the input of most models."""
     width = survey.stats["width"]
     height = survey.stats["height"]
     short = np.minimum(width, height)

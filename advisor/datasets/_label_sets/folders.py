@@ -18,8 +18,7 @@ from advisor.store import sha256_file
 
 
 def list_class_folders(path: Path) -> LabelSetListing:
-    """List the images of a folder with a folder for each class,
-    each image once with the names of its folders.
+    """List the images of folders of classes, each image once with the names of its folders.
 
     Raises UsageError if no folder can be a class.
     """
@@ -48,9 +47,7 @@ def list_class_folders(path: Path) -> LabelSetListing:
 
 
 def _name_content(path: Path) -> str:
-    """Return what two files with the same image have in common:
-    their hash, or the path of one that is not there.
-    """
+    """Return the hash of a file, which its copies have in common; its path if it is missing."""
     try:
         return sha256_file(path)
     except OSError:

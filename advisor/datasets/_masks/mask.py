@@ -53,8 +53,9 @@ class Mask(NamedTuple):
 
 
 def read_values(data: bytes) -> NDArray[np.int32]:
-    """Return the values of a mask; of a coloured one, RGB as one number. ValueError:
-    no image can have such a mask.
+    """Return the values of a mask, int32 (height, width); of a coloured one, RGB as a number.
+
+    Raises ValueError if a file of this kind cannot be a mask.
     """
     with ignore_warnings(), open_image(BytesIO(data)) as image:
         if image.format == "JPEG":

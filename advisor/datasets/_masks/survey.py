@@ -89,10 +89,10 @@ class MaskSurvey:
         return divide_survey(self.without_classes, seed, alike, stratify)
 
     def write_table(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table of images and masks without those that findings leave out; count its
-        images.
+        """Write a table of images and masks without those that findings leave out.
 
-        Raises UsageError if a mask has no file, or the table cannot be written.
+        Returns its number of images. Raises UsageError if a mask has no file, or the table cannot
+        be written.
         """
         if any(mask.regions for mask in self.masks):
             raise UsageError(

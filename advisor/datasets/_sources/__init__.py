@@ -65,8 +65,9 @@ class Address:
         return _open_once(self.file, self.stamp)
 
     def read(self) -> bytes:
-        """Return the bytes of the image;
-        errors as of :meth:`.base.Archive.read_member`, and UsageError.
+        """Return the bytes of the image.
+
+        Raises what :meth:`.base.Archive.read_member` raises, and UsageError.
         """
         return self.archive.read_member(self.name)
 
@@ -90,9 +91,7 @@ def find_kind(file: Path) -> str:
 
 
 def open_source(file: Path) -> Archive:
-    """Return a file with images, opened;
-    UsageError if it cannot be read as the kind of its extension.
-    """
+    """Return a file with images, opened; UsageError if it is not as its extension says."""
     try:
         return _open_once(file, read_stamp(file))
     except OSError:
@@ -100,9 +99,7 @@ def open_source(file: Path) -> Archive:
 
 
 def read_stamp(path: Path) -> Stamp:
-    """Return the size and the time of change of a file;
-    of an image inside a file, those of this file. OSError.
-    """
+    """Return the size and the time of change of a file; OSError if it is missing."""
     facts = path.stat()
     return facts.st_size, facts.st_mtime_ns
 

@@ -63,14 +63,10 @@ class ImageObjects:
 
 @runtime_checkable
 class BoxedArchive(Protocol):
-    """A file that holds images with boxes.
-    Edges are those of COCO (left, top, width, height) or of two corners.
-    """
+    """A file that holds images with boxes: edges as COCO has them, or two corners."""
 
     def list_objects(self) -> Iterator[ImageObjects]:
-        """Yield the images in their order in the file, with their objects;
-        UsageError if the file has none.
-        """
+        """Yield the images in their order in the file; UsageError if it has no objects."""
 
 
 class Archive(Protocol):
@@ -82,9 +78,7 @@ class Archive(Protocol):
     """
 
     def list_members(self) -> Iterator[Member]:
-        """Yield the images in their order in the file, with their labels;
-        what cannot be read has a fault.
-        """
+        """Yield the images in their order in the file; one that cannot be read has a fault."""
 
     def read_member(self, name: str) -> bytes:
         """Return the bytes of one image by its address below the file.
@@ -99,9 +93,7 @@ class FolderArchive(Protocol):
     """A file that holds folders of files, as a zip or tar file does."""
 
     def system_folders(self) -> Collection[str]:
-        """Return the names of the folders in it that an operating system made,
-        and that are not read.
-        """
+        """Return the names of the folders of operating systems in it, which are not read."""
 
     def inner_archives(self) -> Sequence[str]:
         """Return the names of the archives in it, which are not read."""
@@ -122,8 +114,7 @@ def is_hidden(name: str) -> bool:
 
 
 def find_system_folder(name: str) -> str:
-    """Return the folder of an operating system that a file inside an archive is in;
-    empty for none.
+    """Return the system folder that a file inside an archive is in; empty for none.
 
     A hidden folder counts if it directly holds an image.
     """
@@ -164,11 +155,10 @@ def within_limit(size: int) -> int:
 
 
 def read_objects(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Sequence[Any]]]:
-    """Return class and edges of objects:
-    a list of objects, or one object of lists, as ``datasets`` has sequences.
+    """Return class and edges of a list of objects, or of one object of lists.
 
-    Numbers of classes get their ``names``;
-    what is not there is empty, and the readers of boxes say so.
+    Numbers of classes get their ``names``; what is missing is empty, and the readers of boxes say
+    so.
     """
     pairs: list[tuple[Any, Any]] = []
     if isinstance(written, Mapping):
@@ -191,9 +181,7 @@ def _find_first(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def name_class(value: object, names: Sequence[str]) -> str:
-    """Return the name of a class by its number, or as it is written;
-    empty for none, and for -1, as in test parts.
-    """
+    """Return the name of a class by its number, or as written; empty for none, or below 0."""
     if value is None or (isinstance(value, int) and value < 0):
         return ""
     if not names or not isinstance(value, int):

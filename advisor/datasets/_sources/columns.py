@@ -40,9 +40,7 @@ def column_names(file: Path) -> list[str]:
 
 
 def _find_repeated_name(file: Path) -> str:
-    """Return the name that several columns have;
-    empty if none does, or without the package that can say it.
-    """
+    """Return the name that several columns have; empty for none, or without pyarrow."""
     if find_spec("pyarrow") is None:
         return ""
     import pyarrow.parquet as pq
@@ -54,11 +52,10 @@ def _find_repeated_name(file: Path) -> str:
 
 
 def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[str, ...]] | None:
-    """Return the rows of the row group with an index, some columns of each as text;
-    None if there is no such group.
+    """Return the rows of a row group by its index, cells as text; None for no such group.
 
-    Rows of a Parquet file are stored in groups, each of which is read as a whole.
-    Raises UsageError if the file cannot be read, or a cell is a list or a struct.
+    Rows of a Parquet file are stored in groups, each of which is read as a whole. Raises
+    UsageError if the file cannot be read, or a cell is a list or a struct.
     """
     try:
         table = _open_once(file, file.stat().st_mtime_ns)

@@ -56,9 +56,7 @@ class NativeReader:
             self._children.close()
 
     def call(self, function: str, *arguments: object, limit_s: float = LISTED_S) -> Any:
-        """Call ``module:function`` of this folder;
-        StageError if the child crashed or exceeded a limit.
-        """
+        """Call ``module:function`` of this folder; StageError if the child crashed."""
         from advisor.isolation import CallLimits
 
         limits = CallLimits(limit_s, MOST_BYTES)
@@ -79,9 +77,7 @@ def _reader_of(_process: int) -> NativeReader:
 
 
 def choose_opener(kind: str) -> Callable[[Path], Archive]:
-    """Return what opens a file of a kind:
-    in a child process, or directly in a process that is a child.
-    """
+    """Return the function that opens a file of a kind, in a child process if this is none."""
 
     def open_file(file: Path) -> Archive:
         return _open(file, kind) if os.environ.get(IN_CHILD) else IsolatedArchive(file, kind)
@@ -128,11 +124,10 @@ class IsolatedArchive:
 
 
 def read_natively(file: Path, kind: str, function: str, *arguments: object) -> Any:
-    """Call ``module:function`` of this folder with a file and arguments in the child,
-    or here in a process that is one.
+    """Call ``module:function`` of this folder with a file, in the child or here if this is one.
 
-    Raises UsageError if it is no regular file, if the child crashed or exceeded a limit,
-    and what the function raises.
+    Raises UsageError if it is no regular file, if the child crashed or exceeded a limit, and what
+    the function raises.
     """
     if not file.is_file():  # a pipe would never end
         raise refuse_file(file, kind, ContentError("it is no regular file"))
@@ -145,9 +140,7 @@ def read_natively(file: Path, kind: str, function: str, *arguments: object) -> A
 
 
 def holds_images(file: Path) -> bool:
-    """Return whether a Parquet file has the bytes of images, and is no manifest;
-    False without pyarrow.
-    """
+    """Return whether a Parquet file has the bytes of images; False without pyarrow."""
     if os.environ.get(IN_CHILD):
         return bool(_call_here("tables:has_image_column", (file,)))
     try:

@@ -145,8 +145,9 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _find_overlapping(infos: Sequence[zipfile.ZipInfo]) -> frozenset[int]:
-    """Return the places of files that begin before another one ends:
-    so a small archive can have terabytes of files.
+    """Return the places of files that begin before another one ends.
+
+    In such a way a small archive can have terabytes of files.
     """
     offsets = set[int]()
     last = -1  # the place of the file that ends last
