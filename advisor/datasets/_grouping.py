@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from advisor.core import UsageError
 from advisor.datasets._dataset import Dataset, members_of
 from advisor.datasets._image_groups import Grouping, Source
+from advisor.datasets._image_stats import Shot
 from advisor.datasets._split import UNGROUPED
-from advisor.datasets._survey import Shot, Survey
+from advisor.datasets._survey import Survey
 
 DIAMETER = 1.2
 """Largest distance inside a group, relative to the median distance of two images of the class.

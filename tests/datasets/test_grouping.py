@@ -8,11 +8,11 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.datasets import Division, Overview, _units, divide_boxes, divide_survey, survey, survey_boxes
+from advisor.datasets import Division, Overview, Survey, _units, divide_boxes, divide_survey, survey, survey_boxes
 from advisor.datasets._grouping import PAUSE_S, find_groups, group_by_camera
 from advisor.datasets._image_groups import Grouping, Source
+from advisor.datasets._image_stats import Shot
 from advisor.datasets._split import PARTS, VALIDATION, draw_split
-from advisor.datasets._survey import Shot, Survey
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, write, write_table
 from tests.datasets.folders import image, make

@@ -11,7 +11,7 @@ class Measure:
     """One measure of an image, and the limits of a well-taken image."""
 
     name: str  # its name in reports
-    field: str  # of :class:`advisor.datasets._survey.ImageStats`
+    field: str  # of :class:`advisor.datasets._image_stats.ImageStats`
     low: float  # below it an image is ``low_word``
     low_word: str
     high: float | None = None  # above it an image is ``high_word``; None for no limit

@@ -101,7 +101,8 @@ class LabelSetSurvey:
 
         The user's own split is kept.
         """
-        from advisor.datasets._division import divide_survey, make_stratifier
+        from advisor.datasets._division import divide_survey
+        from advisor.datasets._strata import make_stratifier
 
         dataset = self.images.dataset
         contents = [Counter(self.labels_of(place)) for place in range(len(self.truth))]

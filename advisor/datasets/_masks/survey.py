@@ -83,7 +83,8 @@ class MaskSurvey:
 
         ``alike`` are pairs of similar images. Raises UsageError as :func:`.divide_survey`.
         """
-        from advisor.datasets._division import divide_survey, make_stratifier
+        from advisor.datasets._division import divide_survey
+        from advisor.datasets._strata import make_stratifier
 
         stratify = make_stratifier(self.images.dataset, self.contents)
         return divide_survey(self.without_classes, seed, alike, stratify)

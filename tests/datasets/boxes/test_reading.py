@@ -8,7 +8,7 @@ from advisor.core import UsageError
 from advisor.datasets import PARTS, divide_survey, survey_boxes
 from advisor.datasets._boxes import entries, list_boxes, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
-from advisor.datasets._division import LEAST, list_strata, make_stratifier
+from advisor.datasets._strata import LEAST, list_strata, make_stratifier
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 from tests.tables import with_cases

@@ -17,7 +17,8 @@ from advisor.datasets._checks.boxes import (
     require_usable_boxes,
 )
 from advisor.datasets._duplicates import near_duplicates
-from advisor.datasets._survey import measure_image, survey
+from advisor.datasets._image_stats import measure_image
+from advisor.datasets._survey import survey
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
