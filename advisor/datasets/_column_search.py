@@ -45,17 +45,19 @@ FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false", "-1", "-1.0"})
 PART_COLUMNS = frozenset({"set", "dataset", "data_set", "phase", "train_test"})
 # Ends of names of columns in exports of clouds.
 CLASS_ENDINGS = ("class-name", "displayname", "display_name")
-_NO_CLASSES = """
 
+_NO_CLASSES = """
 index width height size url md5 sha256 partition fold kfold folds text caption captions prompt
 description
 """
 
 NO_CLASSES = frozenset({"unnamed: 0", *_NO_CLASSES.split()})
+
 _MARKS = (
     "boundingboxannotations objects annotations region_shape_attributes response.annotations"
     " label.objects projects"
 )
+
 # Names, or ends of names, of columns that mark objects in an image.
 MARKS = frozenset(_MARKS.split())
 HINT_OF_MARKS = (
@@ -65,6 +67,7 @@ ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have
 FOLDERS_OF_TABLES = frozenset(
     {ANNOTATIONS, "labels", "csv", "meta", "metadata", "vott-csv-export"}
 )
+
 BOX_EDGES = (
     frozenset({"xmin", "ymin", "xmax", "ymax"}),
     frozenset({"x1", "y1", "x2", "y2"}),
@@ -74,9 +77,11 @@ BOX_EDGES = (
     frozenset({"bbox"}),
     frozenset(UNTITLED_EDGES),
 )
+
 # pixel0, 1x28, 0.512 for a second 0.
 _PIXEL_TITLE = re.compile(r"(?:pixel|px|p)?[_ ]?\d+(?:[x.]\d+)*", re.IGNORECASE)
 FEWEST_PIXELS = 48  # Columns that are named so, of a table of pixels at least
+
 LABELLED = ManifestColumns(
     {
         "path": (*IMAGES, *FOREIGN_IMAGES),

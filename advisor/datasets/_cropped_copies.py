@@ -1,6 +1,6 @@
 """Find images that are crops of one another, by the features of a network.
 
-`advisor data check` asks, as a search of copies by their thumbnails (``_duplicates.py``) finds
+``advisor data check`` asks, as a search of copies by their thumbnails (``_duplicates.py``) finds
 crops of a few percent alone. The caller computes the features with any classifier; this room knows
 no network.
 """
@@ -27,6 +27,7 @@ MIN_COSINE = 0.7
 MIN_MATCH = 0.98  # Least correlation of a crop with a part of the other image
 NEIGHBOURS = 2  # Candidates for each image
 LARGE = 20_000
+
 COMPACT = 256
 """Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions:
 a fifth of the time, cosines within 0.1.

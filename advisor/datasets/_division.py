@@ -3,8 +3,8 @@
 Each task calls :func:`divide_survey`, or a function on it, after the survey and before any
 training. It groups the images (``_grouping.py``), draws the parts (``_split.py``), and leaves out
 copies that would judge what has learnt from them. Images with boxes or masks have strata in place
-of a class while the parts are drawn: see :func:`list_strata`. A resumed run divides again, so
-equal images and seeds must give the same parts.
+of a class while the parts are drawn (``_strata.py``). A resumed run divides again, so equal images
+and seeds must give the same parts.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ BROKEN = "broken data stream"  # Pillow says so, and we where libjpeg only warns
 _ORIENTATION_TAG = 0x0112
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8", b"II*\0", b"MM\0*")
 HEAD_BYTES = 512
+
 CONTENTS: tuple[tuple[tuple[bytes, ...], str], ...] = (
     (
         (b"version https://git-lfs",),

@@ -20,6 +20,7 @@ SCHEMA_VERSION = 1
 _Texts = Mapping[str, str]
 _Names = tuple[str, ...]
 _Rows = tuple[Mapping[str, object], ...]
+
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "manifest.json": {
         "advisor": str,

@@ -27,10 +27,12 @@ from advisor.store import labels_in, read_yaml
 NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
 YAML = frozenset({".yaml", ".yml"})
 DARKNET_NAMES = ".names"  # Extension of a list of classes
+
 HINT = (
     "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/"
     " and labels/"
 )
+
 MOST_DIGITS = 9  # Of a class number: a longer text is none
 
 

@@ -40,6 +40,7 @@ FILES_OF_TOOLS = frozenset({"notes.json"})  # Label Studio writes it beside YOLO
 _PROBED = 20  # Images that are looked for, to find the folder of all
 _IMAGE = {"id": object, "file_name": str, "coco_url": object, "width": object, "height": object}
 _CATEGORY = {"id": object, "name": str}
+
 _ANNOTATION = {
     "image_id": object,
     "category_id": object,

@@ -25,6 +25,7 @@ CENTRES = "centres"
 CORNERS = "corners"
 SIDES = "sides"
 PERCENTS = "percents"
+
 NOTES = {
     SHARES: "",
     CENTRES: "The values of the text files are pixels: centre x, centre y, width and height.",

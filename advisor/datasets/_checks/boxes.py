@@ -386,7 +386,7 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     """Write a row for each box that the findings do not leave out; an empty one for no box.
 
     Edges are in pixels of the upright image, with two decimals at most. Returns the number of
-    images; errors as of :func:`write_manifest`.
+    images; errors as of :func:`.findings.write_rows`.
     """
     images_out = set(chain.from_iterable(finding.leave_out for finding in findings))
     out: dict[Path, Counter[Box]] = defaultdict(Counter)
