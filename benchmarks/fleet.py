@@ -24,8 +24,9 @@ import numpy as np
 from advisor.catalog import load_catalogue
 from advisor.core import CardFacts, Configuration, Evaluation, Limits, Provenance, Quantity, Status, Target, form_of
 from advisor.devices import HOST, DeviceProfile, DeviceTarget, Profiles, find_shipped_fleets
+from advisor.devices._latency.measured import combine_measurements
 from advisor.devices._latency.table import runtime_family, silicon_of
-from advisor.devices._prediction import combine_measurements, fit_predictor
+from advisor.devices._prediction import fit_predictor
 from advisor.devices._profiles import load_profiles
 from advisor.engine import DevicePredictor, TargetDevice
 from advisor.integrations.fleet import read_fleet

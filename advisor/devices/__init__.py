@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         with_facts,
     )
     from advisor.devices._connections.settings import ConnectionSettings
+    from advisor.devices._doubts import describe_doubts
     from advisor.devices._latency.features import (
         ModelFeatures,
         features_of,
@@ -49,16 +50,14 @@ if TYPE_CHECKING:
         model_features,
         read_features,
     )
+    from advisor.devices._latency.prediction import Prediction
     from advisor.devices._latency.table import target_vector
+    from advisor.devices._memory import arena_of, predict_memory_on
     from advisor.devices._phone import AddedPhone, UnitTiming
     from advisor.devices._prediction import (
         CALIBRATED,
-        Prediction,
         Predictor,
-        arena_of,
-        describe_doubts,
         device_predictor,
-        predict_memory_on,
     )
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.listing import (

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.core import FORMS, Target, UsageError, form_of
 from advisor.devices import Profiles, find_version, listing
-from advisor.devices._prediction import similar_form
+from advisor.devices._latency.measured import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.loading import read_checked_profile
 from tests.builders import must_fail, present

@@ -1,5 +1,8 @@
-"""Predict the latencies of models on a target from the fitted additive model,
-and choose models to measure on it.
+"""Predict the latencies of models on a target from its posterior, and choose models to measure.
+
+The predictor describes the models as :class:`Queries` and gets an :class:`Estimate` back. A
+calibration asks :func:`choose_models` which models tell most about all latencies, or
+:func:`choose_decisive` which one could become the pick for a budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -144,13 +147,14 @@ def estimate_latencies(
     ``log_sd`` is a further deviation (log), as of latencies of another form.
     """
     base = posterior.base
-    of_model, of_family = _shares(base, posterior, queries)
+    of_model, of_family = _share_measured(base, posterior, queries)
     mean, variance = posterior.predict(
         queries.estimates, queries.counts, queries.towards, queries.itself
     )
     variance = variance + (1 - of_model) * queries.variance
     below, beyond = _measure_outside(base, posterior, queries)
     deviation = np.sqrt(variance)
+    # The places in SUPPORT: the model itself, another one of its family, or neither.
     support_by_family = np.where(of_family >= SUPPORTED, 1, 2)
     support = np.where(of_model >= SUPPORTED, 0, support_by_family)
     outside = np.maximum(below, beyond)
@@ -179,7 +183,9 @@ def find_contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str,
     return expected_ms
 
 
-def _shares(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
+def _share_measured(
+    base: Base, posterior: LatencyPosterior, queries: Queries
+) -> tuple[Floats, Floats]:
     """Return the shares (queries,) of the resembled targets that measured each model,
     and one of its family.
 
@@ -213,12 +219,12 @@ def _measure_outside(
     if not len(sizes):
         return np.zeros(len(queries.known)), np.zeros(len(queries.known))
     queried = queries.counts[:, :2]
-    below = _farthest(sizes.min(axis=0) - _MARGIN - queried)
-    above = _farthest(queried - sizes.max(axis=0) - _MARGIN)
+    below = _measure_farthest(sizes.min(axis=0) - _MARGIN - queried)
+    above = _measure_farthest(queried - sizes.max(axis=0) - _MARGIN)
     return below, above
 
 
-def _farthest(distances: Floats) -> Floats:
+def _measure_farthest(distances: Floats) -> Floats:
     """Return the larger of each model's two distances (queries, 2);
     0 within the range, or if a size is unknown.
     """

@@ -1,8 +1,10 @@
 """Infer from a target's measurements which known targets it resembles,
 and how it deviates from them.
 
-The place of a target is a mix of measured targets whose processors are like its own
-(``placement.py``). Its likeness says how comparable the known targets are:
+The predictor makes one posterior for each target and form (:func:`posterior_of`), and
+``model.py`` predicts models from it. Without measurements, it is the target's place: a mix of
+measured targets whose processors are like its own (``placement.py``), or another release on the
+same silicon (``releases.py``). Its likeness says how comparable the known targets are:
 :data:`advisor.devices._latency.table.LIKENESSES`.
 """
 
@@ -20,13 +22,8 @@ from advisor.devices._latency.base import (
     choose_agreeing,
     student_density,
 )
-from advisor.devices._latency.placement import (
-    is_beyond,
-    release_deviation,
-    weigh_targets,
-    with_place,
-    with_releases,
-)
+from advisor.devices._latency.placement import is_beyond, weigh_targets, with_place
+from advisor.devices._latency.releases import release_deviation, with_releases
 from advisor.devices._latency.table import (
     Column,
     Floats,
@@ -43,7 +40,7 @@ PREDICTION_NOISE = 0.05  # Standard deviation (log) of a prediction that nothing
 LEAST_SPREAD = 0.05
 DOUBTED_VARIANCE = 4.0  # Variance (log) of a measurement that is wrong
 
-_KEPT = 1e-4
+_LEAST_SHARE = 1e-4  # A reference with less than this probability is dropped
 
 # Log weights of references before any measurement.
 _SAME_KIND = 6.0
@@ -135,62 +132,79 @@ def _condition(
     single targets of its build together.
     """
     contrasts = Contrasts.of(base, column, candidates)
-    likeness = _likeness_of_target(base, column, candidates, release_count)
     columns = len(base.table.columns)
-    known = base
-    base, place = with_place(
-        known, column, np.append(candidates, np.arange(columns - release_count, columns))
+    references = np.append(candidates, np.arange(columns - release_count, columns))
+    wider, place = with_place(base, column, references)
+    references = np.append(references, np.arange(columns, len(wider.table.columns)))
+    seen_contrasts = contrasts.coordinates(
+        wider.filled.T[seen], wider.table.features[seen, :COUNTS]
     )
-    further = np.arange(columns - release_count, len(base.table.columns))
-    candidates = np.append(candidates, further)
-    seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
-    residuals = values[None] - base.filled[np.ix_(candidates, seen)]
-    prior = _compute_priors(base, column, candidates, placed=len(place) > 0)
+    residuals = values[None] - wider.filled[np.ix_(references, seen)]
+    prior = _compute_priors(wider, column, references, placed=len(place) > 0)
     # What a reference has not measured is an estimate, which may fit by chance.
-    prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
-    coefficients = np.zeros(len(seen))
+    prior -= _UNMEASURED * np.isnan(wider.table.values[np.ix_(references, seen)]).sum(axis=1)
+    explanation = _explain_measurements(prior, residuals, gram)
+    resemblance = np.zeros(len(wider.table.columns))
+    resemblance[references] = explanation.shares.sum(axis=1)
+    scale = float(np.sqrt(explanation.shares.sum(axis=0) @ np.square(SCALES)))
+    doubts = np.maximum(explanation.doubts, 0.0)
+    cover = _make_covariance(gram, scale) + np.diag(DOUBTED_VARIANCE * doubts)
+    influence = np.abs(place) / max(np.abs(place).sum(), 1e-9)
+    return LatencyPosterior(
+        base=base,
+        column=column,
+        seen=seen,
+        shares=_share_place(resemblance, influence),
+        combination=_share_place(resemblance, place),
+        coefficients=explanation.coefficients,
+        level=explanation.level,
+        scale=scale,
+        contrasts=contrasts,
+        seen_contrasts=seen_contrasts,
+        inverse=invert_matrix(cover),
+        spread=_measure_spread(wider, resemblance),
+        likeness=_likeness_of_target(base, column, candidates, release_count),
+        doubts=doubts,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Explanation:
+    """How the references, and deviations from them, explain a target's measurements."""
+
+    shares: Floats  # (references, scales) probability of each reference and deviation
+    coefficients: Floats  # (n,) weights of the covariances with the measured models
+    level: float  # constant added to the combination
+    doubts: Floats  # (n,) probability that each measurement is wrong, up to rounding
+
+
+def _explain_measurements(prior: Floats, residuals: Floats, gram: Floats) -> _Explanation:
+    """Weigh the references by how well they explain the measurements that can be believed.
+
+    ``prior`` (references,) are log weights, ``residuals`` (references, n) the measurements minus
+    those of each reference, ``gram`` (n, n) is the kernel between the measured models.
+    """
+    measured = residuals.shape[1]
+    coefficients = np.zeros(measured)
     level = 0.0
-    shares = np.zeros((len(candidates), len(SCALES)))
-    doubts = np.ones(len(seen))
+    shares = np.zeros((len(prior), len(SCALES)))
+    doubts = np.ones(measured)
+    covers = [_make_covariance(gram, scale) for scale in SCALES]
     # Mostly one set with weight 1. If several measurements may be wrong,
     # their answers are averaged.
-    for weight, believed in choose_agreeing(
-        prior, residuals, [_make_covariance(gram, scale) for scale in SCALES]
-    ):
-        inverses = [
-            invert_matrix(_make_covariance(gram[np.ix_(believed, believed)], scale))
-            for scale in SCALES
-        ]
-        shares_of_believed = _weigh_references(prior, residuals[:, believed], inverses)
-        shares += weight * shares_of_believed
+    for weight, believed in choose_agreeing(prior, residuals, covers):
+        believed_gram = gram[np.ix_(believed, believed)]
+        believed_residuals = residuals[:, believed]
+        inverses = [invert_matrix(_make_covariance(believed_gram, scale)) for scale in SCALES]
+        believed_shares = _weigh_references(prior, believed_residuals, inverses)
+        shares += weight * believed_shares
         doubts[believed] -= weight
         for position, (scale, precision) in enumerate(zip(SCALES, inverses, strict=True)):
-            weights = weight * shares_of_believed[:, position] @ residuals[:, believed] @ precision
+            weights = weight * believed_shares[:, position] @ believed_residuals @ precision
             coefficients[believed] += scale**2 * weights
             level += LEVEL_VARIANCE * float(weights.sum())
-    resemblance = np.zeros(len(base.table.columns))
-    resemblance[candidates] = shares.sum(axis=1)
-    scale = float(np.sqrt(shares.sum(axis=0) @ np.square(SCALES)))
-    spread = _measure_spread(base, resemblance)
-    doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
-    final = invert_matrix(_make_covariance(gram, scale) + doubted)
-    return LatencyPosterior(
-        known,
-        column,
-        seen,
-        _share_place(resemblance, np.abs(place) / max(np.abs(place).sum(), 1e-9)),
-        _share_place(resemblance, place),
-        coefficients,
-        level,
-        scale,
-        contrasts,
-        seen_contrasts,
-        final,
-        spread,
-        likeness,
-        np.maximum(doubts, 0.0),
-    )
+    return _Explanation(shares, coefficients, level, doubts)
 
 
 def _share_place(resemblance: Floats, place: Floats) -> Floats:
@@ -214,7 +228,7 @@ def _weigh_references(prior: Floats, residuals: Floats, inverses: Sequence[Float
         )
     shares: Floats = np.exp(np.stack(logs, axis=1) - np.max(logs))
     # Hundreds of references with a share of nearly nothing would make each prediction slow.
-    shares[shares < _KEPT] = 0
+    shares[shares < _LEAST_SHARE] = 0
     shares /= shares.sum()
     return shares
 
@@ -247,14 +261,20 @@ def _compute_priors(base: Base, column: Column, candidates: Indices, *, placed: 
 
 
 def _compute_prior(other: Column, column: Column) -> float:
+    same_kind = other.kind == column.kind
     same_runtime = other.runtime == column.runtime and comparable_builds(other, column)
-    return (
-        _SAME_KIND * (other.kind == column.kind)
-        + _SAME_PRECISION * (other.precision == column.precision)
-        + _SAME_RUNTIME * same_runtime
-        + _SAME_DEVICE * (other.device == column.device and other.kind == column.kind)
-        - _OTHER_RELEASE * (same_runtime and other_release(other, column))
-    )
+    weight = 0.0
+    if same_kind:
+        weight += _SAME_KIND
+    if other.precision == column.precision:
+        weight += _SAME_PRECISION
+    if same_runtime:
+        weight += _SAME_RUNTIME
+    if same_kind and other.device == column.device:
+        weight += _SAME_DEVICE
+    if same_runtime and other_release(other, column):
+        weight -= _OTHER_RELEASE
+    return weight
 
 
 def _place_unmeasured(
@@ -266,34 +286,34 @@ def _place_unmeasured(
     ``release_spreads`` are the deviations of the other releases' levels,
     the last columns of the base.
     """
+    columns = len(base.table.columns)
     if release_spreads:
-        combination = np.zeros(len(base.table.columns))
+        combination = np.zeros(columns)
         spread = min(release_spreads)
         # Of several other releases on the silicon, the nearest one alone.
-        combination[
-            len(base.table.columns) - len(release_spreads) + release_spreads.index(spread)
-        ] = 1.0
+        nearest = columns - len(release_spreads) + release_spreads.index(spread)
+        combination[nearest] = 1.0
     else:
         combination, spread = weigh_targets(base, column, candidates)
         spread = float(np.hypot(spread, release_deviation(base.table, column, candidates)))
     none = np.array([], dtype=np.intp)
     empty = np.zeros((0, 0))
     return LatencyPosterior(
-        base,
-        column,
-        none,
-        np.abs(combination) / max(np.abs(combination).sum(), 1e-9),
-        combination,
-        np.zeros(0),
-        0.0,
-        0.0,
-        Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)),
-        empty,
-        empty,
-        max(spread, LEAST_SPREAD),
-        _likeness_of_target(base, column, candidates, len(release_spreads)),
-        np.zeros(0),
-        not release_spreads and is_beyond(base, column, candidates),
+        base=base,
+        column=column,
+        seen=none,
+        shares=np.abs(combination) / max(np.abs(combination).sum(), 1e-9),
+        combination=combination,
+        coefficients=np.zeros(0),
+        level=0.0,
+        scale=0.0,
+        contrasts=Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)),
+        seen_contrasts=empty,
+        inverse=empty,
+        spread=max(spread, LEAST_SPREAD),
+        likeness=_likeness_of_target(base, column, candidates, len(release_spreads)),
+        doubts=np.zeros(0),
+        beyond=not release_spreads and is_beyond(base, column, candidates),
     )
 
 

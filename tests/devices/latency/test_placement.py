@@ -19,8 +19,9 @@ from advisor.devices import (
 )
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.features import FeatureTable
-from advisor.devices._latency.placement import release_deviation, weigh_targets
+from advisor.devices._latency.placement import weigh_targets
 from advisor.devices._latency.posterior import posterior_of
+from advisor.devices._latency.releases import release_deviation
 from advisor.devices._latency.table import Column, LatencyTable, are_related_releases, column_of
 from advisor.devices._profiles.schema import ClusterSchema
 from tests.builders import interval, must_fail
