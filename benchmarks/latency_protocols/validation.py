@@ -14,15 +14,9 @@ import numpy as np
 
 from advisor.devices._latency.base import Base, Indices, fit_base
 from advisor.devices._latency.model import Estimate, choose_models, estimate_latencies, queries_of_known
+from advisor.devices._latency.model_space import Floats
 from advisor.devices._latency.posterior import posterior_of
-from advisor.devices._latency.table import (
-    Column,
-    Floats,
-    LatencyTable,
-    are_related_releases,
-    find_likeness,
-    runtime_family,
-)
+from advisor.devices._latency.table import Column, LatencyTable, are_related_releases, find_likeness, runtime_family
 
 FOLDS = 12
 ANCHORS = (0, 2, 5, 10)

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from advisor.core import Traits, UsageError
 from advisor.devices import ModelFeatures, Profiles, load_features, target_vector
-from advisor.devices._latency.base import COUNTS, Base, Contrasts, fit_base
+from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.calibration import (
     CALIBRATION_FILE,
     EVERYTHING,
@@ -21,6 +21,7 @@ from advisor.devices._latency.calibration import (
     read_calibration,
     regime_of,
 )
+from advisor.devices._latency.contrasts import COUNTS, Contrasts
 from advisor.devices._latency.features import traits_of_operators
 from advisor.devices._latency.model import (
     choose_decisive,
@@ -29,8 +30,9 @@ from advisor.devices._latency.model import (
     queries_of,
     queries_of_known,
 )
+from advisor.devices._latency.model_space import ModelSpace
 from advisor.devices._latency.posterior import posterior_of
-from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, find_likeness, silicon_of
+from advisor.devices._latency.table import Column, LatencyTable, find_likeness, silicon_of
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, hide, subset
 from tests.builders import must_fail, present

@@ -14,7 +14,8 @@ from advisor.core import UsageError
 from advisor.devices import timings_of_agent
 from advisor.devices._connections.adb import parse_output
 from advisor.devices._connections.agent import describe_throttling
-from advisor.devices._latency.base import choose_agreeing, fit_base, student_density
+from advisor.devices._latency.agreement import choose_agreeing, student_density
+from advisor.devices._latency.base import fit_base
 from advisor.devices._latency.model import estimate_latencies, find_contradicting, queries_of_known
 from advisor.devices._latency.operator_times import OPERATORS_FILE, OperatorTimes, model_operators
 from advisor.devices._latency.posterior import LatencyPosterior, posterior_of

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.devices._latency.table import Column, Floats, invert_matrix
+from advisor.devices._latency.model_space import Floats, invert_matrix
+from advisor.devices._latency.table import Column
 
 _LEVEL = 3.0
 _LINEAR = 1.0

@@ -1,5 +1,8 @@
 """Keep the fit of the predictor in the cache:
 it takes a second of CPU time, and each command needs the same one.
+
+A fit is one ``.npz`` file under ``predictors/``. Its name is a hash of the measurements, of the
+modules in :data:`CODE` and of NumPy's version. Add a module to that list if a fit depends on it.
 """
 
 import hashlib
@@ -12,13 +15,21 @@ from pathlib import Path
 import numpy as np
 
 from advisor.devices._latency.base import Base, fit_base
-from advisor.devices._latency.table import LatencyTable, ModelSpace
+from advisor.devices._latency.model_space import ModelSpace
+from advisor.devices._latency.table import LatencyTable
 from advisor.store import cache_root, write_atomically
 
 FOLDER = "predictors"
 MOST_FILES = 8  # Fits that are kept: each team's devices and each version of the package have one
 ARRAYS = ("filled", "smooth", "weights", "levels")
-CODE = ("base.py", "table.py", "architecture.py", "features.py", "kept_base.py")
+CODE = (
+    "base.py",
+    "model_space.py",
+    "table.py",
+    "architecture.py",
+    "features.py",
+    "kept_base.py",
+)
 """Modules that decide a fit. A kept one counts only if they have not changed."""
 
 _log = logging.getLogger(__name__)

@@ -13,26 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import CONFIDENCE
+from advisor.devices._latency.agreement import DOUBTED
 from advisor.devices._latency.base import (
     CONSENSUS_SCALE,
-    COUNTS,
-    DOUBTED,
     IDENTITY_SCALE,
     LEVEL_VARIANCE,
-    PECULIARITY,
     Base,
-    Contrasts,
     Indices,
 )
+from advisor.devices._latency.contrasts import COUNTS, PECULIARITY, Contrasts
 from advisor.devices._latency.features import Models
+from advisor.devices._latency.model_space import Floats, ModelSpace, invert_matrix, self_covariance
 from advisor.devices._latency.posterior import PREDICTION_NOISE, SCALES, LatencyPosterior
-from advisor.devices._latency.table import (
-    Column,
-    Floats,
-    ModelSpace,
-    invert_matrix,
-    self_covariance,
-)
+from advisor.devices._latency.table import Column
 
 # A model or family counts as known if at least this share
 # of the resembled targets has measured it.

@@ -13,13 +13,9 @@ from numpy.typing import NDArray
 
 from advisor.devices._latency.base import Base, Indices
 from advisor.devices._latency.gpus import place_gpu
+from advisor.devices._latency.model_space import Floats, invert_matrix
 from advisor.devices._latency.speeds import ENOUGH_TARGETS, is_limited, locate_cpus
-from advisor.devices._latency.table import (
-    Column,
-    Floats,
-    invert_matrix,
-    is_x86,
-)
+from advisor.devices._latency.table import Column, is_x86
 
 _ENOUGH_SILICON = 5
 _UNKNOWN_FACTOR = 1.2

@@ -13,25 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.devices._latency.base import (
-    COUNTS,
-    LEVEL_VARIANCE,
-    Base,
-    Contrasts,
-    Indices,
-    choose_agreeing,
-    student_density,
-)
+from advisor.devices._latency.agreement import choose_agreeing, student_density
+from advisor.devices._latency.base import LEVEL_VARIANCE, Base, Indices
+from advisor.devices._latency.contrasts import COUNTS, Contrasts
+from advisor.devices._latency.model_space import Floats, invert_matrix
 from advisor.devices._latency.placement import is_beyond, weigh_targets, with_place
 from advisor.devices._latency.releases import release_deviation, with_releases
-from advisor.devices._latency.table import (
-    Column,
-    Floats,
-    comparable_builds,
-    find_likeness,
-    invert_matrix,
-    other_release,
-)
+from advisor.devices._latency.table import Column, comparable_builds, find_likeness, other_release
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Standard deviations (log) by which a target may deviate from the one that it resembles."""

@@ -14,16 +14,15 @@ from itertools import chain, combinations
 import numpy as np
 
 from advisor.devices._latency.base import Base, Indices
+from advisor.devices._latency.model_space import Floats, invert_matrix
 from advisor.devices._latency.table import (
     MAJOR,
     XNNPACK,
     Column,
-    Floats,
     LatencyTable,
     are_related_releases,
     comparable_builds,
     count_releases,
-    invert_matrix,
     other_release,
     runtime_family,
 )

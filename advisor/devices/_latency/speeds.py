@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from advisor.devices._latency.table import XNNPACK, Column, Floats, is_x86
+from advisor.devices._latency.model_space import Floats
+from advisor.devices._latency.table import XNNPACK, Column, is_x86
 
 ENOUGH_TARGETS = 8  # With fewer known targets, nothing is learnt from them
 
