@@ -32,7 +32,7 @@ from advisor.devices import (
     host_profile,
     load_features,
 )
-from advisor.devices._calibration import add_kernels, with_measurements
+from advisor.devices._calibration.networks import add_kernels, with_measurements
 from advisor.devices._kernels import Wanted, kernels_to_time, rounds_us, time_kernels
 from advisor.devices._prediction import fit_predictor
 from advisor.devices._profiles import load_profiles

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.devices._calibration import QUIET_HINT, Calibrated
+    from advisor.devices._calibration.calibrating import Calibrated
+    from advisor.devices._calibration.networks import QUIET_HINT
     from advisor.devices._connections.adb import PhoneTool
     from advisor.devices._connections.agent import (
         HostConnection,
@@ -54,11 +55,7 @@ if TYPE_CHECKING:
     from advisor.devices._latency.table import target_vector
     from advisor.devices._memory import arena_of, predict_memory_on
     from advisor.devices._phone import AddedPhone, UnitTiming
-    from advisor.devices._prediction import (
-        CALIBRATED,
-        Predictor,
-        device_predictor,
-    )
+    from advisor.devices._prediction import Predictor, device_predictor
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.listing import (
         NewDevice,
@@ -74,7 +71,7 @@ if TYPE_CHECKING:
         prefer_tflite,
     )
     from advisor.devices._profiles.measurement import Measurement
-    from advisor.devices._profiles.measurements import PRECISIONS, SOURCE
+    from advisor.devices._profiles.measurements import CALIBRATED, PRECISIONS, SOURCE
     from advisor.devices._profiles.phones import (
         SeveralPhones,
         device_names,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from advisor.catalog import load_catalogue
 from advisor.core import StageError, UsageError, show_bytes
+from advisor.devices._calibration.networks import convert_card, with_timings
 from advisor.devices._connections.adb import connect_phone
 from advisor.devices._connections.attached import AttachedPhone, read_phone
 from advisor.devices._connections.protocol import MeasurementJob, Timing, lock_device
@@ -142,10 +143,6 @@ def _time_units(
     """Time the network on each unit;
     return the profile with the latencies, without the accelerators that failed.
     """
-    # Calibration rests on the predictor, which takes a second to load:
-    # what is wrong with the phone is said before.
-    from advisor.devices._calibration import convert_card, with_timings
-
     connection = profile.connection
     assert connection is not None, "the caller made the connection"
     card = load_catalogue()[NETWORK]

@@ -57,7 +57,7 @@ from advisor.devices._profiles import (
     find_shipped_profiles,
 )
 from advisor.devices._profiles.listing import load_known_devices
-from advisor.devices._profiles.measurements import REQUIRED, SOURCE
+from advisor.devices._profiles.measurements import CALIBRATED, REQUIRED, SOURCE
 
 UNLIKE = 10.0
 """Ratio of the ends of an 80 % interval above which a prediction says nothing about a budget."""
@@ -65,9 +65,6 @@ UNLIKE = 10.0
 _FAR_APART = 1000.0  # From this ratio of the ends on, its exact value tells a reader nothing
 
 _MEASURED = 2  # With this many measured networks, a target is compared with itself
-
-# ``source_repo`` of measurements that a user made with ``advisor devices calibrate``.
-CALIBRATED = "calibrated"
 
 
 def device_predictor() -> Predictor:

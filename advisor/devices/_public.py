@@ -1,4 +1,9 @@
-"""Describe devices, predict latency and memory on them, and connect to real ones."""
+"""The public functions of ``advisor.devices``: list profiles, show, add and remove one, add a
+phone, calibrate a device.
+
+Commands and users call them, and ``advisor`` documents them. Each function imports what it needs
+when it is called, so that ``import advisor`` and the help of commands stay fast.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +17,11 @@ from advisor.core import AddPhoneKeywords, CalibrateKeywords, parse_count, takes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.devices._calibration import Calibrated
+    from advisor.devices._calibration.calibrating import Calibrated
+    from advisor.devices._connections.protocol import Connection
     from advisor.devices._phone import AddedPhone
-    from advisor.devices._profiles import DeviceProfile
+    from advisor.devices._profiles import DeviceProfile, Profiles
     from advisor.devices._profiles.listing import NewDevice
-
-
-# The public functions of ``advisor.devices``:
-# list profiles, show, add and remove one, add a phone, calibrate a device.
-#
-# ::
-#
-#     import advisor
-#     for profile in advisor.devices.list_devices():
-#         print(profile.name, profile.kind, profile.soc)
 
 Folders = Sequence[str | Path]
 
@@ -61,19 +57,19 @@ def list_devices(
         from advisor.devices._profiles.phones import list_phones
 
         return list_phones(load_known_devices(profiles))
-    profiles_found = load_known_devices(profiles).values()
-    return tuple(
-        sorted(
-            profiles_found,
-            key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name),
-        )
-    )
+
+    def place(profile: DeviceProfile) -> tuple[bool, bool, str]:
+        """This machine comes first, then its other runtimes, which have no file."""
+        return profile.name != HOST, profile.origin is not None, profile.name
+
+    return tuple(sorted(load_known_devices(profiles).values(), key=place))
 
 
 @speak_python
 def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
-    """Return the targets of :func:`list_devices` as a table for pandas;
-    units are in the names of its columns.
+    """Return the targets of :func:`list_devices` as a table for pandas.
+
+    Units are in the names of its columns.
 
     Args:
         profiles: further folders of your own device profiles.
@@ -195,8 +191,8 @@ def calibrate(
     ::
 
         import advisor
-        found = advisor.devices.calibrate("our-board", ssh="pi@board.local", kernels=True)
-        for report in found.reports:
+        result = advisor.devices.calibrate("our-board", ssh="pi@board.local", kernels=True)
+        for report in result.reports:
             print(report.form, report.median_before, report.median_after)
 
     Args:
@@ -209,20 +205,39 @@ def calibrate(
         StageError: the device could not be measured, or it slowed down. Only kernels that were
             timed are kept.
     """
-    from advisor.catalog import load_catalogue
-    from advisor.core import require_training, units
-    from advisor.devices import _calibration as calibration
-    from advisor.devices._connections.settings import ConnectionSettings
+    from advisor.core import units
+    from advisor.devices._calibration import calibrating
     from advisor.devices._prediction import device_predictor
     from advisor.devices._profiles.listing import load_known_devices
 
-    budget_ms = (
-        units.parse_milliseconds(options["budget"], "--budget") if options["budget"] else None
-    )
+    budget_ms = None
+    if options["budget"]:
+        budget_ms = units.parse_milliseconds(options["budget"], "--budget")
     wanted = parse_count("models", options["models"])
     profiles = load_known_devices(options["profiles"])
     profile, target = profiles.select(device)
-    calibration.check_target(profile, target)
+    calibrating.check_target(profile, target)
+    connection = _connect_device(profiles, profile, options)
+    candidates = _select_candidates(options["candidates"])
+    return calibrating.calibrate(
+        profile,
+        target,
+        connection,
+        device_predictor(),
+        wanted,
+        tell or (lambda _text: None),
+        candidates,
+        kernels=options["kernels"],
+        budget_ms=budget_ms,
+    )
+
+
+def _connect_device(
+    profiles: Profiles, profile: DeviceProfile, options: CalibrateKeywords
+) -> Connection:
+    """Return the connection of the options, or of the profile; refuse another phone."""
+    from advisor.devices._connections.settings import ConnectionSettings
+
     stated = ConnectionSettings.from_options(
         options["ssh"],
         options["adb"],
@@ -234,26 +249,21 @@ def calibrate(
     # Figures of another phone would be among the measurements of this one from now on.
     if stated is not None and stated.way == "adb":
         profiles.refuse_other_phone(profile, stated)
-    settings = (stated or profile.connection or ConnectionSettings()).allow_upload(options)
+    settings = stated or profile.connection or ConnectionSettings()
+    settings = settings.allow_upload(options)
     settings.require_leave()
-    connection = settings.connect()
-    cards = load_catalogue().select(options["candidates"] or ("*",))
+    return settings.connect()
+
+
+def _select_candidates(patterns: Sequence[str]) -> list[str]:
+    """Return the names of the cards to choose from: those of the patterns, or all."""
+    from advisor.catalog import load_catalogue
+    from advisor.core import require_training
+
+    cards = load_catalogue().select(patterns or ("*",))
     if any(card.needs_converter for card in cards):
         require_training("a calibration by models without a graph file")
-    names = [card.name for card in cards]
-    say = tell or (lambda _text: None)
-    kernels = options["kernels"]
-    return calibration.calibrate(
-        profile,
-        target,
-        connection,
-        device_predictor(),
-        wanted,
-        say,
-        names,
-        kernels=kernels,
-        budget_ms=budget_ms,
-    )
+    return [card.name for card in cards]
 
 
 __all__ = ["add", "add_phone", "calibrate", "list_devices", "remove", "show", "to_frame"]

@@ -10,7 +10,8 @@ import pytest
 
 from advisor.cli._device_output import DEVICES, print_calibrated, print_device
 from advisor.devices import Calibrated, Timing, find_shipped_profiles, host_profile, local_runtimes
-from advisor.devices._calibration import CalibrationReport, Key, MeasuredNetworks
+from advisor.devices._calibration.errors import CalibrationReport
+from advisor.devices._calibration.networks import Key, MeasuredNetworks
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.measurements import Kernel
 from advisor.devices._profiles.runtimes import CORES_FILE

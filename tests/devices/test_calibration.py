@@ -24,11 +24,20 @@ from advisor.devices import (
     Profiles,
     SshConnection,
     Timing,
-    _calibration as calibration,
     _kernels as kernels,
     host_profile,
 )
-from advisor.devices._calibration import Key, calibrate, measure_networks, with_measurements, with_timings
+from advisor.devices._calibration import networks as networks_of
+from advisor.devices._calibration.calibrating import calibrate, check_target
+from advisor.devices._calibration.decisive import PickForBudget
+from advisor.devices._calibration.errors import calibration_report, estimate_error, list_changes
+from advisor.devices._calibration.networks import (
+    Key,
+    MeasuredNetworks,
+    measure_networks,
+    with_measurements,
+    with_timings,
+)
 from advisor.devices._connections import agent
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.operator_times import model_operators
@@ -89,9 +98,9 @@ def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget
     }
     rated = {name: cards[name].top1() or 0.0 for name in truth}
     models = tuple(features.models[name] for name in truth)
-    decision, now = calibration.PickForBudget(predictor, TARGET, models, rated, budget_ms), [BOARD]
+    decision, now = PickForBudget(predictor, TARGET, models, rated, budget_ms), [BOARD]
     seen = dict[Key, float]()
-    for name in decision.names(now, 4):
+    for name in decision.names(lambda: now[0], 4):
         assert (name, "float32") not in seen
         seen[name, "float32"] = truth[name]
         now[0] = with_measurements(BOARD, TARGET, seen)
@@ -102,7 +111,7 @@ def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget
 
 
 def test_before_any_measurement_no_network_meets_a_budget(predictor: Predictor, features: FeatureTable) -> None:
-    decision = calibration.PickForBudget(predictor, TARGET, (features.models["vgg16_224"],), {"vgg16_224": 71.0}, 0.5)
+    decision = PickForBudget(predictor, TARGET, (features.models["vgg16_224"],), {"vgg16_224": 71.0}, 0.5)
     assert decision.pick(BOARD) == "no network meets 0.50 ms with 90 % yet"
 
 
@@ -124,14 +133,14 @@ def test_a_like_boards_figures_lower_errors(predictor: Predictor, profiles: Prof
     available = [features.models[name] for name in truth]
     chosen = predictor.most_informative(BOARD, TARGET, "float32", dict.fromkeys(truth, 0.0), 6)
     after = with_measurements(BOARD, TARGET, {(name, "float32"): truth[name] for name in chosen})
-    report = calibration.calibration_report(predictor, BOARD, after, TARGET, available, "float32")
+    report = calibration_report(predictor, BOARD, after, TARGET, available, "float32")
     assert set(report.models) == set(chosen)
     assert len(report.before) == len(report.after) == 6
     assert report.median_after < report.median_before
     assert report.expected_after < report.expected_before
     assert report.contradicting == {}
     wrong = with_measurements(after, TARGET, {(chosen[0], "float32"): 5 * truth[chosen[0]]})
-    named = calibration.calibration_report(predictor, BOARD, wrong, TARGET, available, "float32").contradicting
+    named = calibration_report(predictor, BOARD, wrong, TARGET, available, "float32").contradicting
     assert named == {chosen[0]: pytest.approx(truth[chosen[0]], rel=0.5)}
 
 
@@ -139,7 +148,7 @@ def test_a_report_is_of_the_new_measurements_only(predictor: Predictor, features
     before = with_measurements(BOARD, TARGET, {("resnet_18_224", "float32"): 60.0})
     after = with_measurements(before, TARGET, {("mobilenet_v2_1.0_224", "float32"): 20.0})
     models = [features.models[name] for name in ("resnet_18_224", "mobilenet_v2_1.0_224")]
-    found = calibration.calibration_report(predictor, before, after, TARGET, models, "float32")
+    found = calibration_report(predictor, before, after, TARGET, models, "float32")
     assert found.models == ("mobilenet_v2_1.0_224",)
 
 
@@ -179,24 +188,24 @@ def board() -> DeviceProfile:
 
 @pytest.mark.parametrize("change", [{"runtime": "ncnn"}, {"accelerator": "npu"}, {"precisions": ("int16x8",)}])
 def test_only_cpu_targets_of_float_or_int8_are_calibrated(board: DeviceProfile, change: dict[str, object]) -> None:
-    calibration.check_target(board, board.target("cpu-x1"))
+    check_target(board, board.target("cpu-x1"))
     other = DeviceTarget(**{**vars(board.target("cpu-x1")), "name": "other", **change})
     with pytest.raises(UsageError, match="our-board:other cannot be calibrated") as refused:
-        calibration.check_target(replace(board, targets=(*board.targets, other)), other)
+        check_target(replace(board, targets=(*board.targets, other)), other)
     assert "cpu-x1" in refused.value.hint
 
 
 def test_a_target_of_another_build_is_refused_with_the_targets_to_use_instead(profiles: Profiles) -> None:
     pi = profiles["raspberry-pi-4"]
     words = "raspberry-pi-4:tflite-cpu-x4-ruy cannot be calibrated: its build computes with ruy, .* one with xnnpack"
-    refused = must_fail(UsageError, words, calibration.check_target, pi, pi.target("tflite-cpu-x4-ruy"))
+    refused = must_fail(UsageError, words, check_target, pi, pi.target("tflite-cpu-x4-ruy"))
     assert "raspberry-pi-4:tflite-cpu-x4," in refused.hint
     assert "ruy" not in refused.hint
 
 
 def on_one_processor(folder: Path, monkeypatch: pytest.MonkeyPatch, more: str = "") -> HostConnection:
     """Return this machine, where all threads of the agent, and ``more``, share one processor."""
-    monkeypatch.setattr(calibration, "EFFORT", "survey")
+    monkeypatch.setattr(networks_of, "EFFORT", "survey")
     (folder / "agent.py").write_text(ON_ONE_PROCESSOR.format(more=more, agent=str(HostConnection().agent)))
     return HostConnection(folder / "agent.py")
 
@@ -217,11 +226,11 @@ def test_at_one_thread_the_cpu_time_is_kept_while_other_programs_run(
 ) -> None:
     monkeypatch.setattr(agent, "THROTTLED", 9.0)  # what slows it down is no heat
     found = measure_networks(on_one_processor(tmp_path, monkeypatch, BUSY), [network], 1, nothing, nothing)
-    timing = found.kept["first", "float32"]
+    timing = found.timings["first", "float32"]
     assert found.left_out == ()
     assert timing.own_ms < 0.8 * timing.median_ms
     assert "; other programs disturbed 1 of 1 timing: first float32 took" in found.clock
-    (row,) = with_timings(board, board.target("cpu-x1"), found.kept).measurements
+    (row,) = with_timings(board, board.target("cpu-x1"), found.timings).measurements
     assert (row.latency_ms, row.statistic) == (timing.cpu_ms, "cpu_median")
 
 
@@ -257,7 +266,7 @@ def test_a_disturbed_network_is_left_out_by_name_and_the_others_are_kept() -> No
     seen = list[tuple[set[Key], set[Key]]]()
     connection = Changing(1, cpu_ms=None, waited_share=0.45)
     found = measure_networks(connection, TWO, 1, nothing, lambda new, before: seen.append((set(new), set(before))))
-    assert set(found.kept) == {("second", "float32")}
+    assert set(found.timings) == {("second", "float32")}
     assert found.left_out == ("first float32: its threads waited 45% of the time for a processor",)
     assert seen == [(set(), set()), ({("second", "float32")}, set())]
 
@@ -271,10 +280,10 @@ def test_a_device_that_slows_down_between_networks_is_refused_with_both_figures(
 def test_a_first_network_that_takes_as_long_at_the_end_is_no_matter_and_a_disturbed_end_is_named() -> None:
     told = list[str]()
     found = measure_networks(Changing(3, cpu_ms=10.5), TWO, 1, told.append, nothing)
-    assert (len(found.kept), found.left_out) == (2, ())
+    assert (len(found.timings), found.left_out) == (2, ())
     assert told == ["measuring first on host", "measuring second on host", "measuring the first network again on host"]
     found = measure_networks(Changing(3, cpu_ms=None, waited_share=0.3), TWO, 1, nothing, nothing)
-    assert len(found.kept) == 2
+    assert len(found.timings) == 2
     (line,) = found.left_out
     assert line.startswith("first float32 at the end, which shows if the device slowed down: ")
 
@@ -285,29 +294,29 @@ def test_each_network_says_what_it_changed(board: DeviceProfile, predictor: Pred
     # On x86, int8 MobileNetV3 is slow for its MACs: timings that contradict this are doubted.
     second = {("resnet_50_224", "int8"): timing(20.0), ("mobilenet_v3_small_1.0_224", "int8"): timing(2.0)}
     steps = [with_timings(board, target, found) for found in ({}, first, first | second)]
-    errors = [calibration.estimate_error(predictor, step, target, "int8", models) for step in steps]
+    errors = [estimate_error(predictor, step, target, "int8", models) for step in steps]
     assert errors[2] < errors[1] < errors[0]
     change = f"the expected error of the others falls from {errors[0]:.0%} to {errors[2]:.0%}"
-    assert list(calibration.list_changes(predictor, steps[0], steps[2], target, models, second)) == [
+    assert list(list_changes(predictor, steps[0], steps[2], target, models, second)) == [
         f"resnet_50_224 int8 takes 20.0 ms; {change}",
         f"mobilenet_v3_small_1.0_224 int8 takes 2.00 ms; {change}",
     ]
-    (same,) = calibration.list_changes(predictor, steps[1], steps[1], target, models, first)
+    (same,) = list_changes(predictor, steps[1], steps[1], target, models, first)
     assert same == f"mobilenet_v2_1.0_224 int8 takes 3.00 ms; the expected error of the others stays {errors[1]:.0%}"
     models = [features.models["mobilenet_v2_1.0_224"]]
-    (alone,) = calibration.list_changes(predictor, steps[0], steps[1], target, models, first)
+    (alone,) = list_changes(predictor, steps[0], steps[1], target, models, first)
     assert alone == "mobilenet_v2_1.0_224 int8 takes 3.00 ms"
 
 
 def test_the_clock_is_named_where_it_is_cpu_time() -> None:
-    found = calibration.MeasuredNetworks({("a", "int8"): timing(5.0)}, ())
+    found = MeasuredNetworks({("a", "int8"): timing(5.0)}, ())
     assert found.clock == "latencies are CPU times of one thread"
-    assert calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
+    assert MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
 
 
 @with_cases
 def test_the_governor_is_the_one_that_the_device_reports(load: object, governor: str) -> None:
-    found = calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
+    found = MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
     assert found.governor == governor
 
 

@@ -67,6 +67,9 @@ SUFFIX = ".kernels.csv"
 # Beginning of the source of a latency that was predicted from kernels.
 SOURCE = "kernels measured on the device"
 
+# ``source_repo`` of measurements that a user made with ``advisor devices calibrate``.
+CALIBRATED = "calibrated"
+
 KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
 _LONGEST_US = 1e9
 _AGAIN = "delete the file, and time the kernels again: advisor devices calibrate --kernels"

@@ -1,0 +1,1 @@
+"""Measure a few networks and kernels on a device, keep them in its profile, and judge them."""
