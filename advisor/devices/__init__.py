@@ -18,31 +18,33 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.devices._calibration.calibrating import Calibrated
     from advisor.devices._calibration.networks import QUIET_HINT
-    from advisor.devices._connections.adb import PhoneTool
     from advisor.devices._connections.agent import (
-        HostConnection,
-        SshConnection,
         agent_arguments,
         read_document,
         timings_of_agent,
     )
+    from advisor.devices._connections.benchmark_model import PhoneTool
     from advisor.devices._connections.exports import compare_export
+    from advisor.devices._connections.host import HostConnection
     from advisor.devices._connections.protocol import (
-        SMALL_DIFFERENCE,
         Connection,
         MeasurementJob,
         NotOnUnit,
-        RuntimeFile,
         Timing,
+        lock_device,
+    )
+    from advisor.devices._connections.runtime_files import (
+        SMALL_DIFFERENCE,
+        RuntimeFile,
         exporter_for,
         file_for,
         keep_export,
-        lock_device,
         needs_export,
         read_export,
         with_facts,
     )
     from advisor.devices._connections.settings import ConnectionSettings
+    from advisor.devices._connections.ssh import SshConnection
     from advisor.devices._doubts import describe_doubts
     from advisor.devices._latency.features import (
         ModelFeatures,

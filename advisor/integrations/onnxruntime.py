@@ -2,8 +2,8 @@
 made with tf2onnx and compared with their files.
 
 Other runtimes may run the exports too. The entry points ``advisor.runtimes`` and
-``advisor.exporters`` name this module; ``devices/_connections/protocol.py`` declares what a maker
-of exports must offer.
+``advisor.exporters`` name this module; ``devices/_connections/runtime_files.py`` declares what a
+maker of exports must offer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OPSET = 17
 
 def inputs(sha256: str) -> dict[str, str]:
     """Return what an export depends on; see
-    :class:`advisor.devices._connections.protocol.Exporter`.
+    :class:`advisor.devices._connections.runtime_files.Exporter`.
     """
     package_versions = versions()
     for package in PACKAGES:
@@ -67,7 +67,7 @@ def inputs(sha256: str) -> dict[str, str]:
 
 def write(model: Path, folder: Path) -> None:
     """Write the ONNX export of a file; see
-    :class:`advisor.devices._connections.protocol.Exporter`.
+    :class:`advisor.devices._connections.runtime_files.Exporter`.
     """
     keep_export(
         write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE

@@ -14,7 +14,7 @@ from advisor.cli import IntegrationCommand
 from advisor.cli._groups import INTEGRATIONS
 from advisor.core import EXECUTORS, TASKS, UsageError, _integrations as integrations, list_registered, load_integration
 from advisor.devices import LocalRuntime, local_runtimes, runtime_of, show
-from advisor.devices._connections.protocol import EXPORTERS, Exporter
+from advisor.devices._connections.runtime_files import EXPORTERS, Exporter
 from advisor.devices._profiles.runtimes import RUNTIMES
 from advisor.engine._execution import ExecutorSource
 from advisor.exporting._shipping import PARTS, BundlePart

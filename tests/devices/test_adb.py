@@ -8,8 +8,9 @@ import pytest
 
 from advisor.core import Provenance, StageError, UsageError
 from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Predictor, Profiles
-from advisor.devices._connections.adb import DELEGATES, AdbConnection, parse_output
+from advisor.devices._connections.adb import AdbConnection
 from advisor.devices._connections.attached import states_of
+from advisor.devices._connections.benchmark_model import DELEGATES, parse_output
 from advisor.measurement._on_device.benchmark import benchmark_on_device
 from tests.builders import must_fail
 from tests.makers.phones import Phone

@@ -12,8 +12,8 @@ from hypothesis import example, given, strategies as st
 from advisor.catalog import load_catalogue
 from advisor.core import UsageError
 from advisor.devices import timings_of_agent
-from advisor.devices._connections.adb import parse_output
 from advisor.devices._connections.agent import describe_throttling
+from advisor.devices._connections.benchmark_model import parse_output
 from advisor.devices._latency.agreement import choose_agreeing, student_density
 from advisor.devices._latency.base import fit_base
 from advisor.devices._latency.model import estimate_latencies, find_contradicting, queries_of_known

@@ -7,7 +7,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.devices._connections.exports import INPUTS, compare_outputs
-from advisor.devices._connections.protocol import difference_of
+from advisor.devices._connections.runtime_files import difference_of
 from advisor.integrations.onnxruntime import plain_tables, to_uint8, write_onnx
 from advisor.tflite import pack, unpack
 from tests.devices.requirements import require_onnx

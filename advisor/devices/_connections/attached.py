@@ -1,4 +1,8 @@
-"""Find the phones that adb sees, and read what a phone says of itself."""
+"""Find the phones that adb sees, and read what a phone says of itself.
+
+``devices add-phone`` makes a profile of an :class:`AttachedPhone`, and every measurement over adb
+asks for the serial first: errors say what to do with a phone that cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +74,9 @@ _QUESTIONS = (
 )
 """Questions to a phone, asked in one command; one that it cannot answer leaves its part empty."""
 
+_SOC_PROPERTIES = ("ro.soc.model", "ro.vendor.soc.model.external_name", "ro.board.platform")
+"""Properties with names of the system on chip, the most precise first."""
+
 _PROPERTY = re.compile(r"^\[([^\]]+)\]: \[([^\]]*)\]", re.MULTILINE)
 _FREE_KB = re.compile(r"^MemAvailable:\s+(\d{1,12}) kB", re.MULTILINE)
 _TOTAL_KB = re.compile(r"^MemTotal:\s+(\d{1,12}) kB", re.MULTILINE)
@@ -109,10 +116,10 @@ class AttachedPhone:
         for abi in self.abis:
             if abi in ABIS:
                 return abi
+        names = ", ".join(self.abis) or "an unknown instruction set"
         raise UsageError(
-            f"the device {self.serial} runs"
-            f" {', '.join(self.abis) or 'an unknown instruction set'}, for which TensorFlow Lite's"
-            " benchmark_model is not published",
+            f"the device {self.serial} runs {names}, for which TensorFlow Lite's benchmark_model"
+            " is not published",
             "build it for this processor, and name it with --benchmark-model FILE",
         )
 
@@ -184,7 +191,8 @@ def read_phone(serial: str) -> AttachedPhone:
         StageError: it does not answer, or it answers as no phone does.
     """
     serial = find_serial(serial)
-    question = f"; echo {_MARK}; ".join(f"{question} 2>/dev/null" for question in _QUESTIONS)
+    quiet = [f"{question} 2>/dev/null" for question in _QUESTIONS]
+    question = f"; echo {_MARK}; ".join(quiet)
     finished = run_program(
         ["adb", "-s", serial, "shell", question], timeout_s=QUICK_S, hint=INSTALL
     )
@@ -202,10 +210,7 @@ def parse_answers(serial: str, answers: Sequence[str]) -> AttachedPhone:
     properties, memory, processors, clocks, storage = answers
     known = dict(_PROPERTY.findall(properties))
     abis = known.get("ro.product.cpu.abilist") or known.get("ro.product.cpu.abi", "")
-    names = [
-        known.get(key, "")
-        for key in ("ro.soc.model", "ro.vendor.soc.model.external_name", "ro.board.platform")
-    ]
+    names = [known.get(key, "") for key in _SOC_PROPERTIES]
     return AttachedPhone(
         serial=serial,
         maker=known.get("ro.product.manufacturer", ""),
@@ -240,7 +245,6 @@ def _parse_processors(text: str, clocks: str) -> tuple[tuple[str, str, int | Non
         elif key == "CPU implementer":
             implementer = value.lower()
         else:
-            processors.append(
-                (implementer, value.lower(), mhz.get(number) if number is not None else None)
-            )
+            clock = None if number is None else mhz.get(number)
+            processors.append((implementer, value.lower(), clock))
     return tuple(processors)

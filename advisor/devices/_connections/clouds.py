@@ -1,5 +1,8 @@
 """Device clouds: phones of others, which run the files that people send.
-Integrations connect to them.
+
+An integration implements :class:`DeviceCloud`, and an entry point names it. A cloud is asked for
+its devices when the first of them is named, and only once in a process. A search goes on with the
+prediction of a device whose cloud does not answer.
 """
 
 from __future__ import annotations

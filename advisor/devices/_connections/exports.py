@@ -1,5 +1,7 @@
-"""Compare the export of a file in another format with the file: their answers to the same
-inputs.
+"""Compare the export of a file in another format with the file: their answers to the same inputs.
+
+Integrations call :func:`compare_export` when they have made an export, in the child process that
+made it. The figures are kept beside the export; ``runtime_files.py`` judges them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-INPUTS = 32
+INPUTS = 32  # A change needs a new VERSION of every exporter, because comparisons are cached
 SEED = 20_261
 
 
@@ -55,21 +57,26 @@ def compare_outputs(
     for our_outputs, their_outputs in zip(ours, theirs, strict=True):
         # The largest value of both is at the same place;
         # of integers, one step less will do (a tie).
-        behind = []
-        for a, b in zip(our_outputs, their_outputs, strict=True):
-            behind.append(float(a.astype(float).max()) - float(a.flat[b.argmax()]))
-        same += all(
-            less <= (a.dtype.kind in "iu") for less, a in zip(behind, our_outputs, strict=True)
-        )
+        agree = True
+        for our_output, their_output in zip(our_outputs, their_outputs, strict=True):
+            behind = float(our_output.astype(float).max()) - float(
+                our_output.flat[their_output.argmax()]
+            )
+            agree = agree and behind <= _is_integer(our_output)
+        same += agree
     for position in range(len(ours[0])):
         a = np.stack([outputs[position] for outputs in ours]).astype(np.float64)
         b = np.stack([outputs[position] for outputs in theirs]).astype(np.float64)
         # An 8-bit output has 256 steps, whatever part of them these inputs reach.
         whole = 255.0
-        if ours[0][position].dtype.kind not in "iu":
+        if not _is_integer(ours[0][position]):
             whole = max(float(np.ptp(a)), 1e-9)
         largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / whole)
     return same, largest
+
+
+def _is_integer(values: Array) -> bool:
+    return values.dtype.kind in "iu"
 
 
 def _run_file(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list[list[Array]]]:
@@ -85,7 +92,7 @@ def _run_file(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list
         )
         interpreter.allocate_tensors()
         inputs = [_draw_inputs(interpreter, index) for index in range(INPUTS)]
-        return inputs, [_run(interpreter, values) for values in inputs]
+        return inputs, [_run_once(interpreter, values) for values in inputs]
     except (RuntimeError, ValueError) as error:
         raise StageError(f"LiteRT cannot run the file: {message_of(error)}") from error
 
@@ -113,7 +120,7 @@ def _draw_inputs(interpreter: Any, index: int) -> list[Array]:
     return inputs
 
 
-def _run(interpreter: Any, inputs: Sequence[Array]) -> list[Array]:
+def _run_once(interpreter: Any, inputs: Sequence[Array]) -> list[Array]:
     for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], values)
     interpreter.invoke()

@@ -1,50 +1,26 @@
-"""The protocol of a connection with its job and timings, and the files that other runtimes run."""
+"""The protocol of a connection: the job that it gets, the timings that it returns, its errors.
+
+A new way to a device is one class with :class:`Connection`'s two members, a :class:`Way`, and a
+line in ``ways.py``. Searches, benchmarks and calibrations measure through this protocol alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
-from advisor.core import StageError, UsageError, list_registered, load_integration
-from advisor.isolation import WAITED_LIMIT, CallLimits, ChildPool, Scratch
-from advisor.store import ArtifactCache, cache_root, sha256_file
+from advisor.core import StageError, UsageError
+from advisor.isolation import WAITED_LIMIT
+from advisor.store import cache_root
 
 if TYPE_CHECKING:
     from advisor.devices._connections.settings import ConnectionSettings
-
-EXPORTERS = "advisor.exporters"
-"""Entry points of :class:`Exporter`:
-modules or objects, by the name of the runtime that runs the exports.
-"""
-
-SAME_ANSWERS = 0.9  # Least share of inputs with the same answer
-
-SMALL_DIFFERENCE = 0.03
-"""Difference as a share of an output's range up to which other answers are near ties. Most exports
-have 0 in int8 and 1e-6 in float32; LiteRT's HARD_SWISH in int8 rounds otherwise than ONNX
-Runtime's, by 0.02 in MobileNetV3.
-"""
-
-LARGEST_DIFFERENCE = 0.1
-"""Difference beyond which an export computes something else,
-unless LiteRT's own kernels differ as much.
-"""
-
-OF_KERNELS = 1.5
-"""Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a
-deep int8 network: a retrained MobileNetV2 differs by 0.16 from its export, and by 0.19 between
-LiteRT with and without XNNPACK.
-"""
-
-_REFUSED = "refused.txt"
-_FACTS = "facts.json"
 
 
 @dataclass(frozen=True)
@@ -189,127 +165,3 @@ def lock_device(label: str) -> FileLock:
     folder = cache_root() / "device-locks"
     folder.mkdir(parents=True, exist_ok=True)
     return FileLock(folder / f"{hashlib.sha256(label.encode()).hexdigest()[:16]}.lock")
-
-
-@dataclass(frozen=True)
-class RuntimeFile:
-    """A file for another runtime that computes the same as a ``.tflite`` file."""
-
-    path: Path  # the file; the ``.tflite`` file itself for a runtime that runs it
-    # Comparison of the two (:meth:`Exporter.write`); empty for the file itself.
-    facts: Mapping[str, float]
-
-
-class Exporter(Protocol):
-    """Makes the exports of files in one format."""
-
-    TITLE: str  #: The format for people, such as ``ONNX``
-    VERSION: str  #: Raised whenever the same file would get another export
-    LIMITS: CallLimits  #: Limits of the child process that makes an export
-    FORMS: tuple[str, ...]  #: Forms of files whose exports compute the same
-
-    def versions(self) -> Mapping[str, str]:
-        """Return the versions of all packages that an export depends on;
-        empty texts for what is not installed.
-        """
-
-    def inputs(self, sha256: str) -> dict[str, str]:
-        """Return all that the export of the file with this hash depends on;
-        UsageError if a package is missing.
-        """
-
-    @property
-    def write(self) -> Callable[[Path, Path], None]:
-        """A function of a module, for child processes:
-        it writes the export of a file as ``model.*`` into a folder.
-
-        It ends with :func:`keep_export`, whose comparison has the number of ``inputs``, those with
-        the ``same_answers``, and as shares of an output's range the ``largest_difference`` and the
-        ``kernels_difference``, which is that between LiteRT's own kernels.
-        """
-
-
-def with_facts(
-    timings: Sequence[Timing], exports: Mapping[Path, RuntimeFile]
-) -> tuple[Timing, ...]:
-    """Return the timings with the comparison of each file with its export among the details."""
-    described = []
-    for timing in timings:
-        facts = exports[timing.model].facts
-        if facts:
-            timing = replace(timing, details={**timing.details, "onnx_export": dict(facts)})
-        described.append(timing)
-    return tuple(described)
-
-
-def needs_export(runtime: str) -> bool:
-    """Return whether a runtime does not run a ``.tflite`` file but its export."""
-    return runtime in list_registered(EXPORTERS)
-
-
-def exporter_for(runtime: str) -> Exporter:
-    """Return what makes the exports that a runtime needs."""
-    exporter: Exporter = load_integration(EXPORTERS, runtime)
-    return exporter
-
-
-def file_for(runtime: str, model: Path) -> RuntimeFile:
-    """Return the file that a runtime runs for a ``.tflite`` file.
-
-    UsageError if a package that makes the export is not installed; StageError if the export cannot
-    be made, does not run, or computes something else.
-    """
-    if not needs_export(runtime):
-        return RuntimeFile(model, {})
-    maker = exporter_for(runtime)
-
-    def make(folder: Path) -> None:
-        with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
-            function = f"{maker.write.__module__}:{maker.write.__name__}"
-            pool.call(function, model.resolve(), folder, limits=maker.LIMITS)
-
-    # A refusal is cached like an export: it depends on the same inputs.
-    return read_export(
-        ArtifactCache().get(f"twin-{maker.VERSION}", maker.inputs(sha256_file(model)), make)
-    )
-
-
-def read_export(folder: Path) -> RuntimeFile:
-    """Return the export that :meth:`Exporter.write` left in a folder;
-    StageError if it was refused.
-    """
-    refused = folder / _REFUSED
-    if refused.is_file():
-        # Of older versions.
-        raise StageError(refused.read_text(encoding="utf-8").replace(" twin: ", " export: ", 1))
-    (path,) = folder.glob("model.*")
-    return RuntimeFile(path, json.loads((folder / _FACTS).read_text(encoding="utf-8")))
-
-
-def keep_export(made: Mapping[str, float] | str, folder: Path, title: str) -> None:
-    """Keep in an export's folder its comparison with the file, or the refusal,
-    because a second try would end alike.
-
-    ``title`` is the format of the export, which is the file ``model.*`` in the folder.
-    """
-    refusal = made if isinstance(made, str) else difference_of(made)
-    if refusal:
-        (folder / _REFUSED).write_text(f"no {title} export: {refusal}", encoding="utf-8")
-    else:
-        (folder / _FACTS).write_text(json.dumps(made), encoding="utf-8")
-
-
-def difference_of(facts: Mapping[str, float]) -> str:
-    """Return how an export differs from its file if it computes something else;
-    empty if the two agree.
-    """
-    share = facts["same_answers"] / facts["inputs"]
-    difference = facts["largest_difference"]
-    most = max(LARGEST_DIFFERENCE, OF_KERNELS * facts["kernels_difference"])
-    # Other answers are excused only where the outputs nearly agree: then they are ties.
-    if difference <= (most if share >= SAME_ANSWERS else SMALL_DIFFERENCE):
-        return ""
-    return (
-        f"it gives the file's answer on {facts['same_answers']:g} of {facts['inputs']:g} inputs,"
-        f" and an output differs by up to {difference:.0%} of its range"
-    )

@@ -1,5 +1,8 @@
-"""The settings of a connection to a device, as a profile or the options of a command state
-them.
+"""The settings of a connection to a device, as a profile or the options of a command state them.
+
+Commands and searches hold these values and call :meth:`ConnectionSettings.connect` late. The
+fields that a profile may have are keys of its ``connection`` (``_profiles/schema.py``). What may
+be sent to a cloud is never one of them: every command needs the user's word.
 """
 
 from __future__ import annotations
@@ -96,8 +99,9 @@ class ConnectionSettings:
                 f"the connection is not clear: {named} are given", "leave out all but one of them"
             )
         if stated:
+            way, address = stated[0]
             binary = Path(benchmark_model) if benchmark_model else None
-            return cls(*stated[0], python=python, benchmark_model=binary, cores=cores)
+            return cls(way, address, python=python, benchmark_model=binary, cores=cores)
         if benchmark_model or cores:
             raise UsageError(
                 "--benchmark-model and --cores need --adb",
@@ -144,11 +148,9 @@ class ConnectionSettings:
             return
         count = len(files) * threads
         size = threads * sum(path.stat().st_size for path in map(Path, files) if path.is_file())
-        what = (
-            f"{plural(count, 'file')} of {show_bytes(size)} in all ({size:,} bytes)"
-            if files
-            else "model files"
-        )
+        what = "model files"
+        if files:
+            what = f"{plural(count, 'file')} of {show_bytes(size)} in all ({size:,} bytes)"
         raise UsageError(
             f"{what} would be sent to {cloud_named(self.way).title}; no image would be",
             "allow it with --upload, or name the device without its cloud for a prediction",
@@ -179,7 +181,7 @@ class ConnectionSettings:
         """
         # The modules that connect are imported here:
         # the command line reads settings, and must start fast.
-        from advisor.devices._connections.agent import connect_here
+        from advisor.devices._connections.host import connect_here
         from advisor.devices._connections.ways import WAYS
 
         if self.here:

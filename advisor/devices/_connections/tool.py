@@ -1,4 +1,8 @@
-"""Find TensorFlow Lite's ``benchmark_model`` for a phone: the program that times models there."""
+"""Find TensorFlow Lite's ``benchmark_model`` for a phone: the program that times models there.
+
+It is fetched once and stays in the cache of downloads. Whatever is no program for the phone's
+processor is refused before it is copied to a phone.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,9 @@ the ELF specification's table.
 
 
 def fetch_tool(abi: str, options: FetchOptions) -> Program:
-    """Return the published tool for an instruction set of :data:`TOOLS`, fetched once; UsageError:
-    it is nowhere.
+    """Return the published tool for an instruction set of :data:`TOOLS`, fetched once.
+
+    UsageError if there is none to fetch.
     """
     program = fetch_program(HOME + TOOLS[abi], options)
     try:
@@ -71,7 +76,8 @@ def check_tool(path: Path, abi: str = "") -> None:
         return  # a script that starts the tool
     machine = int.from_bytes(head[18:20], "little")
     built_for = _MACHINES.get(machine, f"the processor number {machine} of the ELF format")
-    if built_for != abi if abi else built_for not in TOOLS:
+    fits = built_for == abi if abi else built_for in TOOLS
+    if not fits:
         wanted = abi or " or ".join(TOOLS)
         raise UsageError(
             f"--benchmark-model: '{path}' is a program for {built_for}, the phone runs {wanted}",

@@ -1,11 +1,14 @@
-"""The ways to a device that the connection of a profile can name."""
+"""The ways to a device that the connection of a profile can name.
+
+The keys stand in profiles and become options of commands. A new way is one line here.
+"""
 
 from collections.abc import Mapping
 
 from advisor.devices._connections.adb import ask_phone, check_serial, connect_phone
-from advisor.devices._connections.agent import ask_board, check_destination, connect_board
 from advisor.devices._connections.clouds import CLOUD_NAMES, way_to
 from advisor.devices._connections.protocol import Way
+from advisor.devices._connections.ssh import ask_board, check_destination, connect_board
 
 _SSH = "host, ``user@host`` or a name of the user's ssh configuration"
 

@@ -19,8 +19,8 @@ from pydantic import (
 )
 
 from advisor.core import Problems, UsageError, nearest, units
-from advisor.devices._connections.agent import check_interpreter
 from advisor.devices._connections.settings import ConnectionSettings
+from advisor.devices._connections.ssh import check_interpreter
 from advisor.devices._connections.ways import WAYS
 from advisor.devices._profiles.measurements import PRECISIONS, check_version
 from advisor.devices._profiles.runtimes import core_named

@@ -37,7 +37,7 @@ versions = RUNTIME.versions
 
 def inputs(sha256: str) -> dict[str, str]:
     """Return what an export depends on; see
-    :class:`advisor.devices._connections.protocol.Exporter`.
+    :class:`advisor.devices._connections.runtime_files.Exporter`.
     """
     problem, hint = RUNTIME.missing()
     if problem:
@@ -46,7 +46,9 @@ def inputs(sha256: str) -> dict[str, str]:
 
 
 def write(model: Path, folder: Path) -> None:
-    """Write the export of a file; see :class:`advisor.devices._connections.protocol.Exporter`."""
+    """Write the export of a file, as
+    :class:`advisor.devices._connections.runtime_files.Exporter` says.
+    """
     keep_export(write_pte(model, folder / "model.pte"), folder, TITLE)
 
 

@@ -1,0 +1,43 @@
+"""Measure on this machine: run the agent's file in a new process of this Python."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.devices._connections.agent import (
+    AGENT,
+    agent_arguments,
+    read_document,
+    require_cpu,
+    timings_of_agent,
+)
+from advisor.devices._connections.protocol import MeasurementJob, Timing
+from advisor.devices._connections.runtime_files import file_for, with_facts
+from advisor.isolation import run_program
+
+
+@dataclass(frozen=True)
+class HostConnection:
+    """Measures on this machine with the agent and the Python interpreter of this process."""
+
+    agent: Path = AGENT
+
+    @property
+    def label(self) -> str:
+        """``host``."""
+        return "host"
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.Connection`."""
+        job.check()
+        exports = {model: file_for(job.runtime, model) for model in job.models}
+        names = [str(exports[model].path.resolve()) for model in job.models]
+        argv = [sys.executable, str(self.agent), *agent_arguments(job, names)]
+        document = read_document(run_program(argv, timeout_s=job.timeout_s))
+        return with_facts(timings_of_agent(document, job.models, names), exports)
+
+
+def connect_here(accelerator: str) -> HostConnection:
+    """Return the connection to this machine; UsageError for an accelerator."""
+    require_cpu(accelerator, "the host")
+    return HostConnection()
