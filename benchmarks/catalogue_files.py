@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.catalog import load_catalogue
 from advisor.devices import find_shipped_profiles
-from advisor.devices._kernels import as_int8
+from advisor.devices._kernel_files import as_int8
 from advisor.devices._latency.operator_times import OPERATORS_FILE
 from advisor.store import ArtifactCache
 from advisor.tflite import SIZES, Works, count_graph_works, read

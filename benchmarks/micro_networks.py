@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.devices._kernels import as_int8
+from advisor.devices._kernel_files import as_int8
 from advisor.store import ArtifactCache
 
 if TYPE_CHECKING:

@@ -59,43 +59,31 @@ if TYPE_CHECKING:
     from advisor.devices._phone import AddedPhone, UnitTiming
     from advisor.devices._prediction import Predictor, device_predictor
     from advisor.devices._profiles import listing
-    from advisor.devices._profiles.listing import (
-        NewDevice,
-        list_own_devices,
-        list_remarks,
-        load_known_devices,
-        remark_unmeasured,
-    )
-    from advisor.devices._profiles.loading import (
-        Profiles,
-        find_shipped_fleets,
-        find_shipped_profiles,
-        prefer_tflite,
-    )
+    from advisor.devices._profiles.cores import arm_cores
+    from advisor.devices._profiles.file_kind import FileKind
+    from advisor.devices._profiles.listing import list_own_devices, list_remarks, remark_unmeasured
+    from advisor.devices._profiles.loading import Profiles, prefer_tflite
     from advisor.devices._profiles.measurement import Measurement
     from advisor.devices._profiles.measurements import CALIBRATED, PRECISIONS, SOURCE
-    from advisor.devices._profiles.phones import (
-        SeveralPhones,
-        device_names,
-        find_phone,
-        phone_remarks,
-    )
+    from advisor.devices._profiles.phone_names import SeveralPhones
+    from advisor.devices._profiles.phones import device_names, find_phone, phone_remarks
+    from advisor.devices._profiles.reading import find_shipped_fleets, find_shipped_profiles
     from advisor.devices._profiles.runtimes import (
         LITERT,
         LocalRuntime,
         PackagedRuntime,
-        arm_cores,
         canonical,
         find_version,
-        host_profile,
         local_runtimes,
         on_this_machine,
         require_runtime,
         runtime_of,
         title_of,
     )
-    from advisor.devices._profiles.schema import MAX_YAML_BYTES, FileKind
+    from advisor.devices._profiles.schema import MAX_YAML_BYTES
     from advisor.devices._profiles.socs import Soc, clusters_of, read_socs
+    from advisor.devices._profiles.storing import NewDevice, load_known_devices
+    from advisor.devices._profiles.this_machine import host_profile
     from advisor.devices._profiles.values import (
         HOST,
         MICRO_RUNTIME,

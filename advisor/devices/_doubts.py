@@ -18,7 +18,7 @@ from advisor.devices._profiles import (
     Profiles,
     find_shipped_profiles,
 )
-from advisor.devices._profiles.listing import load_known_devices
+from advisor.devices._profiles.storing import load_known_devices
 
 _UNLIKELY = 0.05
 _DOUBTED_FACTOR = 2.0

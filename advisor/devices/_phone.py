@@ -20,7 +20,7 @@ from advisor.devices._connections.tool import check_tool, fetch_tool
 from advisor.devices._kernels import Tell
 from advisor.devices._profiles import DeviceProfile, DeviceTarget
 from advisor.devices._profiles.attached import describe_phone
-from advisor.devices._profiles.listing import (
+from advisor.devices._profiles.storing import (
     NewDevice,
     load_known_devices,
     own_folder,

@@ -56,8 +56,8 @@ from advisor.devices._profiles import (
     Profiles,
     find_shipped_profiles,
 )
-from advisor.devices._profiles.listing import load_known_devices
 from advisor.devices._profiles.measurements import CALIBRATED, REQUIRED, SOURCE
+from advisor.devices._profiles.storing import load_known_devices
 
 UNLIKE = 10.0
 """Ratio of the ends of an 80 % interval above which a prediction says nothing about a budget."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from advisor.devices._connections.protocol import Connection
     from advisor.devices._phone import AddedPhone
     from advisor.devices._profiles import DeviceProfile, Profiles
-    from advisor.devices._profiles.listing import NewDevice
+    from advisor.devices._profiles.storing import NewDevice
 
 Folders = Sequence[str | Path]
 
@@ -46,7 +46,7 @@ def list_devices(
         StageError: the cloud does not answer.
     """
     from advisor.devices._profiles import HOST
-    from advisor.devices._profiles.listing import load_known_devices
+    from advisor.devices._profiles.storing import load_known_devices
 
     if cloud:
         from advisor.devices._profiles.clouds import list_in_cloud
@@ -99,7 +99,7 @@ def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
         UsageError: no device has this name (the message names the most similar one), several
             phones have it, or a profile is refused.
     """
-    from advisor.devices._profiles.listing import load_known_devices
+    from advisor.devices._profiles.storing import load_known_devices
 
     return load_known_devices(profiles).profile(name)
 
@@ -116,7 +116,7 @@ def add(file: str | Path, *, into: str | Path | None = None, force: bool = False
     Raises:
         UsageError: the profile is refused (the message gives file and line), or the name is taken.
     """
-    from advisor.devices._profiles.listing import add_profile
+    from advisor.devices._profiles.storing import add_profile
 
     return add_profile(file, into, replace=force)
 
@@ -173,7 +173,7 @@ def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     Raises:
         UsageError: the folder has no such device, or the profile is a shipped one.
     """
-    from advisor.devices._profiles.listing import remove_profile
+    from advisor.devices._profiles.storing import remove_profile
 
     return remove_profile(name, folder)
 
@@ -208,7 +208,7 @@ def calibrate(
     from advisor.core import units
     from advisor.devices._calibration import calibrating
     from advisor.devices._prediction import device_predictor
-    from advisor.devices._profiles.listing import load_known_devices
+    from advisor.devices._profiles.storing import load_known_devices
 
     budget_ms = None
     if options["budget"]:

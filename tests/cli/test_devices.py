@@ -13,8 +13,8 @@ from advisor.devices import Calibrated, Timing, find_shipped_profiles, host_prof
 from advisor.devices._calibration.errors import CalibrationReport
 from advisor.devices._calibration.networks import Key, MeasuredNetworks
 from advisor.devices._profiles import load_profiles, read_profile
+from advisor.devices._profiles.cores import CORES_FILE
 from advisor.devices._profiles.measurements import Kernel
-from advisor.devices._profiles.runtimes import CORES_FILE
 from advisor.tflite import Work
 from tests.makers.commands import Advisor, Said, ended, refused
 from tests.tables import read_table, with_cases

@@ -42,8 +42,8 @@ from advisor.devices._connections import agent
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import load_profiles, read_profile
-from advisor.devices._profiles.listing import folder_of, own_folder, write_profile
 from advisor.devices._profiles.measurements import read_measurements, write_measurements
+from advisor.devices._profiles.storing import folder_of, own_folder, write_profile
 from tests.builders import must_fail
 from tests.makers.phones import SshServer
 from tests.measurement import small_models

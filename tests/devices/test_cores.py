@@ -14,7 +14,7 @@ from advisor.devices._latency.posterior import posterior_of
 from advisor.devices._latency.table import LatencyTable, arithmetic_of, count_releases, running_cores, target_vector
 from advisor.devices._memory import RUNTIME_BYTES, predict_memory
 from advisor.devices._profiles import listing, read_profile
-from advisor.devices._profiles.runtimes import core_named, core_remarks, read_cores
+from advisor.devices._profiles.cores import core_named, core_remarks, read_cores
 from advisor.tflite import indirection_bytes, read, to_float16
 from benchmarks.latency_protocols.validation import hide
 from tests.builders import interval, must_fail, present

@@ -23,12 +23,13 @@ from advisor.devices import (
     _kernels as timing,
     host_profile,
 )
-from advisor.devices._kernels import copies_of, kernel_file, kernels_to_time, rounds_us
+from advisor.devices._kernel_files import MOST_COPIES, copies_of, kernel_file
+from advisor.devices._kernels import kernels_to_time, rounds_us
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import read_profile
-from advisor.devices._profiles.listing import remove_profile, write_profile
 from advisor.devices._profiles.measurements import KERNEL_COLUMNS, Kernel
+from advisor.devices._profiles.storing import remove_profile, write_profile
 from advisor.measurement._on_device.benchmark import benchmark_on_device
 from advisor.reporting import print_device_benchmark
 from advisor.tflite import Work, read
@@ -81,7 +82,7 @@ def test_kernels_that_the_target_has_are_not_timed_again() -> None:
 
 
 def test_small_operators_are_copied_until_their_weights_fill_more_than_the_cache_of_a_core() -> None:
-    assert copies_of(Work("SOFTMAX", 1, 10, read=10)) == timing.MOST_COPIES
+    assert copies_of(Work("SOFTMAX", 1, 10, read=10)) == MOST_COPIES
     assert copies_of(Work("CONV_2D", 3136, 64, 64, 9, read=200_704)) == 1
     late = Work("CONV_2D", 16, 1152, 192, read=16 * 192)
     assert copies_of(late) * late.weights > 2_000_000

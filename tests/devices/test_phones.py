@@ -7,19 +7,14 @@ import pytest
 from advisor.core import HOST, UsageError
 from advisor.devices import Predictor, device_names, list_remarks, load_features, phone_remarks, read_socs
 from advisor.devices._profiles import load_profiles, read_profile
+from advisor.devices._profiles.cores import core_named
 from advisor.devices._profiles.gpus import GPUS_FILE, find_gpu_peak
-from advisor.devices._profiles.listing import PREDICTED, device_json, find_provenance, write_profile
+from advisor.devices._profiles.listing import PREDICTED, device_json, find_provenance
 from advisor.devices._profiles.loading import Profiles, read_checked_profile
-from advisor.devices._profiles.phones import (
-    list_phones,
-    nearest_names,
-    phones_named,
-    profile_of,
-    read_boards,
-    read_phones,
-)
-from advisor.devices._profiles.runtimes import core_named
+from advisor.devices._profiles.phone_names import phones_named, read_boards, read_phones
+from advisor.devices._profiles.phones import list_phones, nearest_names, profile_of
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name, read_rows
+from advisor.devices._profiles.storing import write_profile
 from advisor.store import shipped_folder
 from tests.builders import interval, must_fail
 from tests.tables import read_table, with_cases

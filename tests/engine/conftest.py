@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from advisor.devices import _prediction as prediction
-from advisor.devices._profiles.listing import own_folder
+from advisor.devices._profiles.storing import own_folder
 from advisor.measurement import timing
 from tests.makers.forks import time_briefly
 

@@ -29,8 +29,8 @@ from advisor.datasets._manifests import list_manifest
 from advisor.devices import Timing, find_shipped_profiles, read_document, read_features, timings_of_agent
 from advisor.devices._connections.benchmark_model import parse_output
 from advisor.devices._profiles import read_profile
+from advisor.devices._profiles.cores import read_cores
 from advisor.devices._profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
-from advisor.devices._profiles.runtimes import read_cores
 from advisor.engine import images_folder, load_run, resolve
 from advisor.engine._question.options import read_request_file
 from advisor.isolation import Finished

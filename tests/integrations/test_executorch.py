@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter
 from advisor.catalog import load_catalogue
 from advisor.catalog._graph_file import graph_of
 from advisor.core import HOST, StageError, UsageError
-from advisor.devices import MeasurementJob, file_for, local_runtimes
+from advisor.devices import MeasurementJob, file_for, host_profile, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.integrations import executorch
 from advisor.tflite import read
@@ -41,7 +41,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
 def test_it_takes_files_that_compute_in_float_and_has_the_targets_of_this_machine() -> None:
     profile = RUNTIME.profile()
     assert {target.precisions for target in profile.targets} == {("float32",)}
-    assert [target.name for target in profile.targets] == [target.name for target in runtimes.host_profile().targets]
+    assert [target.name for target in profile.targets] == [target.name for target in host_profile().targets]
 
 
 @installed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from advisor.devices import DeviceProfile, Measurement
 from advisor.devices._profiles import read_profile
-from advisor.devices._profiles.runtimes import CORES_FILE
+from advisor.devices._profiles.cores import CORES_FILE
 from benchmarks.device_sources.outliers import Placed, slower_releases, unexplained
 from benchmarks.device_sources.rows import sides
 

@@ -6,7 +6,7 @@ written into the profile after each job, networks at the end, all with the sourc
 ``calibrated``. The keys of :meth:`Calibrated.to_json` are a document that users read.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -40,8 +40,8 @@ from advisor.devices._profiles import (
     DeviceProfile,
     DeviceTarget,
 )
-from advisor.devices._profiles.listing import folder_of, write_profile
 from advisor.devices._profiles.runtimes import local_runtimes
+from advisor.devices._profiles.storing import folder_of, write_profile
 from advisor.isolation import ChildPool, Scratch
 
 
@@ -107,7 +107,9 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
             and forms_of(processor)
         ):
             measurable.append(processor)
-    calibratable = [t.name for t in measurable if t.kernels in ("", MEASURED_KERNELS)]
+    calibratable = [
+        processor.name for processor in measurable if processor.kernels in ("", MEASURED_KERNELS)
+    ]
     if target.name not in calibratable:
         reason = "no CPU target that runs float32 or int8 .tflite files"
         if target in measurable:
@@ -157,8 +159,9 @@ def calibrate(
         decision: PickForBudget | None = None
         if budget_ms:
             rated = {name: cards[name].top1() or 0.0 for name in costs}
-            rated_models = tuple(known[name] for name in rated)
-            decision = PickForBudget(predictor, target, rated_models, rated, budget_ms)
+            decision = PickForBudget(
+                predictor, target, tuple(known[name] for name in rated), rated, budget_ms
+            )
         progress = _Progress(predictor, target, models, with_kernels, decision, tell)
         names: Iterable[str]
         if decision:
@@ -175,20 +178,17 @@ def calibrate(
                 connection, files, target.threads, progress.tell_step, progress.add_timings
             )
     after = with_timings(with_kernels, target, networks.timings)
-    measured_forms = {form for _, form in networks.timings}
     reports = []
-    for form in forms:
-        if form in measured_forms:
-            reports.append(calibration_report(predictor, profile, after, target, models, form))
-    return Calibrated(
-        profile=after,
-        target=target,
-        networks=networks,
-        reports=tuple(reports),
-        path=write_profile(after, folder_of(profile)),
-        left_out=tuple(left_out),
-        pick=decision.pick(after) if decision else "",
-    )
+    for form in _list_measured_forms(forms, networks):
+        reports.append(calibration_report(predictor, profile, after, target, models, form))
+    path = write_profile(after, folder_of(profile))
+    pick = decision.pick(after) if decision else ""
+    return Calibrated(after, target, networks, tuple(reports), path, tuple(left_out), pick)
+
+
+def _list_measured_forms(forms: Sequence[str], networks: MeasuredNetworks) -> list[str]:
+    measured = {form for _, form in networks.timings}
+    return [form for form in forms if form in measured]
 
 
 class _Progress:

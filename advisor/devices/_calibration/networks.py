@@ -13,7 +13,8 @@ from advisor.catalog import Card
 from advisor.core import StageError, plural, show_ms
 from advisor.devices._connections.agent import THROTTLED
 from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices._kernels import Tell, as_int8
+from advisor.devices._kernel_files import as_int8
+from advisor.devices._kernels import Tell
 from advisor.devices._profiles import DeviceProfile, DeviceTarget
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import CALIBRATED, FORMS, Kernel

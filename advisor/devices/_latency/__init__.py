@@ -1,3 +1,1 @@
-"""Latency of a model on a target that was never measured together:
-the statistics behind ``devices.prediction``.
-"""
+"""The statistics behind ``_prediction.py``: the latency of a model on a target without it."""

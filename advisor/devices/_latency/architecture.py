@@ -1,4 +1,8 @@
-"""The features that models of one architecture share."""
+"""The features that models of one architecture share: a row of ``model_traits.csv``.
+
+``features.py`` finds the row by the beginning of a model's name. The fit of the predictor depends
+on it (``kept_base.py`` hashes this module).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Say how far predictions are off, by the errors of similar predictions: quantiles by regime."""
+"""Say how far predictions are off, by the errors of similar predictions: quantiles by regime.
+
+``benchmarks/latency_prediction.py`` hides measured targets, predicts them, and writes the errors
+into the shipped ``prediction_calibration.json``. Intervals and probabilities of a prediction come
+from the errors of its regime. The keys that :func:`regime_of` makes are those of that file.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,9 @@
-"""Features of a model that its latency depends on, known before it runs."""
+"""Features of a model that its latency depends on, known before it runs.
+
+They come from a ``.tflite`` file (:func:`features_of`), or from the shipped tables by the model's
+name (:func:`load_features`). The order of :attr:`ModelFeatures.vector` is that of all arrays of
+features in this room, and a part of the fingerprint of the measurements.
+"""
 
 from __future__ import annotations
 

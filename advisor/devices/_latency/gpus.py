@@ -1,4 +1,7 @@
-"""Place GPUs that nobody measured by their peak arithmetic."""
+"""Place GPUs that nobody measured among the measured ones, by their peak arithmetic.
+
+``placement.py`` calls :func:`place_gpu` for a GPU whose peak is listed (``gpus.csv``).
+"""
 
 from collections.abc import Sequence
 

@@ -26,7 +26,7 @@ from advisor.devices._latency.table import (
     other_release,
     runtime_family,
 )
-from advisor.devices._profiles.runtimes import find_core
+from advisor.devices._profiles.cores import find_core
 
 _OTHER_MAJOR = 1.0  # Deviation (log) of the level between two major releases of a build
 

@@ -1,5 +1,7 @@
-"""Place CPUs by what they could compute:
+"""Locate CPUs by what they could compute:
 their arithmetic, clocks, threads, order of issue and memory.
+
+``placement.py`` compares a target with the measured CPUs at these points.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,7 @@
 """Device profiles: read, write, list and select them."""
 
-from advisor.devices._profiles.loading import (
-    Profiles,
-    find_shipped_profiles,
-    load_profiles,
-    read_profile,
-)
+from advisor.devices._profiles.loading import Profiles, load_profiles
+from advisor.devices._profiles.reading import find_shipped_profiles, read_profile
 from advisor.devices._profiles.values import (
     HOST,
     KERNELS,

@@ -1,5 +1,7 @@
 """Describe an attached phone as a device:
 by a known profile, its system on chip, or the cores that it reports.
+
+``devices add-phone`` writes the result as a profile, and ``--device usb`` searches with it.
 """
 
 from __future__ import annotations
@@ -11,15 +13,16 @@ from itertools import groupby
 from advisor.core import UsageError
 from advisor.devices._connections.attached import AttachedPhone
 from advisor.devices._connections.settings import ConnectionSettings
-from advisor.devices._profiles.phones import (
-    PhoneModel,
-    SeveralPhones,
-    describe_by_hand,
-    find_device,
-    slug_of,
+from advisor.devices._profiles.cores import find_core_of_part
+from advisor.devices._profiles.phone_names import PhoneModel, SeveralPhones, slug_of
+from advisor.devices._profiles.phones import describe_by_hand, find_device
+from advisor.devices._profiles.socs import (
+    Soc,
+    cpu_targets,
+    find_soc,
+    instruction_set,
+    title_with_maker,
 )
-from advisor.devices._profiles.runtimes import find_core_of_part
-from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, title_with_maker
 from advisor.devices._profiles.values import Cluster, DeviceProfile, DeviceTarget
 
 ACCELERATORS = (
@@ -66,36 +69,48 @@ def describe_phone(
             f" {', '.join(phone.soc) or 'it has no name'}",
             describe_by_hand(phone.model, f"adb: {phone.serial}"),
         )
-    title = known.title if known else title_with_maker(phone.maker, phone.model)
-    targets = {
-        target.name: target for target in (*(known.targets if known else ()), *cpu_targets(cores))
-    }
-    default = cpu_targets(cores)[-1].name
-    for accelerator in ACCELERATORS:
-        targets.setdefault(accelerator.name, accelerator)
-    soc_name = title_with_maker(soc.maker, soc.name) if soc else next(iter(phone.soc), title)
-    facts = known or DeviceProfile(
-        name=slug_of(title)[:LONGEST_NAME].strip("-"),
-        title=title,
-        kind="phone",
-        soc=soc_name,
-        targets=(),
-        default_target=default,
-        npu=soc.npu if soc else "",
-    )
+    facts = known or _describe_unknown(phone, soc)
+    on_cpu = cpu_targets(cores)
     source = f"read from the phone over adb: Android {phone.android or 'of an unknown version'}"
     return replace(
         facts,
         name=name or facts.name,
         isa=facts.isa or instruction_set(cores),
         cores=cores,
-        targets=tuple(targets.values()),
-        default_target=default,
+        targets=_merge_targets(facts.targets, on_cpu),
+        default_target=on_cpu[-1].name,
         memory_bytes=phone.memory_bytes or facts.memory_bytes,
         sources=tuple(dict.fromkeys((*facts.sources, source))),
         predicted_from="",
         connection=connection,
     )
+
+
+def _describe_unknown(phone: AttachedPhone, soc: Soc | None) -> DeviceProfile:
+    """Return the profile of a phone that nobody described, without cores and targets."""
+    title = title_with_maker(phone.maker, phone.model)
+    chip = next(iter(phone.soc), title)
+    if soc:
+        chip = title_with_maker(soc.maker, soc.name)
+    return DeviceProfile(
+        name=slug_of(title)[:LONGEST_NAME].strip("-"),
+        title=title,
+        kind="phone",
+        soc=chip,
+        targets=(),
+        default_target="",
+        npu=soc.npu if soc else "",
+    )
+
+
+def _merge_targets(
+    known: Sequence[DeviceTarget], on_cpu: Sequence[DeviceTarget]
+) -> tuple[DeviceTarget, ...]:
+    """Return the known targets, those of the CPU in their place, and accelerators to try."""
+    targets = {target.name: target for target in (*known, *on_cpu)}
+    for accelerator in ACCELERATORS:
+        targets.setdefault(accelerator.name, accelerator)
+    return tuple(targets.values())
 
 
 def read_clusters(phone: AttachedPhone) -> tuple[Cluster, ...]:
@@ -137,11 +152,8 @@ def find_known(
 
 
 def _has_chip(phone: PhoneModel, chip_names: tuple[str, ...]) -> bool:
-    return (
-        any(name.startswith(chip_names) for name in _name_chips([phone.soc]))
-        if chip_names
-        else False
-    )
+    # An empty tuple is no beginning of any name.
+    return any(name.startswith(chip_names) for name in _name_chips([phone.soc]))
 
 
 def _name_chips(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,5 +1,8 @@
 """Describe the devices of a device cloud:
 by a known profile of the same phone, or by the chip that the cloud names.
+
+``loading.Profiles`` calls :func:`select_in_cloud` for a name that begins with a cloud's. The
+profile has the connection to the cloud; what may be sent there is the user's word alone.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from advisor.devices._connections.clouds import (
 )
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._profiles.attached import ACCELERATORS, LONGEST_NAME, find_known
-from advisor.devices._profiles.phones import describe_by_hand, slug_of
+from advisor.devices._profiles.phone_names import slug_of
+from advisor.devices._profiles.phones import describe_by_hand
 from advisor.devices._profiles.socs import (
     Soc,
     cpu_targets,
@@ -68,12 +72,11 @@ def list_in_cloud(cloud: str, profiles: Mapping[str, DeviceProfile]) -> tuple[De
     devices = ask_devices(cloud)
     if isinstance(devices, AdvisorError):
         raise devices
-    described = []
+    listed = []
     for device, chips in sorted(devices.items()):
-        described.append(
-            replace(_describe(cloud, device, chips, profiles), name=f"{cloud}:{device}")
-        )
-    return tuple(described)
+        profile = _describe(cloud, device, chips, profiles)
+        listed.append(replace(profile, name=f"{cloud}:{device}"))
+    return tuple(listed)
 
 
 def describe_listed(
@@ -99,12 +102,10 @@ def _describe_unlisted(
     """
     known = find_known((_IN_BRACKETS.sub("", device),), (), profiles)
     if known is None:
-        hint = (
-            problem.hint
-            or f"try again when it answers; or {describe_by_hand(device, f'{cloud}: {device}')}"
-        )
+        by_hand = describe_by_hand(device, f"{cloud}: {device}")
         raise UsageError(
-            f"{cloud}:{device} cannot be looked up: {problem.message}", hint
+            f"{cloud}:{device} cannot be looked up: {problem.message}",
+            problem.hint or f"try again when it answers; or {by_hand}",
         ) from problem
     _log.warning("%s:%s is predicted: %s", cloud, device, problem.message)
     return _connect(cloud, device, known)

@@ -1,4 +1,7 @@
-"""Find the peak arithmetic of a system on chip's GPU, and describe the target that it places."""
+"""Find the peak arithmetic of a system on chip's GPU, and describe the target that it places.
+
+Predictions for GPUs that nobody measured rest on these peaks (``gpus.csv``).
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""One published or measured latency of a model on a target."""
+"""One published or measured latency of a model on a target: a row of a profile's CSV.
+
+The names and the order of the fields are the columns of the file. They are also a part of a
+profile's fingerprint, which is a part of keys in the cache.
+"""
 
 from dataclasses import dataclass
 

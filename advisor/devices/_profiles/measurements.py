@@ -1,4 +1,9 @@
-"""Read and write the known latencies of one device, of models and of kernels, as CSV."""
+"""Read and write the known latencies of one device, of models and of kernels, as CSV.
+
+A profile's measurements lie beside it in ``NAME.csv``, its timed kernels in ``NAME.kernels.csv``.
+Users write the first file by hand, so errors name the line. The columns, and the words of
+:data:`FLAGS`, are formats on disk.
+"""
 
 import csv
 import io
@@ -89,7 +94,7 @@ def read_measurements(
     """
     problems = Problems()
     parse = partial(_parse, targets=targets, models=models)
-    rows = _read(path, _check_columns, parse, problems, "it is a CSV file in UTF-8")
+    rows = _read_rows(path, _check_columns, parse, problems, "it is a CSV file in UTF-8")
     seen: dict[tuple[str, ...], int] = {}
     for line, row in rows:
         key = (row.target, row.model, row.precision, row.job, row.source_path, row.flag)
@@ -105,14 +110,14 @@ def read_measurements(
     return tuple(row for _, row in rows)
 
 
-def _read(
+def _read_rows(
     path: Path,
     check: Callable[[Path, Sequence[str]], None],
     parse: Callable[[dict[str, str], str], Row],
     problems: Problems,
     hint: str,
 ) -> list[tuple[int, Row]]:
-    """Return the parsed rows of a CSV file with their lines, after a check of its columns.
+    """Return the parsed rows of a CSV file, each with its line, after a check of its columns.
 
     Rows that ``parse`` refuses are problems. A row has as many fields as the header.
     """
@@ -178,35 +183,37 @@ def _parse(
     flag = row.get("flag", "")
     version = row.get("runtime_version", "")
     if flag:
-        _one_of(flag, FLAGS, "flag", at)
+        _require_one_of(flag, FLAGS, "flag", at)
     try:
         check_version("" if version == UNSTATED else version)
     except ValueError as error:
         raise UsageError(f"{at}: runtime_version {error}", "such as 2.17.0") from None
-    target = row["target"] if targets is None else _one_of(row["target"], targets, "target", at)
+    target = (
+        row["target"] if targets is None else _require_one_of(row["target"], targets, "target", at)
+    )
     if models is not None and model not in models:
         hint = f"{names}; advisor catalog add adds a model of your own"
         raise UsageError(f"{at}: unknown model '{model}'{nearest(model, models)}", hint)
     return Measurement(
         target=target,
         model=model,
-        precision=_one_of(row["precision"], PRECISIONS, "precision", at),
-        latency_ms=_latency(row["latency_ms"], at),
-        statistic=_one_of(row.get("statistic") or "unstated", STATISTICS, "statistic", at),
-        peak_memory_bytes=_whole(
+        precision=_require_one_of(row["precision"], PRECISIONS, "precision", at),
+        latency_ms=_parse_latency(row["latency_ms"], at),
+        statistic=_require_one_of(row.get("statistic") or "unstated", STATISTICS, "statistic", at),
+        peak_memory_bytes=_parse_whole(
             row.get("peak_memory_bytes", ""), "peak_memory_bytes", "bytes", at
         ),
         flag=flag,
         source_repo=row.get("source_repo", ""),
         source_path=row.get("source_path", ""),
         job=row.get("job", ""),
-        input_side=_whole(row.get("input_side", ""), "input_side", "pixels", at),
+        input_side=_parse_whole(row.get("input_side", ""), "input_side", "pixels", at),
         graph=row.get("graph", ""),
         runtime_version=version,
     )
 
 
-def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
+def _require_one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
     if value not in valid:
         raise UsageError(
             f"{at}: unknown {what} '{value}'{nearest(value, valid)}", f"valid: {', '.join(valid)}"
@@ -214,7 +221,7 @@ def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
     return value
 
 
-def _latency(text: str, at: str) -> float:
+def _parse_latency(text: str, at: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -230,7 +237,7 @@ def _latency(text: str, at: str) -> float:
     return value
 
 
-def _whole(text: str, column: str, unit: str, at: str) -> int | None:
+def _parse_whole(text: str, column: str, unit: str, at: str) -> int | None:
     if not text:
         return None
     value = units.whole_number(text, round(units.MOST))
@@ -259,7 +266,9 @@ def read_kernels(path: Path, targets: Collection[str]) -> tuple[Kernel, ...]:
     whole number above zero, or a time that is not plausible.
     """
     problems = Problems()
-    rows = _read(path, _check_kernel_columns, partial(_kernel, targets=targets), problems, _AGAIN)
+    rows = _read_rows(
+        path, _check_kernel_columns, partial(_parse_kernel, targets=targets), problems, _AGAIN
+    )
     problems.raise_any()
     return tuple(row for _, row in rows)
 
@@ -278,21 +287,14 @@ def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(KERNEL_COLUMNS)
         for kernel in kernels:
-            sizes = (getattr(kernel.work, name) for name in SIZES)
-            writer.writerow(
-                (
-                    kernel.target,
-                    kernel.form,
-                    kernel.work.kind,
-                    *sizes,
-                    f"{kernel.microseconds:.6g}",
-                )
-            )
+            sizes = [getattr(kernel.work, name) for name in SIZES]
+            time = f"{kernel.microseconds:.6g}"
+            writer.writerow((kernel.target, kernel.form, kernel.work.kind, *sizes, time))
 
 
-def _kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
-    target = _one_of(row["target"], targets, "target", at)
-    form = _one_of(row["form"], FORMS, "form", at)
+def _parse_kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
+    target = _require_one_of(row["target"], targets, "target", at)
+    form = _require_one_of(row["form"], FORMS, "form", at)
     try:
         sizes = {name: int(row[name]) for name in SIZES}
         microseconds = float(row["microseconds"])

@@ -1,4 +1,7 @@
-"""Find the bandwidth of a system on chip's main memory, which all its cores share."""
+"""Find the bandwidth of a system on chip's main memory, which all its cores share.
+
+Predictions limit the arithmetic of a CPU by what its memory feeds (``_latency/speeds.py``).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

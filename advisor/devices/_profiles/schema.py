@@ -1,12 +1,14 @@
-"""Validate ``device_profiles/*.yaml`` against its schema and against what devices can have."""
+"""The schema of ``device_profiles/*.yaml``, and the profile that a valid file describes.
+
+The keys are a format that teams write by hand. A new key needs a default; the keys of a connection
+follow from ``_connections/ways.py``.
+"""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -14,7 +16,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     create_model,
 )
 
@@ -22,8 +23,9 @@ from advisor.core import Problems, UsageError, nearest, units
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._connections.ssh import check_interpreter
 from advisor.devices._connections.ways import WAYS
+from advisor.devices._profiles.cores import core_named
+from advisor.devices._profiles.file_kind import FileKind
 from advisor.devices._profiles.measurements import PRECISIONS, check_version
-from advisor.devices._profiles.runtimes import core_named
 from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, title_with_maker
 from advisor.devices._profiles.values import (
     KERNELS,
@@ -39,112 +41,9 @@ from advisor.store import YamlDocument, shipped_folder
 # A profile has a few kilobytes; one with every published measurement has several hundred.
 MAX_YAML_BYTES = 4_000_000
 
-Schema = TypeVar("Schema", bound=BaseModel)
-
 _HIGHEST_MHZ = 8_000  # No processor is sold with more; a clock of 10 GHz is a typing error
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
 _LINE = r"^[^\x00-\x1f\x7f]*$"
-
-
-@dataclass(frozen=True)
-class FileKind(Generic[Schema]):
-    """A kind of file and its schema."""
-
-    noun: str  # name of the described thing, such as ``profile``
-    # Schema of the whole file. It has a ``name``, which must be the file's name.
-    schema: type[Schema]
-    # Schemas of the values under its keys; errors list their valid keys.
-    parts: Mapping[str, type[BaseModel]]
-    example: str  # hint that says where to find an example
-
-    def validate_file(self, document: YamlDocument) -> Schema:
-        """Return the validated content of the file,
-        a mapping that matches the schema and has the file's name.
-        """
-        if not isinstance(document.values, dict):
-            raise UsageError(f"{document.at()}: a {self.noun} is a mapping of keys", self.example)
-        try:
-            data = self.schema.model_validate(document.values)
-        except ValidationError as error:
-            problems = Problems()
-            for refusal in self._refusals(error, document):
-                problems.add(refusal)
-            problems.raise_any()
-            raise
-        name = document.values["name"]
-        if name != document.path.stem:
-            raise UsageError(
-                f"{document.at(('name',))}: the name '{name}' differs from the file's",
-                f"rename the file to {name}.yaml",
-            )
-        return data
-
-    def _refusals(self, error: ValidationError, document: YamlDocument) -> Iterator[UsageError]:
-        errors = error.errors(include_url=False)
-        misspelt = set[tuple[str | int, ...]]()
-        reported = set[tuple[str | int, ...]]()
-        for error_facts in errors:
-            if error_facts["type"] == "extra_forbidden":
-                valid = list(self._schema_at(error_facts["loc"]).model_fields)
-                meant = get_close_matches(str(error_facts["loc"][-1]), valid, n=1, cutoff=0.5)
-                misspelt.update((*error_facts["loc"][:-1], name) for name in meant)
-        errors.sort(
-            key=lambda error_facts: (
-                document.line(tuple(error_facts["loc"])),
-                error_facts["type"] != "extra_forbidden",
-            )
-        )
-        for error_facts in errors:
-            location = tuple(error_facts["loc"])
-            # A misspelt key also makes another key missing,
-            # and each alternative of a value has an error of its own.
-            place = (
-                location
-                if error_facts["type"] == "missing"
-                else _find_existing(document.values, location)
-            )
-            if location not in misspelt and place not in reported:
-                reported.add(place)
-                yield self._refusal(error_facts, document)
-
-    def _refusal(self, error: Any, document: YamlDocument) -> UsageError:
-        location = tuple(error["loc"])
-        at = document.at(location)
-        key = str(location[-1]) if location else ""
-        if error["type"] == "extra_forbidden":
-            valid = tuple(self._schema_at(location).model_fields)
-            return UsageError(
-                f"{at}: unknown key '{key}'{nearest(key, valid)}", f"keys: {', '.join(valid)}"
-            )
-        if error["type"] == "missing":
-            return UsageError(f"{at}: the key '{key}' is missing", self.example)
-        message = str(error.get("ctx", {}).get("error") or error["msg"])
-        where = ".".join(map(str, location)) or f"the {self.noun}"
-        return UsageError(f"{at}: {where}: {message} (it is {error['input']!r:.80})", self.example)
-
-    def _schema_at(self, location: Sequence[str | int]) -> type[BaseModel]:
-        """Return the schema of the innermost part that contains a location."""
-        around = []
-        for step in location[:-1]:
-            if step in self.parts:
-                around.append(self.parts[str(step)])
-        return around[-1] if around else self.schema
-
-
-def _find_existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ...]:
-    """Return the part of a location that the document has,
-    without the names of a schema's alternatives.
-    """
-    for depth, step in enumerate(location):
-        within: Collection[Any] = ()
-        if isinstance(values, list):
-            within = range(len(values))
-        elif isinstance(values, dict):
-            within = values
-        if step not in within:
-            return tuple(location[:depth])
-        values = values[step]
-    return tuple(location)
 
 
 def _parse_size(value: object) -> int:

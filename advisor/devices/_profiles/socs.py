@@ -1,4 +1,8 @@
-"""Describe systems on chip by their cores, and the CPU targets that every such processor has."""
+"""Describe systems on chip by their cores, and the targets that every such processor has.
+
+Phones that nobody measured, attached phones and profiles without targets are described this way.
+The names of the targets, such as ``tflite-cpu-x4``, are written into profiles and runs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.core import UsageError
-from advisor.devices._profiles.runtimes import core_named
+from advisor.devices._profiles.cores import core_named
 from advisor.devices._profiles.values import MEASURED_KERNELS, Cluster, DeviceTarget
 from advisor.store import shipped_folder
 
@@ -127,7 +131,8 @@ def find_soc(name: str) -> Soc | None:
 
 def clusters_of(text: str) -> tuple[Cluster, ...]:
     """Parse cores such as ``2 x Cortex-A76 @ 2200 + 6 x Cortex-A55`` (MHz), fastest first.
-    UsageError: others.
+
+    UsageError for another text, or a core that is not known.
     """
     clusters = []
     for part in text.split("+"):
@@ -158,10 +163,9 @@ def instruction_set(cores: Sequence[Cluster]) -> str:
     if all(core.name.startswith(_X86) for core in designs):
         return "x86-64"
     # A claim about a core of another family, or of 32 bits, would be a guess.
-    if not all(core.name.startswith(_ARM) for core in designs) or any(
-        core.name in _ARMV7 for core in designs
-    ):
-        return ""
+    for core in designs:
+        if not core.name.startswith(_ARM) or core.name in _ARMV7:
+            return ""
     if all(core.i8mm and core.name.startswith(_ARMV9) for core in designs):
         return "armv9-a"
     return "armv8.2-a" if all(core.fp16 for core in designs) else "armv8-a"
@@ -175,13 +179,16 @@ def cpu_targets(cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:
     targets = []
     for threads in THREADS:
         if threads <= max(count, 1):
-            name = f"tflite-cpu-x{threads}"
-            forms = ("float32", "int8")
-            targets.append(
-                DeviceTarget(
-                    name, "tflite", "cpu", threads, RELEASE, forms, kernels=MEASURED_KERNELS
-                )
+            target = DeviceTarget(
+                f"tflite-cpu-x{threads}",
+                "tflite",
+                "cpu",
+                threads,
+                RELEASE,
+                ("float32", "int8"),
+                kernels=MEASURED_KERNELS,
             )
+            targets.append(target)
     return tuple(targets)
 
 

@@ -1,5 +1,9 @@
-"""Describe a device: its hardware, its targets and the forms that they run,
-its limits and its known latencies.
+"""A device as a value: its hardware, its targets and the forms that they run, its limits and its
+known latencies.
+
+Nearly every room holds these values. Their fields, with names and order, are a part of
+:meth:`DeviceProfile.fingerprint`, which is a part of keys in the cache and of stored runs: a new
+field that is shown in ``repr`` makes all earlier results new ones.
 """
 
 from __future__ import annotations
@@ -102,10 +106,8 @@ class DeviceLimits:
     @property
     def file_bytes(self) -> int | None:
         """The largest file: the smaller one of flash and package; None without either."""
-        return min(
-            (limit for limit in (self.flash_bytes, self.package_bytes) if limit is not None),
-            default=None,
-        )
+        limits = [limit for limit in (self.flash_bytes, self.package_bytes) if limit is not None]
+        return min(limits, default=None)
 
 
 @dataclass(frozen=True)
@@ -232,14 +234,14 @@ class DeviceProfile:
         It is empty for this machine, microcontrollers and runtimes
         that do not run ``.tflite`` files.
         """
-        if (
-            self.name == HOST
-            or self.kind == "microcontroller"
-            or target.runtime not in TFLITE_RUNTIMES
-        ):
+        if self.name == HOST or self.kind == "microcontroller":
             return ""
-        on_cpu = target.accelerator == "cpu"
-        described = self._describe_build(target) if on_cpu else _describe_accelerator(target)
+        if target.runtime not in TFLITE_RUNTIMES:
+            return ""
+        if target.accelerator == "cpu":
+            described = self._describe_build(target)
+        else:
+            described = _describe_accelerator(target)
         others = []
         for kind in _PROCESSORS:
             other = self.find_on(kind)
@@ -285,7 +287,7 @@ class DeviceProfile:
     @cached_property
     def _fingerprint(self) -> str:
         # Without kernels the hash is that of versions that knew none, so runs from then still fit.
-        parts = (
-            (self, self.measurements, self.kernels) if self.kernels else (self, self.measurements)
-        )
+        parts: tuple[object, ...] = (self, self.measurements)
+        if self.kernels:
+            parts = (*parts, self.kernels)
         return hashlib.sha256(repr(parts).encode()).hexdigest()

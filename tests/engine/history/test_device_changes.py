@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import Evaluation
-from advisor.devices._profiles.listing import add_profile
+from advisor.devices._profiles.storing import add_profile
 from advisor.engine import DevicePredictor, Devices, load_run, select_devices
 from advisor.engine._history.changes import ENVIRONMENTS, host_manifest
 from advisor.engine._targets.device_prediction import environment_of
