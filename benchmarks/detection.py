@@ -30,7 +30,8 @@ from advisor.compression import RecipeInputs, recipe
 from advisor.core import HEAD, recipe_of
 from advisor.datasets import InputSpec, load, survey_boxes
 from advisor.measurement import CentreFinder, Detections, Detector, count_boxes, match_centres, measure, score_boxes
-from advisor.measurement._average_precision import DetectionScore, centre_score
+from advisor.measurement._average_precision import DetectionScore
+from advisor.measurement._box_matches import centre_score
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import split_postprocess

@@ -12,6 +12,7 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.measurement import (
         _average_precision as average_precision,
+        _box_matches as box_matches,
         _host as host,
         _label_precision as label_precision,
         _label_thresholds as label_thresholds,
@@ -37,19 +38,16 @@ if TYPE_CHECKING:
         save_detections,
         true_boxes,
     )
-    from advisor.measurement._average_precision import (
-        Matched,
+    from advisor.measurement._average_precision import require_coco, score_boxes, split_precision
+    from advisor.measurement._box_confidence import (
+        BoxAnswers,
+        ScoreCalibration,
+    )
+    from advisor.measurement._box_matches import (
         count_boxes,
         f1_of,
         match_boxes,
         match_centres,
-        require_coco,
-        score_boxes,
-        split_precision,
-    )
-    from advisor.measurement._box_confidence import (
-        BoxAnswers,
-        ScoreCalibration,
     )
     from advisor.measurement._calibration import OutOfFold, fit_temperature
     from advisor.measurement._class_thresholds import (
@@ -105,7 +103,6 @@ __all__ = [
     "Host",
     "Labels",
     "LatencyResult",
-    "Matched",
     "MicroCheck",
     "ModelTiming",
     "OperatorTime",
@@ -126,6 +123,7 @@ __all__ = [
     "average_precision",
     "benchmark",
     "benchmark_device",
+    "box_matches",
     "call_json",
     "choose_class_thresholds",
     "count_boxes",

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.core import BoxGuarantee, Guarantees, Interval
-from advisor.measurement._average_precision import Matched
+from advisor.measurement._box_matches import Matched
 from advisor.measurement._calibration import (
     RESAMPLES,
     Flags,

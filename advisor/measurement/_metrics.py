@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import DEVIATIONS, LEAST_GROUP_IMAGES, Interval, Metric
-from advisor.measurement._average_precision import f1_of
+from advisor.measurement._box_matches import f1_of
 from advisor.measurement._calibration import FLOOR, crossfit_probabilities
 
 Floats = NDArray[np.floating[Any]]

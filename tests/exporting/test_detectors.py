@@ -21,7 +21,7 @@ from advisor.exporting import Bundle, check
 from advisor.exporting._bundle import export
 from advisor.integrations.browser import LITERT
 from advisor.measurement import CentreFinder, Detector
-from advisor.measurement._average_precision import LEAST_SCORE
+from advisor.measurement._box_matches import LEAST_SCORE
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._judge import PALETTE

@@ -15,7 +15,7 @@ from advisor.measurement import (
     score_boxes,
     split_precision,
 )
-from advisor.measurement._average_precision import Matched, centre_score, centre_shares, choose_threshold, count_boxes
+from advisor.measurement._box_matches import Matched, centre_score, centre_shares, choose_threshold, count_boxes
 from advisor.tflite import CENTRE_DISTANCE
 from tests.builders import must_fail
 from tests.tables import with_cases

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core import FileFeatures, Traits, UsageError
 from advisor.devices._latency.architecture import Architecture
-from advisor.devices._profiles import find_shipped_profiles
+from advisor.devices._profiles.reading import find_shipped_profiles
 from advisor.tflite import (
     Model,
     Operator,

@@ -14,8 +14,8 @@ from advisor.core import FORMS, UsageError, nearest
 from advisor.devices._latency.posterior import PREDICTION_NOISE
 from advisor.devices._latency.releases import estimate_change
 from advisor.devices._latency.table import LatencyTable, count_releases
-from advisor.devices._profiles import DeviceTarget
 from advisor.devices._profiles.measurement import Measurement
+from advisor.devices._profiles.values import DeviceTarget
 
 _SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
 

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from advisor.core import UsageError
 from advisor.devices._latency.features import ModelFeatures
-from advisor.devices._profiles import DeviceProfile, DeviceTarget, find_shipped_profiles
+from advisor.devices._profiles.reading import find_shipped_profiles
+from advisor.devices._profiles.values import DeviceProfile, DeviceTarget
 from advisor.tflite import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, SIZES, Work, Works
 
 Floats = NDArray[np.float64]

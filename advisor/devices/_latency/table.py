@@ -18,10 +18,10 @@ import numpy as np
 
 from advisor.devices._latency.features import VECTOR_SIZE, FeatureTable
 from advisor.devices._latency.model_space import Floats
-from advisor.devices._profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget
 from advisor.devices._profiles.cores import Core, find_core
 from advisor.devices._profiles.gpus import find_gpu_peak, without_variant
 from advisor.devices._profiles.memories import find_memory
+from advisor.devices._profiles.values import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget
 
 CLOCK_TOLERANCE = math.log(1.1)
 """Largest difference (log) between the clocks of two targets that run on the same cores: boards

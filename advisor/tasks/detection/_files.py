@@ -48,6 +48,7 @@ from advisor.measurement import (
     Detections,
     ScoreCalibration,
     average_precision,
+    box_matches,
     find_centres,
     load_detections,
     true_boxes,
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from advisor.exporting import Crops
-    from advisor.measurement import Floats, Matched
+    from advisor.measurement import Floats
 
 PAGE = Page(
     "templates/objects.js",
@@ -254,7 +255,7 @@ class FoundObjects:
 
     def at(
         self, threshold: float, images: Images, floats: FoundObjects | None = None
-    ) -> tuple[BoxFacts, list[Matched]]:
+    ) -> tuple[BoxFacts, list[box_matches.Matched]]:
         """Return the counts of each class and size at a threshold, and the matches in each image.
 
         ``floats`` is what the float32 file finds in the same images;
@@ -267,7 +268,7 @@ class FoundObjects:
         # For each image and class: true boxes, found ones, right ones. Beside the found counts
         # stands the best constant guess: a file that counts worse than the median of each class
         # helps no app.
-        table = average_precision.count_boxes(matched, self.classes)
+        table = box_matches.count_boxes(matched, self.classes)
         true = table[:, :, 0]
         miscounted = abs(true - table[:, :, 1]).sum(axis=0).tolist()
         guessed = abs(true - np.median(true, axis=0)).sum(axis=0).tolist()
@@ -284,7 +285,7 @@ class FoundObjects:
             )
         coco = self.figures.coco
         value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
-        by_size = average_precision.count_by_size(matched, others, self.groups)
+        by_size = box_matches.count_by_size(matched, others, self.groups)
         facts = BoxFacts(threshold, value, by_class, coco_interval=ends, by_size=by_size)
         return facts, matched
 
@@ -314,7 +315,7 @@ class Criterion(Protocol):
     def threshold(self, given: FoundObjects) -> float:
         """Return the score from which an answer counts."""
 
-    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
+    def match(self, given: FoundObjects, threshold: float) -> list[box_matches.Matched]:
         """Return which objects were found, and which answers are right, in each image."""
 
 
@@ -345,12 +346,10 @@ class ByBoxes:
         return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
-        return average_precision.choose_threshold(
-            given.true, given.found, given.sizes, given.classes
-        )
+        return box_matches.choose_threshold(given.true, given.found, given.sizes, given.classes)
 
-    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
-        return average_precision.match_boxes(
+    def match(self, given: FoundObjects, threshold: float) -> list[box_matches.Matched]:
+        return box_matches.match_boxes(
             given.true, given.found, given.sizes, given.classes, threshold
         )
 
@@ -362,26 +361,28 @@ class ByCentres:
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """Return the F1 of the classes."""
         matched = self.match(given, self.threshold(given))
-        reached = average_precision.centre_score(matched, given.classes, given.groups)
+        reached = box_matches.centre_score(matched, given.classes, given.groups)
         return ObjectFigures(reached.mean, reached.by_class)
 
     def shares(self, given: FoundObjects) -> list[float]:
         matched = self.match(given, self.threshold(given))
-        return list(map(float, average_precision.centre_shares(matched, given.classes)))
+        return list(map(float, box_matches.centre_shares(matched, given.classes)))
 
     def threshold(self, _given: FoundObjects) -> float:
         """Return the score to which the training has moved the threshold: one half."""
-        return average_precision.LEAST_SCORE
+        return box_matches.LEAST_SCORE
 
-    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
-        return average_precision.match_centres(given.true, given.found, threshold)
+    def match(self, given: FoundObjects, threshold: float) -> list[box_matches.Matched]:
+        return box_matches.match_centres(given.true, given.found, threshold)
 
 
 def _share(some: float, whole: int) -> float | None:
     return some / whole if whole else None
 
 
-def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[JudgedImage, ...]:
+def _worst(
+    matched: Sequence[box_matches.Matched], images: Images, role: Role
+) -> tuple[JudgedImage, ...]:
     """Return the images with the lowest F1; of equal ones, those with more errors come first."""
     part = images.part(role)
     boxes = images.boxes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advisor.exporting import Shipping
-from advisor.measurement import average_precision
+from advisor.measurement import box_matches
 from advisor.tasks.detection._files import (
     PAGE,
     detect_objects,
@@ -42,5 +42,5 @@ COUNTER = Shipping(
     answering=mark_map,
     found=find_centre_points,
     page=replace(PAGE, title="How many objects are in the image?"),
-    least=average_precision.LEAST_SCORE,
+    least=box_matches.LEAST_SCORE,
 )

@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import StageError
 from advisor.measurement import CentreFinder, Detections, Detector, match_centres, score_boxes, true_boxes
-from advisor.measurement._average_precision import centre_score
+from advisor.measurement._box_matches import centre_score
 from advisor.tflite import cut_postprocess
 from advisor.training import (
     Hyperparameters,
