@@ -20,7 +20,7 @@ import numpy as np
 from advisor.core import AdvisorError, plural
 from advisor.devices import LITERT, HostConnection, file_for, local_runtimes, title_of
 from advisor.measurement import DeviceRow, Ratio
-from advisor.measurement._on_device.benchmark import RuntimeHere, benchmark_in_runtimes
+from advisor.measurement._on_device.in_runtimes import RuntimeHere, benchmark_in_runtimes
 from advisor.store import ArtifactCache, sha256_file
 from benchmarks.catalogue_files import FORMS, files_of
 from benchmarks.tables import Row, keep, kept_of_others

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         session,
         timing,
     )
-    from advisor.measurement._latency.scenarios import Pipeline
+    from advisor.measurement._latency.pipeline import Pipeline
     from advisor.measurement._latency.session import Benchmark, FileBenchmark, benchmark
     from advisor.measurement._latency.timing import judge, least_cpu_ms, measure, rank_disturbance
     from advisor.measurement._metrics import FIRST_CLASSES, Score, score_classifier

@@ -37,7 +37,7 @@ from advisor.isolation import Finished
 from advisor.measurement import delegate_operators, measure
 from advisor.measurement._accelerators import read_accelerators
 from advisor.measurement._delegation import execution_order
-from advisor.measurement._operators.profile import list_nodes, match_events
+from advisor.measurement._operators.matching import list_nodes, match_events
 from advisor.tflite import (
     Metadata,
     Work,

@@ -1,31 +1,20 @@
 """The results of a timing as values:
 one result per thread count, one timing per file, one ratio per pair of files.
 
-Compare :attr:`LatencyResult.budget_ms` with a budget,
-and :attr:`LatencyResult.rank_ms` between artefacts.
+``timing.py`` makes them. Compare :attr:`LatencyResult.budget_ms` with a budget, and
+:attr:`LatencyResult.rank_ms` between artefacts. The fields and ``entries`` are keys of JSON
+documents and of stages in the cache.
 """
 
-import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from random import Random
 from typing import Any
-
-import numpy as np
 
 from advisor.core import Provenance, Quantity, Written, plural
 from advisor.isolation import agent
 from advisor.measurement import _host as host
+from advisor.measurement._latency.summary import LEVEL, Summary
 
-# Compute statistics of timed runs from blocks of milliseconds.
-#
-# Runs of one block are more similar than runs of different blocks, so the block is the unit: the
-# centre is the median of the block medians, and its interval comes from resampling whole blocks
-# (cluster bootstrap).
-
-LEVEL = 0.95
-RESAMPLES = 1000
 UNSTABLE_CV = 0.05  # of the block medians; 2-3 % between runs is usual on an idle machine
 
 
@@ -35,66 +24,6 @@ class Verdict(StrEnum):
     STABLE = "stable"
     UNSTABLE = "unstable"
     CONTENDED = "contended"
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Statistics of the runs of one series, in the unit of the values (milliseconds)."""
-
-    median: float  #: median of the block medians in ms
-    low: float  #: lower end of its 95 % bootstrap interval in ms
-    high: float  #: upper end in ms
-    p50: float  #: median of all runs in ms
-    p90: float  #: 90th percentile of all runs in ms
-    p99: float  #: 99th percentile of all runs in ms
-    min: float  #: shortest run in ms
-    max: float  #: longest run in ms
-    mean: float  #: mean of all runs in ms
-    std: float  #: standard deviation of all runs in ms
-    cv: float  #: coefficient of variation of all runs (standard deviation / mean), without a unit
-    block_cv: float  #: coefficient of variation of the block medians
-    runs: int  #: number of runs
-    blocks: int  #: number of blocks
-
-
-def summarise_blocks(blocks: Sequence[Sequence[float]]) -> Summary:
-    """Return the statistics of the runs of one series;
-    raise ValueError if there is no block, or one is empty.
-    """
-    medians = list(map(statistics.median, blocks))
-    values = list[float]()
-    for block in blocks:
-        values += block
-    mean = statistics.fmean(values)
-    deviation = statistics.pstdev(values)
-    middle = statistics.fmean(medians)
-    # A single block has no medians to resample, so its runs stand in, although they are alike.
-    low, high = median_interval(medians if len(medians) > 1 else sorted(values))
-    cv = deviation / mean if mean else 0.0
-    block_cv = statistics.pstdev(medians) / middle if middle else 0.0
-    p50, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99]).tolist()
-    quantiles = (statistics.median(medians), low, high, p50, p90, p99, min(values), max(values))
-    return Summary(*quantiles, mean, deviation, cv, block_cv, len(values), len(medians))
-
-
-def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % percentile bootstrap interval of the median (Efron 1979);
-    equal seeds give equal intervals.
-    """
-    random = Random(seed)
-    drawn = [statistics.median(random.choices(values, k=len(values))) for _ in range(RESAMPLES)]
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    return low, high
-
-
-def compare_pairs(
-    reference: Sequence[float], compared: Sequence[float]
-) -> tuple[float, float, float]:
-    """Return the median of ``compared / reference`` over paired block medians,
-    with its bootstrap interval.
-    """
-    ratios = [second / first for first, second in zip(reference, compared, strict=True)]
-    return statistics.median(ratios), *median_interval(ratios)
 
 
 @dataclass(frozen=True)
@@ -134,11 +63,9 @@ class LatencyResult(Written):
         """The clock of :attr:`rank_ms` and :attr:`budget_ms`."""
         if not self.contended:
             return "wall time"
-        return (
-            "CPU time (contended machine)"
-            if self.cpu
-            else "shortest wall time (contended machine)"
-        )
+        if self.cpu:
+            return "CPU time (contended machine)"
+        return "shortest wall time (contended machine)"
 
     @property
     def rank_ms(self) -> float:

@@ -1,14 +1,12 @@
-"""``advisor benchmark``: everything that is measured of one file or of several, in one run."""
+"""``advisor benchmark``: everything that is measured of one file or of several, in one run.
 
-import contextlib
+:func:`benchmark` checks the options, waits for a quiet machine, times the files in turn, and adds
+what was asked for besides. Its result is a JSON document whose keys are :attr:`Benchmark.entries`.
+"""
+
 import os
-import re
-import sys
-import venv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Unpack
 
@@ -17,13 +15,10 @@ from advisor.measurement import _host as host
 from advisor.measurement._host import Conditions, busy_processes, require_quiet
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
-from advisor.measurement._latency.scenarios import (
-    Pipeline,
-    Sustained,
-    advise_threads,
-    run_sustained,
-    time_pipeline,
-)
+from advisor.measurement._latency.pipeline import Pipeline, time_pipeline
+from advisor.measurement._latency.runtime_packages import find_interpreter, parse_runtime
+from advisor.measurement._latency.sustained import Sustained, run_sustained
+from advisor.measurement._latency.thread_advice import advise_threads
 from advisor.measurement._latency.timing import (
     compare_with_first,
     interleave_files,
@@ -31,92 +26,8 @@ from advisor.measurement._latency.timing import (
     thread_counts,
 )
 from advisor.measurement._processes import detector_notes, read_model
-from advisor.store import cache_root, fill_folder, install_package
-
-# Packages that a runtime's wheels need but do not all declare.
-COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
-# The last tflite-runtime is 2.14.0;
-# its wheels are for CPython 3.8 to 3.11 (file list of the package index).
-LAST_PYTHON = {"tflite-runtime": (3, 11)}
-
-_REQUIREMENT = re.compile(
-    r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?)\s*$"
-)
 
 EFFORTS = ("quick", "normal", "full", "search")
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """The package and version of a runtime."""
-
-    package: str
-    version: str
-
-    def __str__(self) -> str:
-        return f"{self.package}=={self.version}"
-
-
-def parse_runtime(text: str) -> Runtime:
-    """Parse ``tflite-runtime==2.14.0``;
-    raise UsageError for another package, or if the version is not exact.
-    """
-    matched = _REQUIREMENT.match(text)
-    if matched is None:
-        hint = "write for example --runtime tflite-runtime==2.14.0"
-        raise UsageError(f"--runtime '{text}' is not a package with an exact version", hint)
-    package = matched[1].lower().replace("_", "-").replace(".", "-")
-    if package not in COMPANIONS:
-        known = f"runtimes: {', '.join(COMPANIONS)}"
-        raise UsageError(
-            f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}", known
-        )
-    return Runtime(package, matched[2])
-
-
-def find_interpreter(runtime: Runtime) -> Path | None:
-    """Return the Python of an environment with this runtime, None for this environment;
-    install it if needed.
-
-    UsageError if there is no wheel for this Python, or pip cannot install the runtime.
-    """
-    # The installed version needs no environment of its own.
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        if metadata.version(runtime.package) == runtime.version:
-            return None
-    refuse_newer_python(runtime, sys.version_info[:2])
-    name = f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
-    return _python_of(fill_folder(cache_root() / "runtimes" / name, partial(_make, runtime)))
-
-
-def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
-    """Raise UsageError for a runtime that has no wheel for this version of Python."""
-    last = LAST_PYTHON.get(runtime.package)
-    if last and version > last:
-        shown = ".".join(map(str, version))
-        newest = ".".join(map(str, last))
-        raise UsageError(
-            f"{runtime} has no wheel for Python {shown}; its last wheels are for Python {newest}",
-            f"install advisor with Python {newest}, or use a version of ai-edge-litert",
-        )
-
-
-def _make(runtime: Runtime, folder: Path) -> None:
-    """Make the environment in an empty folder:
-    the runtime's wheels, by this environment's pip and its settings.
-    """
-    venv.create(folder, symlinks=True, with_pip=False)
-    hint = (
-        "advisor uses your pip settings; list the versions with: pip index versions"
-        f" {runtime.package}"
-    )
-    install_package(
-        str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python_of(folder)
-    )
-
-
-def _python_of(folder: Path) -> Path:
-    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
 @dataclass(frozen=True)
@@ -249,17 +160,44 @@ def benchmark(
     """
     say = tell or (lambda _text: None)
     options = completed(BenchmarkKeywords, given)
+    plan, files = _check_arguments(list(map(str, models)), options, say)
+    say("checking that the machine is quiet")
+    conditions = require_quiet(plan.threads, options["force"])
+    try:
+        # Several files take turns in one process;
+        # a single one gets a process of its own, where its memory shows.
+        if len(files) > 1:
+            timed = _time_together(files, plan, say)
+        else:
+            timed = [_time_alone(files[0], plan, conditions, say)]
+        complete = [_complete_file(file, plan, say) for file in timed]
+    # This is an error of the user's file, and no failed step of ours.
+    except StageError as error:
+        raise UsageError(error.message, error.hint) from error
+    return Benchmark(
+        files=tuple(complete),
+        ratios=compare_with_first(_list_results(complete)),
+        effort=plan.effort,
+        kernels=plan.setup.kernels,
+        conditions=conditions,
+        host=host.describe(),
+        notes=_notes(conditions, plan, complete),
+    )
+
+
+def _check_arguments(
+    names: Sequence[str], options: BenchmarkKeywords, say: Tell
+) -> tuple[BenchmarkPlan, list[FileBenchmark]]:
+    """Return the plan of the options, and the files with their sizes;
+    install another runtime if one is named.
+    """
     effort = options["effort"]
-    kernels = options["kernels"]
-    shape = options["shape"]
-    image = options["image"]
     if effort not in EFFORTS:
         raise UsageError(
             f"unknown effort '{effort}'{nearest(effort, EFFORTS)}",
             f"efforts: {', '.join(EFFORTS)}",
         )
     counts = tuple(thread_counts(list(map(int, options["threads"]))))
-    names = list(map(str, models))
     if not names:
         raise UsageError("no model given", "give one or more .tflite files")
     repeated = [name for index, name in enumerate(names) if name in names[:index]]
@@ -269,45 +207,35 @@ def benchmark(
             "to compare a file with itself, copy it under another name",
         )
     files = list(map(_check_file, names))
-    python = None
     cpus = _require_usable(options["cpus"])
+    python = None
     if options["runtime"] is not None:
         wanted = parse_runtime(options["runtime"])
         say(f"preparing {wanted}")
         python = find_interpreter(wanted)
-    setup = InterpreterOptions(kernels, tuple(shape) if shape else None, python, cpus)
+    shape = tuple(options["shape"]) if options["shape"] else None
     plan = BenchmarkPlan(
-        counts,
-        effort,
-        setup,
-        options["contended"],
-        options["sustained_s"],
-        options["pipeline"],
-        Path(image) if image else None,
+        threads=counts,
+        effort=effort,
+        setup=InterpreterOptions(options["kernels"], shape, python, cpus),
+        contended=options["contended"],
+        sustained_s=options["sustained_s"],
+        pipeline=options["pipeline"],
+        image=Path(options["image"]) if options["image"] else None,
     )
-    say("checking that the machine is quiet")
-    conditions = require_quiet(counts, options["force"])
-    try:
-        # Several files take turns in one process;
-        # a single one gets a process of its own, where its memory shows.
-        if len(files) > 1:
-            timed = _time_together(files, plan, say)
-        else:
-            say(f"measuring {Path(files[0].model).name}")
-            # On a machine that was busy from the start (--force),
-            # a second try would be disturbed as well.
-            quiet = not conditions.objections(max(counts))
-            timing = measure(files[0].model, counts, effort, retry=quiet, setup=setup)
-            timed = [replace(files[0], timing=timing)]
-        complete = [_complete_file(file, plan, say) for file in timed]
-    # This is an error of the user's file, and no failed step of ours.
-    except StageError as error:
-        raise UsageError(error.message, error.hint) from error
-    compared = compare_with_first(_list_results(complete))
-    notes = _notes(conditions, plan, complete)
-    return Benchmark(
-        tuple(complete), compared, effort, kernels, conditions, host.describe(), notes
-    )
+    return plan, files
+
+
+def _time_alone(
+    file: FileBenchmark, plan: BenchmarkPlan, conditions: Conditions, say: Tell
+) -> FileBenchmark:
+    """Time the only file in a process of its own."""
+    say(f"measuring {Path(file.model).name}")
+    # On a machine that was busy from the start (--force),
+    # a second try would be disturbed as well.
+    quiet = not conditions.objections(max(plan.threads))
+    timing = measure(file.model, plan.threads, plan.effort, retry=quiet, setup=plan.setup)
+    return replace(file, timing=timing)
 
 
 def _list_results(files: Sequence[FileBenchmark]) -> list[tuple[str, LatencyResult]]:
@@ -337,12 +265,12 @@ def _require_usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
     if not cpus:
         return None
     usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    wrong = next((cpu for cpu in cpus if cpu not in usable), None)
-    if wrong is not None:
-        raise UsageError(
-            f"--cpus: processor {wrong} cannot be used",
-            f"processors: {', '.join(map(str, usable))}",
-        )
+    for cpu in cpus:
+        if cpu not in usable:
+            raise UsageError(
+                f"--cpus: processor {cpu} cannot be used",
+                f"processors: {', '.join(map(str, usable))}",
+            )
     return tuple(dict.fromkeys(cpus))
 
 
@@ -407,10 +335,8 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
         file = replace(file, loaded=loaded)
     if plan.sustained_s:
         say(f"{name}: {plan.sustained_s:.0f} s without a pause")
-        file = replace(
-            file,
-            sustained=run_sustained(file.model, plan.threads[0], plan.sustained_s, plan.setup),
-        )
+        sustained = run_sustained(file.model, plan.threads[0], plan.sustained_s, plan.setup)
+        file = replace(file, sustained=sustained)
     return file
 
 

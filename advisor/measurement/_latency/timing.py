@@ -20,16 +20,9 @@ from advisor.isolation import (
     compute_waited_share,
 )
 from advisor.measurement import _host as host
-from advisor.measurement._latency import (
-    UNSTABLE_CV,
-    LatencyResult,
-    ModelTiming,
-    Ratio,
-    Verdict,
-    compare_pairs,
-    summarise_blocks,
-)
+from advisor.measurement._latency import UNSTABLE_CV, LatencyResult, ModelTiming, Ratio, Verdict
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
+from advisor.measurement._latency.summary import compare_pairs, summarise_blocks
 from advisor.measurement._processes import existing_model, run_json
 
 # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes.

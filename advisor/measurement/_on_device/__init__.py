@@ -1,5 +1,6 @@
-"""The results of ``advisor benchmark --device`` as values: a row for each file and thread
-count.
+"""The results of ``advisor benchmark --device`` as values: a row for each file and thread count.
+
+The entries are keys of the JSON document that the command prints; ``status`` is one of its words.
 """
 
 from dataclasses import dataclass
@@ -103,9 +104,10 @@ class DeviceBenchmark(Written):
     @property
     def accelerators(self) -> tuple[dict[str, object], ...]:
         """The delegation of each file to the target's accelerator, as entries of a document."""
-        return tuple(
-            {"model": model, **delegation.to_json()} for model, delegation in self.delegations
-        )
+        entries = []
+        for model, delegation in self.delegations:
+            entries.append({"model": model, **delegation.to_json()})
+        return tuple(entries)
 
     @property
     def basis(self) -> str:

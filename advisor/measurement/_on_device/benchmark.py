@@ -1,12 +1,14 @@
-"""Run ``advisor benchmark --device``:
-measure over a connection or in runtimes of this machine, or predict.
+"""Measure files on a device over its connection, or predict their latencies.
+
+``choice.py`` calls :func:`benchmark_on_device` with the connection, or None for a prediction. One
+file that fails has a reason in its row; the others are measured.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,20 +25,18 @@ from advisor.core import (
 )
 from advisor.devices import (
     Connection,
-    HostConnection,
     MeasurementJob,
     Timing,
-    file_for,
     local_runtimes,
     needs_export,
     runtime_remark,
 )
 from advisor.isolation import SeriesDocument
 from advisor.measurement._accelerators import find_serving
-from advisor.measurement._delegation import delegate_operators
-from advisor.measurement._latency import LEVEL, LatencyResult, Ratio
+from advisor.measurement._delegation import Delegation, delegate_operators
+from advisor.measurement._latency import LatencyResult, Ratio
+from advisor.measurement._latency.summary import LEVEL
 from advisor.measurement._latency.timing import (
-    common_clock,
     compare_with_first,
     effort_named,
     judge,
@@ -92,13 +92,7 @@ def benchmark_on_device(
                 _with_arena(row, file, interpreter) for row, file in zip(rows, files, strict=True)
             ]
     else:
-        is_local = profile.name in local_runtimes()
-        if not is_local and not target.measurable and not needs_export(target.runtime):
-            raise UsageError(
-                f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured"
-                " over a connection",
-                "name a target with TensorFlow Lite, or remove the connection for a prediction",
-            )
+        _require_measurable(profile, target)
         tell(f"measuring on {connection.label}")
         measure = partial(
             _measure_files, files, target, connection, threads, effort, by_count=keeps_prediction
@@ -110,32 +104,61 @@ def benchmark_on_device(
             rows, compared = _measure_or_predict(measure, files, profile, target, predictor)
         else:
             rows, compared = measure()
-    # The CPU runs every operator.
-    serving = () if target.accelerator == "cpu" else find_serving(profile, target)
-    delegations = tuple(
-        (file.model, delegate_operators(file.graph, unit))
-        for file, unit in product(files, serving)
-    )
-    measured = None
-    if any(map(_is_measured, rows)) or not keeps_prediction:
-        measured = connection
-    remark = ""
-    if not measured:
-        remark = runtime_remark(f"{profile.name}:{target.name}", target.runtime)
-    included = detector_notes(file.path.name for file in files if file.detects)
-    ran = _arena_notes(rows, target, interpreter) if interpreter else ()
-    notes = tuple(
-        filter(
-            None, (remark, *included, *ran, *_list_downloads(rows), *_list_exceeded(rows, profile))
-        )
-    )
+    measured = connection
+    if keeps_prediction and not any(map(_is_measured, rows)):
+        measured = None
     label = measured.label if measured else ""
+    notes = _list_notes(files, rows, profile, target, predicted=measured is None)
+    delegations = _delegate_files(files, profile, target)
     return DeviceBenchmark(
         profile.name, target.name, label, effort, tuple(rows), compared, delegations, notes
     )
 
 
-def _row(file: ModelFile, threads: int, failure: str = "") -> DeviceRow:
+def _require_measurable(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Refuse a target whose runtime no connection measures (UsageError)."""
+    if profile.name in local_runtimes() or target.measurable or needs_export(target.runtime):
+        return
+    raise UsageError(
+        f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a"
+        " connection",
+        "name a target with TensorFlow Lite, or remove the connection for a prediction",
+    )
+
+
+def _delegate_files(
+    files: Sequence[ModelFile], profile: DeviceProfile, target: DeviceTarget
+) -> tuple[tuple[str, Delegation], ...]:
+    """Return what the target's accelerators run of each file; the CPU runs every operator."""
+    if target.accelerator == "cpu":
+        return ()
+    delegations = []
+    for file, unit in product(files, find_serving(profile, target)):
+        delegations.append((file.model, delegate_operators(file.graph, unit)))
+    return tuple(delegations)
+
+
+def _list_notes(
+    files: Sequence[ModelFile],
+    rows: Sequence[DeviceRow],
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    *,
+    predicted: bool,
+) -> tuple[str, ...]:
+    notes: list[str] = []
+    if predicted:
+        notes.append(runtime_remark(f"{profile.name}:{target.name}", target.runtime))
+    notes += detector_notes(file.path.name for file in files if file.detects)
+    interpreter = interpreter_of(target.runtime)
+    if interpreter:
+        notes += _arena_notes(rows, target, interpreter)
+    notes += _list_downloads(rows)
+    notes += _list_exceeded(rows, profile)
+    return tuple(filter(None, notes))
+
+
+def make_row(file: ModelFile, threads: int, failure: str = "") -> DeviceRow:
     return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes, failure=failure)
 
 
@@ -176,18 +199,18 @@ def _predict_files(
     threads: Sequence[int],
 ) -> list[DeviceRow]:
     if any(count != target.threads for count in threads):
+        names = ", ".join(other.name for other in profile.targets)
         raise UsageError(
             f"{profile.name}:{target.name} has {plural(target.threads, 'thread')}: other counts"
             " cannot be predicted",
-            "remove --threads, or name another target: "
-            + ", ".join(t.name for t in profile.targets),
+            f"remove --threads, or name another target: {names}",
         )
     rows = []
     for file in files:
         try:
             rows.append(_predict_file(file, profile, target, predictor))
         except UsageError as error:
-            rows.append(_row(file, target.threads, f"{file.path.name}: {error.message}"))
+            rows.append(make_row(file, target.threads, f"{file.path.name}: {error.message}"))
     return rows
 
 
@@ -210,7 +233,7 @@ def _measure_or_predict(
         rows, compared = measure()
     except AdvisorError as error:
         reason = f"{error.message.rstrip('.')} ({error.hint})" if error.hint else error.message
-        rows = [_row(file, target.threads, reason) for file in files]
+        rows = [make_row(file, target.threads, reason) for file in files]
     by_model = {file.model: file for file in files}
     predicted_rows = []
     for row in rows:
@@ -232,35 +255,35 @@ def _predict_file(
     from advisor.devices import features_of, load_features, model_features
     from advisor.tflite import count_graph_works
 
-    seen = features_of(file.graph)
+    file_features = features_of(file.graph)
     table = load_features()
-    reason = target.incompatibility(seen.form)
+    reason = target.incompatibility(file_features.form)
     if reason:
         raise UsageError(
             f"{target.name} {reason}", f"advisor devices show {profile.name} lists its targets"
         )
     # A file is usually named after its network.
     # Of several names in it, the longest one is the most exact.
-    name = max(
-        (known for known in table.models if known in file.path.stem),
-        key=len,
-        default=file.path.stem,
-    )
-    features = model_features(seen, name, "", table)
+    stem = file.path.stem
+    name = max((known for known in table.models if known in stem), key=len, default=stem)
+    features = model_features(file_features, name, "", table)
     if features is None:
         raise UsageError(
             "it has no image input or no known arithmetic, so its latency cannot be predicted",
             _MEASURED,
         )
     features = replace(features, operators=count_graph_works(file.graph))
-    (prediction,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
-    outside = (
-        "larger or smaller than the measured models: the interval is wider"
-        if prediction.outside
-        else ""
+    (prediction,) = predictor.predict(
+        profile, target, file_features.form, [features], PREDICTION_LEVEL
     )
+    outside = ""
+    if prediction.outside:
+        outside = "larger or smaller than the measured models: the interval is wider"
     return replace(
-        _row(file, target.threads), latency=prediction.latency, form=seen.form, reason=outside
+        make_row(file, target.threads),
+        latency=prediction.latency,
+        form=file_features.form,
+        reason=outside,
     )
 
 
@@ -286,24 +309,19 @@ def _measure_files(
         timings = connection.measure(
             MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime)
         )
-        rows = [
-            make_measured_row(timing, by_path[timing.model], connection.label)
-            for timing in timings
-        ]
-    except StageError as error:
-        if len(files) == len(counts) == 1 or (len(files) == 1 and not by_count):
-            return [
-                _row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts
-            ], ()
-        # One file that does not run ends the whole job. Alone, only its own row fails.
-        parts: list[tuple[list[ModelFile], Sequence[int]]] = []
-        for file in files:
-            counts_of_parts = [(count,) for count in counts] if by_count else [counts]
-            parts += [([file], part_counts) for part_counts in counts_of_parts]
         rows = []
-        for some, some_counts in parts:
+        for timing in timings:
+            rows.append(make_measured_row(timing, by_path[timing.model], connection.label))
+    except StageError as error:
+        parts = [(count,) for count in counts] if by_count else [counts]
+        if len(files) == len(parts) == 1:
+            reason = f"{files[0].path.name}: {error.message}"
+            return [make_row(files[0], count, reason) for count in counts], ()
+        rows = []
+        # One file that does not run ends the whole job. Alone, only its own row fails.
+        for file, some_counts in product(files, parts):
             rows_of_part, _ = _measure_files(
-                some, target, connection, some_counts, effort, by_count=by_count
+                [file], target, connection, some_counts, effort, by_count=by_count
             )
             rows += rows_of_part
         # Runs that took no turns with each other are not compared.
@@ -331,7 +349,7 @@ def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
     disturbance = timing.throttled or (result.reason if result else "")
     reasons = filter(None, (disturbance, timing.placement, *timing.remarks))
     return replace(
-        _row(file, timing.threads),
+        make_row(file, timing.threads),
         latency=Quantity(value, "ms", Provenance.MEASURED, low, high, level, timing.runs, source),
         runtime=timing.runtime,
         result=result,
@@ -382,138 +400,3 @@ def _arena_notes(
             activations = f"({show_bytes(row.micro.activation_bytes)} for activations)"
             notes.append(f"{Path(row.model).name}: {arena} {activations}; {row.micro.agreement}")
     return tuple(notes)
-
-
-@dataclass(frozen=True)
-class RuntimeHere:
-    """A runtime of this machine: its device, such as ``host:onnxruntime``, its name,
-    and what measures with it.
-    """
-
-    name: str
-    runtime: str
-    connection: Connection
-
-
-def benchmark_in_runtimes(
-    models: Sequence[Path | str],
-    runtimes: Sequence[RuntimeHere],
-    threads: Sequence[int] = (1,),
-    effort: str = "quick",
-    tell: Tell = lambda _text: None,
-) -> DeviceBenchmark:
-    """Measure each file in each runtime; each further runtime is compared with the first.
-
-    Runtimes that the agent runs take turns, block by block, in one process, so that a drift of the
-    machine affects all equally. Others are measured after them. UsageError if a file is missing or
-    damaged, or the effort is unknown.
-    """
-    limit_s = 120.0 + 3 * len(runtimes) * len(threads) * effort_named(effort).max_seconds
-    counts = tuple(dict.fromkeys(threads)) or (1,)
-    names = [runtime.name for runtime in runtimes]
-    rows: list[DeviceRow] = []
-    compared: list[Ratio] = []
-    notes: list[str] = []
-    for model in dict.fromkeys(map(str, models)):
-        file = read_model(model)
-        tell(f"{file.path.name} in {', '.join(names)}")
-        rows_of_file = _measure_in_runtimes(
-            file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s)
-        )
-        rows += rows_of_file
-        results = []
-        for row in rows_of_file:
-            if row.result:
-                results.append((f"{row.model} in {row.device}", row.result))
-        compared += compare_with_first(results)
-        notes += _explain_not_compared(rows_of_file)
-        notes += filter(None, (_describe_agreement(file, runtime) for runtime in runtimes))
-    return DeviceBenchmark(
-        ",".join(names), "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes)
-    )
-
-
-def _explain_not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
-    """Yield why a runtime is not compared with the first."""
-    first = {}
-    for row in rows:
-        if row.result and row.device == rows[0].device:
-            first[row.threads] = row.result
-    for row in rows:
-        reference = first.get(row.threads)
-        if reference and row.result and not common_clock(reference, row.result):
-            yield (
-                f"{Path(row.model).name} in {row.device}, {plural(row.threads, 'thread')}: no"
-                f" ratio to {rows[0].device}, as the machine was busy and only one of the two has"
-                " CPU time: measure again"
-            )
-
-
-def _describe_agreement(file: ModelFile, runtime: RuntimeHere) -> str:
-    """Return how the export for a runtime agrees with the file;
-    empty if the runtime runs the file, or cannot.
-    """
-    try:
-        facts: Mapping[str, float] = file_for(runtime.runtime, file.path).facts
-    except AdvisorError:
-        return ""
-    if not facts:
-        return ""
-    same, inputs, difference = (
-        facts[key] for key in ("same_answers", "inputs", "largest_difference")
-    )
-    return (
-        f"{file.path.name} in {runtime.name}: the same answer on {same:g} of {inputs:g} inputs,"
-        f" largest difference {100 * difference:.2g} % of the output's range"
-    )
-
-
-def _measure_in_runtimes(
-    file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob
-) -> list[DeviceRow]:
-    """Return a row for each runtime and thread count;
-    that of a runtime that cannot run the file has a reason.
-    """
-    files = dict[str, Path]()
-    failures = dict[str, str]()
-    for runtime in runtimes:
-        try:
-            files[runtime.name] = file_for(runtime.runtime, file.path).path
-        except AdvisorError as error:
-            failures[runtime.name] = error.message
-    # What the agent on this machine runs can take turns in one process;
-    # other runtimes have programs of their own.
-    together = []
-    for runtime in runtimes:
-        if runtime.name in files and runtime.connection == HostConnection():
-            together.append(runtime)
-    timings_by_name: dict[str, tuple[Timing, ...]] = {}
-    try:
-        timings = HostConnection().measure(
-            replace(job, models=tuple(files[runtime.name] for runtime in together))
-        )
-        for runtime in together:
-            timings_by_name[runtime.name] = tuple(
-                timing for timing in timings if timing.model == files[runtime.name]
-            )
-    except AdvisorError as error:
-        failures |= {runtime.name: error.message for runtime in together}
-    for runtime in runtimes:
-        if runtime.name in files and runtime not in together:
-            try:
-                timings_by_name[runtime.name] = runtime.connection.measure(
-                    replace(job, runtime=runtime.runtime)
-                )
-            except AdvisorError as error:
-                failures[runtime.name] = error.message
-    rows = []
-    for name in [runtime.name for runtime in runtimes]:
-        if name in timings_by_name:
-            rows_of_runtime = [
-                make_measured_row(timing, file, name) for timing in timings_by_name[name]
-            ]
-        else:
-            failure = f"{file.path.name} in {name}: {failures[name]}"
-            rows_of_runtime = [_row(file, count, failure) for count in job.threads]
-        rows += [replace(row, device=name) for row in rows_of_runtime]
-    return rows

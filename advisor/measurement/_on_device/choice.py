@@ -1,5 +1,8 @@
-"""Choose what measures files for ``advisor benchmark``:
+"""Choose what measures files for ``advisor benchmark --device``:
 this machine's GPU or runtimes, or a connection to a device.
+
+``advisor.api.benchmark_device`` calls :func:`benchmark_device`. Everything that can be refused is
+refused before a device or a cloud is asked, and nothing is sent without leave.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from advisor.core import HOST, UsageError, nearest
 from advisor.devices import (
     LITERT,
+    Connection,
     DeviceProfile,
     DeviceTarget,
     HostConnection,
+    Profiles,
     canonical,
     device_predictor,
     load_known_devices,
@@ -22,12 +27,9 @@ from advisor.devices import (
     require_runtime,
 )
 from advisor.measurement._latency.timing import effort_named
-from advisor.measurement._on_device.benchmark import (
-    RuntimeHere,
-    benchmark_in_runtimes,
-    benchmark_on_device,
-)
+from advisor.measurement._on_device.benchmark import benchmark_on_device
 from advisor.measurement._on_device.gpu import benchmark_on_gpu
+from advisor.measurement._on_device.in_runtimes import RuntimeHere, benchmark_in_runtimes
 
 if TYPE_CHECKING:
     from advisor.devices import ConnectionSettings
@@ -55,48 +57,61 @@ def benchmark_device(
     """
     names = [canonical(name.strip()) for name in device.split(",")]
     if len(names) > 1:
-        _check_runtimes(names, accelerator, settings)
-        return _in_runtimes(models, names, threads, effort, tell)
+        _refuse_other_devices(names, accelerator, settings)
+        return _benchmark_runtimes(models, names, threads, effort, tell)
     (device,) = names
-    _check(device, accelerator, settings)
+    _refuse_combination(device, accelerator, settings)
     # An unknown effort is refused before a device or a cloud is asked for anything.
     effort_named(effort)
     known = load_known_devices(profiles)
-    if _is_attached(settings, device):
-        profile = known.describe_attached(settings)
-        target = profile.target()
-    elif device in ("", HOST):
+    if device in ("", HOST) and not _is_attached(settings, device):
         return benchmark_on_gpu(models, effort, tell)
-    else:
-        profile, target = known.select(device)
-    runtime = require_runtime(profile)
-    if profile.kind == "microcontroller":
-        profile, target = prefer_tflite(device, profile, target)
-    target = _of_kind(profile, target, accelerator, ":" in device)
-    chosen = settings or profile.connection
+    profile, target = _select_target(known, device, accelerator, settings)
+    connection_settings = settings or profile.connection
     if settings is not None and settings.way == "adb":
         known.refuse_other_phone(profile, settings)
-    if chosen is not None:
-        chosen = chosen.allow_upload(upload)
+    if connection_settings is not None:
+        connection_settings = connection_settings.allow_upload(upload)
         # Before the connection is made: without leave, nothing is sent.
-        chosen.require_leave(models, len(threads) or 1)
-    connection = None
-    if chosen:
-        connection = chosen.connect(target.accelerator)
-    elif runtime:
-        connection = runtime.connect(target)
-    in_cloud = chosen is not None and chosen.in_cloud
+        connection_settings.require_leave(models, len(threads) or 1)
     return benchmark_on_device(
         models,
         profile,
         target,
-        connection,
+        _connect(profile, target, connection_settings),
         device_predictor,
         threads,
         effort,
         tell,
-        keeps_prediction=in_cloud,
+        keeps_prediction=connection_settings is not None and connection_settings.in_cloud,
     )
+
+
+def _select_target(
+    known: Profiles, device: str, accelerator: str, settings: ConnectionSettings | None
+) -> tuple[DeviceProfile, DeviceTarget]:
+    """Return the device and the target to measure; refuse a runtime that cannot run here."""
+    if _is_attached(settings, device):
+        profile = known.describe_attached(settings)
+        target = profile.target()
+    else:
+        profile, target = known.select(device)
+    require_runtime(profile)
+    if profile.kind == "microcontroller":
+        profile, target = prefer_tflite(device, profile, target)
+    return profile, _select_kind(profile, target, accelerator, ":" in device)
+
+
+def _connect(
+    profile: DeviceProfile, target: DeviceTarget, settings: ConnectionSettings | None
+) -> Connection | None:
+    """Return what measures on a target: its connection, or its runtime on this machine;
+    None if its latency is predicted.
+    """
+    if settings:
+        return settings.connect(target.accelerator)
+    runtime = require_runtime(profile)
+    return runtime.connect(target) if runtime else None
 
 
 def _is_attached(
@@ -108,7 +123,7 @@ def _is_attached(
     return not device and settings is not None and settings.way == "adb"
 
 
-def _check_runtimes(
+def _refuse_other_devices(
     names: Sequence[str], accelerator: str, settings: ConnectionSettings | None
 ) -> None:
     for name in names:
@@ -126,7 +141,7 @@ def _check_runtimes(
         )
 
 
-def _in_runtimes(
+def _benchmark_runtimes(
     models: Sequence[str | Path],
     names: Sequence[str],
     threads: Sequence[int],
@@ -143,7 +158,9 @@ def _in_runtimes(
     return benchmark_in_runtimes(models, chosen, threads or (1,), effort, tell)
 
 
-def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -> None:
+def _refuse_combination(
+    device: str, accelerator: str, settings: ConnectionSettings | None
+) -> None:
     """Refuse a device, an accelerator and a connection that do not go together (UsageError)."""
     if accelerator and accelerator not in KINDS:
         raise UsageError(
@@ -169,7 +186,9 @@ def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -
         )
 
 
-def _of_kind(profile: DeviceProfile, target: DeviceTarget, kind: str, named: bool) -> DeviceTarget:
+def _select_kind(
+    profile: DeviceProfile, target: DeviceTarget, kind: str, named: bool
+) -> DeviceTarget:
     """Return the named target if it is of the wanted kind;
     without a named target, the first of that kind.
     """

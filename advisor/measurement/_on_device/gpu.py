@@ -20,7 +20,7 @@ from advisor.isolation import agent, redirect_errors
 from advisor.measurement import _host as host
 from advisor.measurement._accelerators import find_accelerator
 from advisor.measurement._delegation import delegate_operators
-from advisor.measurement._latency import LEVEL
+from advisor.measurement._latency.summary import LEVEL
 from advisor.measurement._latency.timing import effort_named, judge
 from advisor.measurement._on_device import DeviceBenchmark, DeviceRow, OutputAgreement
 from advisor.measurement._processes import call_json, read_model

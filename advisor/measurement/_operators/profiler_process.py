@@ -297,7 +297,7 @@ def _explain_error(
     return agent.AgentError("runtime", str(error))
 
 
-def collect(
+def collect_profiled(
     path: str, threads: int, kernels: str, shape: list[int] | None, runs: int
 ) -> dict[str, object]:
     """Run the model in turn with and without the profiler,

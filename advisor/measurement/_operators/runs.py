@@ -1,19 +1,15 @@
 """Collect the profiled runs of a file, select the undisturbed ones,
 and check that the operators add up to the whole.
 
-The runs come from the profiler if its version is known. Else each operator is timed with a file
-that ends with it: its time is that of this file minus the time of the file that ends before it.
-Every runtime can run such files, but differences of times are rough, and the last of several fused
-operators gets their whole time.
+The runs come from the profiler (``profiler_process.py``) if its version is known, else from files
+that are cut after each operator (``cuts.py``). Both run in child processes, by their names.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,15 +18,13 @@ from advisor.isolation import agent
 from advisor.measurement._processes import Reported, call_json
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
-PROFILER = "advisor.measurement._operators.profiler_process:collect"
+PROFILER = "advisor.measurement._operators.profiler_process:collect_profiled"
+CUTTER = "advisor.measurement._operators.cuts:collect_cuts"
 BY_CUTS = (
     "timed by cutting the file after each operator, because the profiler of the installed library"
     " cannot be used: the times are rough, and where an operator ran is computed, not measured"
 )
 ATTEMPTS = 3
-LEAST_RUNS = 5
-MOST_RUNS = 40
-SECONDS_A_CUT = 0.05
 
 TIMEOUT_S = 120.0
 BUILTIN_EVENT = 2
@@ -134,7 +128,7 @@ def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
         if isinstance(error, Reported) and error.kind != "runtime":
             raise
         notes.append(error.message)
-    return replace(request.run(f"{__name__}:collect_cuts", request.kernels), notes=tuple(notes))
+    return replace(request.run(CUTTER, request.kernels), notes=tuple(notes))
 
 
 def profile_runs(request: ProfileRequest) -> Collected:
@@ -256,109 +250,6 @@ def _notes(runtime: str, requested: str, used: str, share: float) -> tuple[str, 
             " microseconds"
         )
     return tuple(notes)
-
-
-def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
-    """Return the file that ends after its first ``count`` operators;
-    its outputs are the inputs of later ones.
-
-    Operators that are ``still`` only expand constants; their results are not outputs.
-    """
-    from advisor.tflite import drop_unused_buffers, pack, unpack
-
-    model = unpack(data)
-    graph = model.subgraphs[0]
-    first_operators = graph.operators[:count]
-    later_operators = graph.operators[count:]
-    results = list[int]()
-    used = set(graph.inputs)
-    for position, operator in enumerate(first_operators):
-        used.update(map(int, operator.inputs), map(int, operator.outputs))
-        if position not in still:
-            results += map(int, operator.outputs)
-    read_later = set(map(int, graph.outputs))
-    for operator in later_operators:
-        read_later.update(map(int, operator.inputs))
-    graph.operators = first_operators
-    # A file without an output cannot be loaded.
-    graph.outputs = [index for index in dict.fromkeys(results) if index in read_later] or results[
-        -1:
-    ]
-    for index, tensor in enumerate(graph.tensors):
-        # Indices stay as they are, so tensors are emptied and not removed.
-        tensor.buffer = tensor.buffer if index in used else 0
-    model.signatureDefs = None
-    model.metadata = []
-    drop_unused_buffers(model)
-    return pack(model)
-
-
-def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
-    """Return the median of the faster half of the runs in microseconds;
-    CPU time at one thread, else wall time.
-    """
-    interpreter = agent.new_interpreter("", threads, kernels, content)
-    agent.resize_input(interpreter, shape)
-    interpreter.allocate_tensors()
-    agent.set_inputs(interpreter)
-    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
-    # The first runs are slower than all others.
-    for _ in range(2):
-        interpreter.invoke()
-    deadline = time.perf_counter() + SECONDS_A_CUT
-    times_ns = list[int]()
-    while len(times_ns) < MOST_RUNS and (
-        len(times_ns) < LEAST_RUNS or time.perf_counter() < deadline
-    ):
-        start = clock()
-        interpreter.invoke()
-        times_ns.append(clock() - start)
-    # Other processes only lengthen a run, so the faster half is the truer one.
-    faster_half = sorted(times_ns)[: (len(times_ns) + 1) // 2]
-    return statistics.median(faster_half) / 1e3
-
-
-def collect_cuts(
-    path: str, threads: int, kernels: str, shape: list[int] | None
-) -> dict[str, object]:
-    """Return the same document as the profiler's process: one run with one event per operator.
-    Runs in a child.
-    """
-    from scipy.optimize import isotonic_regression
-
-    from advisor.measurement._accelerators import expands_constants
-    from advisor.tflite import read
-
-    data = Path(path).read_bytes()
-    model = read(data, path)
-    still = set()
-    for index, operator in enumerate(model.operators):
-        if expands_constants(model, operator):
-            still.add(index)
-    positions = []
-    for index in range(len(model.operators)):
-        if index not in still:
-            positions.append(index)
-    prefixes_us = []
-    for position in positions:
-        content = cut_prefix(data, position + 1, still)
-        prefixes_us.append(prefix_us(content, threads, kernels, shape))
-    # No operator takes negative time, so the times of longer and longer files are made to rise.
-    ends_us = isotonic_regression(prefixes_us).x.tolist()
-    events = []
-    for position, (start_us, end_us) in zip(positions, pairwise([0.0, *ends_us]), strict=True):
-        events.append(
-            ProfilerEvent(
-                model.operators[position].name, BUILTIN_EVENT, position, end_us - start_us
-            )
-        )
-    _module, package, version = agent.import_interpreter()
-    return {
-        "runtime": f"{package}=={version}",
-        "plain_us": [prefixes_us[-1]],
-        "runs": [(prefixes_us[-1], events)],
-        "shapes": resolve_shapes(path, shape) if shape else None,
-    }
 
 
 def resolve_shapes(path: str, shape: list[int]) -> list[list[int]]:

@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import StageError
 from advisor.measurement import least_cpu_ms
-from advisor.measurement._latency import compare_pairs, median_interval, summarise_blocks
-from advisor.measurement._latency.scenarios import Sustained, Window, run_sustained
+from advisor.measurement._latency.summary import compare_pairs, median_interval, summarise_blocks
+from advisor.measurement._latency.sustained import Sustained, Window, run_sustained
 from tests.builders import must_fail
 from tests.measurement import small_models
 

@@ -16,8 +16,8 @@ import advisor
 from advisor.core import UsageError
 from advisor.measurement import Benchmark, benchmark, measure, session
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
-from advisor.measurement._latency.scenarios import _read_normalization
-from advisor.measurement._latency.session import Runtime, find_interpreter, parse_runtime, refuse_newer_python
+from advisor.measurement._latency.pipeline import _read_normalization
+from advisor.measurement._latency.runtime_packages import Runtime, find_interpreter, parse_runtime, refuse_newer_python
 from advisor.measurement._on_device.gpu import benchmark_on_gpu
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import OPERATOR

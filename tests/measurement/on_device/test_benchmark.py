@@ -12,7 +12,8 @@ from advisor.devices import HostConnection, device_predictor, find_shipped_profi
 from advisor.devices._profiles import read_profile
 from advisor.integrations import microcontroller as micro
 from advisor.measurement import DeviceBenchmark, benchmark_device
-from advisor.measurement._on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
+from advisor.measurement._on_device.benchmark import benchmark_on_device
+from advisor.measurement._on_device.in_runtimes import RuntimeHere, benchmark_in_runtimes
 from advisor.reporting import print_device_benchmark
 from advisor.tflite import micro_arena, read
 from tests.devices.requirements import require_onnx

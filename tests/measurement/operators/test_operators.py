@@ -11,15 +11,17 @@ from advisor.measurement import Profile, measure
 from advisor.measurement._delegation import execution_order
 from advisor.measurement._latency.session import advise_threads
 from advisor.measurement._operators import runs
-from advisor.measurement._operators.profile import kind_of, list_nodes, match_events, measure_roofline, profile
-from advisor.measurement._operators.profile_values import advise_on
+from advisor.measurement._operators.advice import advise_on
+from advisor.measurement._operators.cuts import cut_prefix
+from advisor.measurement._operators.matching import kind_of, list_nodes, match_events
+from advisor.measurement._operators.profile import profile
+from advisor.measurement._operators.roofline import measure_roofline
 from advisor.measurement._operators.runs import (
     BY_CUTS,
     ProfiledRun,
     ProfilerEvent,
     adds_up,
     count_partitions,
-    cut_prefix,
     interquartile_mean,
     measure_coverage,
     select_undisturbed,
