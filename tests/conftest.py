@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from advisor.isolation import IN_CHILD, Scratch
-from advisor.isolation._child import install_lean_imports
+from advisor.isolation._lean_imports import install_lean_imports
 from tests.costs import CostReport
 from tests.makers import MAKERS
 from tests.makers.once import changed_things

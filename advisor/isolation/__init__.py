@@ -1,9 +1,9 @@
 """Run native code in child processes, so that a crash,
 a hang or too much memory fails one evaluation only.
 
-Read ``_process.py`` first (the only place that starts programs), then ``_pool.py`` (calls with
-limits) and ``_resources.py`` (memory, cores, temporary folders). ``agent`` is a program: it times
-files, here or on a device. What its file defines is used by its name, such as ``agent.Effort``.
+Read ``_process.py`` first (the only place that starts programs), then ``_worker.py`` and
+``_pool.py`` (calls with limits). ``agent`` is a program: it times files, here or on a device. What
+its file defines is used by its name, such as ``agent.Effort``.
 """
 
 from typing import TYPE_CHECKING
@@ -19,14 +19,23 @@ if TYPE_CHECKING:
         SeriesDocument,
         SustainedDocument,
     )
+    from advisor.isolation._cores import (
+        GPU_DRIVER,
+        WAITED_LIMIT,
+        compute_waited_share,
+        cpu_s_of_tree,
+        part_of_a_core,
+        read_quota_cores,
+        usable_cores,
+        waiting_factor,
+    )
+    from advisor.isolation._memory import MemoryGate, memory_there, require_memory
+    from advisor.isolation._pause import Pause
     from advisor.isolation._pool import (
         EXPECTED_BYTES,
         HEAVY,
         LIGHT,
-        NETWORK,
         TRAINERS,
-        WRITES_BELOW,
-        CallLimits,
         ChildPool,
         Children,
         Trainers,
@@ -39,27 +48,12 @@ if TYPE_CHECKING:
         UNWANTED,
         ChildProcess,
         Finished,
-        Pause,
         TimedOut,
         run_program,
     )
-    from advisor.isolation._resources import (
-        GPU_DRIVER,
-        WAITED_LIMIT,
-        MemoryGate,
-        Scratch,
-        compute_waited_share,
-        cpu_s_of_tree,
-        memory_there,
-        no_follow,
-        part_of_a_core,
-        read_quota_cores,
-        require_memory,
-        sweep_folders,
-        usable_cores,
-        waiting_factor,
-    )
+    from advisor.isolation._scratch import Scratch, no_follow, sweep_folders
     from advisor.isolation._standard_error import redirect_errors
+    from advisor.isolation._worker import NETWORK, WRITES_BELOW, CallLimits
 else:
     __getattr__, __dir__ = open_face(__name__)
 

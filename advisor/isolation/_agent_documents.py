@@ -1,4 +1,8 @@
-"""The documents that the agent prints."""
+"""The documents that the agent prints, as types.
+
+Devices send them, and connections of other packages may make them: the keys are a format. The
+agent is sent alone, so it imports this module for type checkers only.
+"""
 
 from __future__ import annotations
 

@@ -1,42 +1,24 @@
-"""Run functions by name in pools of child processes, one pool for each kind of job."""
+"""Run functions by name in pools of child processes, one pool for each kind of job.
+
+Stages, converters and trainings run in these pools. The names of the kinds are known to executors
+on other machines, and :data:`EXPECTED_BYTES` decides how many jobs run side by side.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
-from multiprocessing.connection import Connection
 from pathlib import Path
-from socket import socketpair
 from typing import Any, Protocol
 
-import psutil
-
-from advisor.core import StageError, show_bytes, show_seconds
-from advisor.isolation._process import ENDS_IN_S, ENDS_WITH_PARENT, IN_CHILD, ChildProcess, Pause
-from advisor.isolation._resources import GPU_DRIVER, TEMPORARY_FOLDER, Scratch, no_follow
-
-_POLL_S = 0.2
-
-WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
-"""The environment variable of children that start no program
-and write below this folder and their temporary one.
-"""
-
-NETWORK = "ADVISOR_CHILD_NETWORK"
-"""The environment variable of children that keep the network; it is empty for all others."""
-
-IMPORTS = "ADVISOR_CHILD_IMPORTS"
-"""The environment variable with the modules, in one line,
-that children import before their first call.
-"""
+from advisor.core import StageError
+from advisor.isolation._cores import GPU_DRIVER
+from advisor.isolation._pause import Pause
+from advisor.isolation._process import ENDS_WITH_PARENT
+from advisor.isolation._worker import IMPORTS, NETWORK, CallLimits, Worker
 
 LIGHT: str = "light"
 HEAVY: str = "heavy"
@@ -66,12 +48,6 @@ QUIET_ONE_THREAD = {
 A pool runs one child per core, and more threads would mostly wait.
 """
 
-SETTINGS = ("TF_", "KERAS_", "XLA_", "TFHUB_", "CUDA_VISIBLE_DEVICES")
-"""Beginnings of variables by which people set up TensorFlow and Keras for their own work."""
-
-SETTINGS_OF_GPUS = ("TF_GPU_", "TF_FORCE_GPU_", "TF_CUDA_")
-"""Beginnings of those that say how a GPU is used; training keeps them."""
-
 _BY_TENSORFLOW = (
     "Aborted",
     "Internal",
@@ -84,232 +60,6 @@ GPU_FAILURES = tuple(f"{name}Error:" for name in _BY_TENSORFLOW)
 """First words of errors for which a GPU can be the reason, beside crashes:
 memory that ends, an operator it lacks.
 """
-
-
-@dataclass(frozen=True)
-class CallLimits:
-    """Limits of one call. A call that exceeds one is stopped and fails."""
-
-    # wall-clock time, less what the call waited for a processor of a busy machine.
-    seconds: float = 600.0
-    memory_bytes: int = 3_000_000_000  # resident memory of the child
-    # how many processes the child may have started; their memory counts too. None: not looked at
-    processes: int | None = None
-
-
-class Worker:
-    """A child process that runs many calls, so that heavy imports are paid once;
-    see :class:`ChildPool`.
-    """
-
-    def __init__(self, log: Path | None, environment: dict[str, str]) -> None:
-        self._log = log
-        self._environment = environment
-        self._process: ChildProcess | None = None
-        self._connection: Connection[Any, Any] | None = None
-        self._scratch: Scratch | None = None
-        # One thread may close the pool while the call of another fails.
-        self._changing = threading.RLock()
-        self.peak_bytes = 0
-
-    def call(
-        self, function: str, *args: object, limits: CallLimits, pause: Pause | None = None
-    ) -> Any:
-        """Call ``module:function`` in the child and return its value;
-        errors of ours are those of the function.
-
-        StageError if the call crashed or exceeded a limit; the next call gets a new child.
-        """
-        process, connection, is_new = self._ensure_started()
-        held = pause or Pause()
-        # A pause stops the child by a signal, so that a timing elsewhere has the machine alone.
-        held.attach(process.send)
-        try:
-            watched = psutil.Process(process.pid)
-            # The first call of a child has its CPU seconds from its start on. They are read before
-            # the call is sent, because the child begins at once, also where this process waits for
-            # a processor.
-            before_s = 0.0 if is_new else _read_cpu_s(watched)
-            # A call that is repeated has taken the seconds of the first one, too.
-            before_s -= held.cpu_s
-            connection.send((function, args))
-            succeeded, value = self._wait(watched, before_s, connection, limits, held)
-        # A child that dies closes its end of the connection:
-        # the reason is in its exit code, not in this error.
-        except (EOFError, OSError, psutil.NoSuchProcess):
-            raise self._explain_death(process) from None
-        finally:
-            held.detach()
-        if not succeeded:
-            raise value
-        return value
-
-    def begin(self) -> None:
-        """Start the child, if none runs."""
-        self._ensure_started()
-
-    def stop(self) -> None:
-        """End the child, also while it works; any thread may call this.
-        The child has ended on return.
-        """
-        with self._changing:
-            process = self._process
-            scratch = self._scratch
-            # The connection is released, not closed:
-            # a call that still waits reads the end of it, and closes it last.
-            self._process = None
-            self._connection = None
-            self._scratch = None
-            if process is not None:
-                process.kill()
-            if scratch is not None:
-                _end_started_by(scratch)
-                scratch.remove()
-
-    def _ensure_started(self) -> tuple[ChildProcess, Connection[Any, Any], bool]:
-        """Return the child, the connection to it, and whether it was started now."""
-        with self._changing:
-            # A child that the system ended between two calls is replaced like one that never ran.
-            is_new = False
-            if (
-                self._process is None
-                or self._process.status is not None
-                or self._connection is None
-            ):
-                is_new = True
-                self.stop()
-                self._scratch = Scratch()
-                environment = {**self._environment, TEMPORARY_FOLDER: str(self._scratch.path)}
-                process, connection = _start(self._log, environment)
-                self._process = process
-                self._connection = connection
-            return self._process, self._connection, is_new
-
-    def _wait(
-        self,
-        watched: psutil.Process,
-        before_s: float,
-        connection: Connection[Any, Any],
-        limits: CallLimits,
-        call: Pause,
-    ) -> Any:
-        """Return the answer of a child that had taken ``before_s`` CPU seconds before the call."""
-        # The limit counts work: time that the child waits
-        # for a processor is added to the deadline below.
-        deadline = time.monotonic() + limits.seconds - _read_waited_s(watched.pid)
-        while not connection.poll(_POLL_S):
-            call.cpu_s = _read_cpu_s(watched) - before_s
-            started = [] if limits.processes is None else watched.children(recursive=True)
-            # A converter starts processes of its own;
-            # where their number is limited, it answers for their memory.
-            used = _read_resident_bytes(watched) + sum(map(_read_resident_bytes, started))
-            self.peak_bytes = max(self.peak_bytes, used)
-            is_late = time.monotonic() > deadline + _read_waited_s(watched.pid)
-            # This process may have stood still since it looked for an answer:
-            # one that is there is no time-out.
-            if is_late and not connection.poll():
-                exceeded = f"timed out: stopped after its limit of {show_seconds(limits.seconds)}"
-            elif used > limits.memory_bytes:
-                most = show_bytes(limits.memory_bytes)
-                exceeded = f"used {show_bytes(used)} of memory, more than its limit of {most}"
-            elif limits.processes is not None and len(started) > limits.processes:
-                exceeded = (
-                    f"started {len(started)} processes, more than its limit of {limits.processes}"
-                )
-            else:
-                continue
-            # The child is ended, not asked to end:
-            # native code that hangs or fills memory does not listen.
-            self.stop()
-            raise StageError(exceeded)
-        self.peak_bytes = max(self.peak_bytes, _read_resident_bytes(watched))
-        call.cpu_s = _read_cpu_s(watched) - before_s
-        return connection.recv()
-
-    def _explain_death(self, process: ChildProcess) -> StageError:
-        # A process that crashed ends only when the system has written its core file.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.popen.wait(timeout=60)
-        code = process.popen.returncode
-        self.stop()
-        if code == -signal.SIGKILL:
-            return StageError("killed by the system (SIGKILL), most likely because memory ran out")
-        if code is not None and code < 0:
-            return StageError.from_signal(signal.Signals(-code).name)
-        return StageError(f"its process ended with exit code {code}")
-
-
-def _end_started_by(scratch: Scratch) -> None:
-    """Kill processes that a child started and that left its process group;
-    they inherited its temporary folder.
-    """
-    # One pass is not enough: a process may start another one while the list is read.
-    until = time.monotonic() + ENDS_IN_S
-    while time.monotonic() < until:
-        any_left = False
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(TEMPORARY_FOLDER) == str(scratch.path):
-                    process.kill()
-                    any_left = True
-        if not any_left:
-            return
-        time.sleep(_POLL_S / 10)
-
-
-def _read_resident_bytes(process: psutil.Process) -> int:
-    with contextlib.suppress(psutil.Error):
-        return int(process.memory_info().rss)
-    return 0
-
-
-def _read_waited_s(pid: int) -> float:
-    """Return how long the main thread of a process was ready to run and had no processor;
-    0 where nothing tells.
-    """
-    with contextlib.suppress(OSError, ValueError):
-        _, waited_ns, *_ = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()
-        return float(waited_ns) / 1e9
-    return 0.0
-
-
-def _read_cpu_s(process: psutil.Process) -> float:
-    # User, system, and both of the children that ended.
-    return float(sum(process.cpu_times()[:4]))
-
-
-def _start(
-    log: Path | None, environment: dict[str, str]
-) -> tuple[ChildProcess, Connection[Any, Any]]:
-    ours, theirs = socketpair()
-    output = no_follow(str(log), os.O_WRONLY | os.O_APPEND | os.O_CREAT) if log else None
-    try:
-        child_output = sys.stderr.fileno() if output is None else output
-        process = ChildProcess(
-            # -P: a file in the working folder must not stand in for a package of the same name.
-            [sys.executable, "-P", "-m", "advisor.isolation._child", str(theirs.fileno())],
-            environment={**without_settings(os.environ), **environment, IN_CHILD: "1"},
-            output=child_output,
-            descriptors=[theirs.fileno()],
-        )
-    finally:
-        theirs.close()
-        if output is not None:
-            os.close(output)
-    return process, Connection(ours.detach())
-
-
-def without_settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without what would change the results of a child.
-
-    For example, ``TF_USE_LEGACY_KERAS=1`` is another Keras,
-    and ``keras.json`` may say that channels come first.
-    """
-    environment = {}
-    for name, value in variables.items():
-        if name.startswith(SETTINGS_OF_GPUS) or not name.startswith(SETTINGS):
-            environment[name] = value
-    return environment
 
 
 class Children(Protocol):
@@ -364,7 +114,7 @@ class ChildPool:
         ``pause`` can pause and resume the child while it works.
         """
         with self._lock:
-            self._require_idle()
+            self._ensure_idle()
             worker = self._idle.pop()
         try:
             return worker.call(function, *args, limits=limits or CallLimits(), pause=pause)
@@ -380,10 +130,10 @@ class ChildPool:
     def begin(self) -> None:
         """Start a child before the first call: it imports meanwhile what its jobs need."""
         with self._lock:
-            self._require_idle()
+            self._ensure_idle()
             self._idle[-1].begin()
 
-    def _require_idle(self) -> None:
+    def _ensure_idle(self) -> None:
         if not self._idle:
             self._idle.append(Worker(self._log, self._environment))
             self._all.append(self._idle[0])

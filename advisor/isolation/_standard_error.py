@@ -1,4 +1,4 @@
-"""Read what native libraries write to standard error."""
+"""Read what native libraries write to standard error, such as the name of a GPU."""
 
 import os
 import sys

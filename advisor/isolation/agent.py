@@ -1,9 +1,9 @@
 """Time model files and print one JSON document: a program that also runs alone on a remote device.
 
-It is the longest module because a device gets this one file, and nothing else of ``advisor``.
-There it needs Python >= 3.9, numpy and a runtime: ``ai_edge_litert``, else ``tflite_runtime``; for
-``.onnx`` files ``onnxruntime``. Read its end first: :func:`main` calls :func:`measure_series`,
-which loads and runs each :class:`Series`.
+It is the longest module because a device gets this one file, and nothing else of ``advisor``: it
+imports the standard library alone. There it needs Python >= 3.9, numpy and a runtime:
+``ai_edge_litert``, else ``tflite_runtime``; for ``.onnx`` files ``onnxruntime``. Read its end
+first: :func:`main` calls :func:`measure_series`, which loads and runs each :class:`Series`.
 
     python agent.py model.tflite --threads 1,2 --effort quick
     python agent.py a.tflite b.tflite --threads 1 --effort normal     # interleaved block by block

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from advisor.engine import Machine
 from advisor.engine._execution import call_in_own_thread
 from advisor.isolation import MemoryGate, Pause
-from advisor.isolation._resources import KEPT_FREE_BYTES
+from advisor.isolation._memory import KEPT_FREE_BYTES
 from tests.builders import must_fail
 from tests.processes import PATIENCE_S
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from advisor.core import UnsupportedRecipe
-from advisor.isolation import _child as confinement
+from advisor.isolation import _rights as confinement
 
 
 def add(first: int, second: int) -> int:

@@ -23,11 +23,11 @@ from advisor.isolation import (
     Pause,
     TimedOut,
     Trainers,
-    _pool as calls,
     _process as process,
+    _worker as calls,
     run_program,
 )
-from advisor.isolation._pool import IMPORTS, Worker
+from advisor.isolation._worker import IMPORTS, Worker
 from advisor.measurement._host import busy_processes
 from tests.builders import must_fail
 from tests.isolation import functions

@@ -12,8 +12,9 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.engine._pipeline.walker import run_coroutine
-from advisor.isolation import MemoryGate, Scratch, _resources as resources, cpu_s_of_tree, require_memory, sweep_folders
-from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, free_bytes, read_quota_cores
+from advisor.isolation import MemoryGate, Scratch, _memory as memory, cpu_s_of_tree, require_memory, sweep_folders
+from advisor.isolation._cores import read_quota_cores
+from advisor.isolation._memory import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, free_bytes
 from tests.builders import must_fail
 from tests.tables import with_cases
 
@@ -113,7 +114,7 @@ def test_a_quota_of_cpu_time_grants_fewer_processors(
 
 
 def test_work_is_refused_before_it_begins_with_what_it_needs_and_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "free_bytes", lambda: 300_000_000)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 300_000_000)
     require_memory("a plan", 150_000_000, 0)
     with pytest.raises(UsageError, match="a search needs 850.0 MB of memory and 2.0 GB of addresses: 300.0 MB are"):
         require_memory("a search", 850_000_000, 2_000_000_000)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from advisor.isolation import ChildPool
-from advisor.isolation._child import OPTIONAL
-from advisor.isolation._pool import without_settings
+from advisor.isolation._lean_imports import OPTIONAL
+from advisor.isolation._worker import without_settings
 
 FUNCTIONS = "tests.isolation.functions"
 

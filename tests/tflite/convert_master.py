@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.isolation._child import install_lean_imports
+from advisor.isolation._lean_imports import install_lean_imports
 from advisor.tflite import pack, replace_signature, unpack
 
 CLASSES, FEATURES, SIZE = 100, 1280, 96

@@ -1,0 +1,150 @@
+"""Tell which processors this process is granted, and how long its threads wait for one.
+
+Searches choose the number of jobs by :func:`usable_cores`; timings count as disturbed from
+:data:`WAITED_LIMIT` on. Affinity masks, quotas of control groups and other programs all count.
+"""
+
+import contextlib
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from advisor.isolation._agent_documents import Block
+
+WAITED_LIMIT = 0.1
+"""Share of the time that threads may wait for a processor: with more, other programs disturb a
+timing. On an idle machine the share is below 0.01.
+"""
+
+GPU_DRIVER: Path = Path("/proc/driver/nvidia/gpus")
+"""Where NVIDIA's driver for Linux lists its GPUs: a folder each, with a file ``information``."""
+
+CGROUP = Path("/sys/fs/cgroup")
+
+_JOB_THREADS = 4
+"""Threads of one job at most: on a machine with more cores other jobs run beside it,
+and each thread takes memory.
+"""
+
+
+def usable_cores(for_job: bool = False) -> int:
+    """Return how many processors this process may use:
+    an affinity mask or a quota can grant fewer than exist.
+
+    A job that runs beside others takes a few of them (``for_job``). A part of a processor counts
+    as one: a quota of 1.5 lets two jobs run side by side, a quota of 0.5 one.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        granted = len(os.sched_getaffinity(0))
+    else:
+        granted = os.cpu_count() or 1
+    quota = read_quota_cores()
+    if quota is not None:
+        granted = min(granted, math.ceil(quota))
+    return min(granted, _JOB_THREADS) if for_job else granted
+
+
+def waiting_factor() -> float:
+    """Return how many times longer than on a free processor the threads
+    of this process take for their work.
+
+    The kernel counts for how long each thread ran so far, and for how long it was ready and had no
+    processor (schedstat, in nanoseconds). A quota below one processor, whose waits are not counted
+    there, is the least factor.
+    """
+    ran_ns = 0
+    waited_ns = 0
+    for file in Path("/proc/self/task").glob("*/schedstat"):
+        # A thread may have ended since the list was read.
+        with contextlib.suppress(OSError, ValueError):
+            thread_ran_ns, thread_waited_ns, *_ = map(
+                int, file.read_text(encoding="ascii").split()
+            )
+            ran_ns += thread_ran_ns
+            waited_ns += thread_waited_ns
+    by_others = 1.0 + waited_ns / ran_ns if ran_ns else 1.0
+    by_quota = 1.0 / part_of_a_core()
+    return max(by_others, by_quota)
+
+
+def part_of_a_core() -> float:
+    """Return the part (0-1) of one processor that this process gets by a quota below one;
+    1 with a whole one or more.
+
+    Work of one processor takes so many times longer.
+    """
+    quota = read_quota_cores()
+    return 1.0 if quota is None else min(1.0, quota)
+
+
+def cpu_s_of_tree() -> float:
+    """Return the CPU seconds of this process and of all that it started, ended or not."""
+    root = psutil.Process()
+    seconds = 0.0
+    for process in (root, *root.children(recursive=True)):
+        # A process may end meanwhile.
+        with contextlib.suppress(psutil.Error):
+            # User, system, and both of the children that ended.
+            seconds += sum(process.cpu_times()[:4])
+    return seconds
+
+
+def read_quota_cores(
+    root: Path = CGROUP, listing: Path = Path("/proc/self/cgroup")
+) -> float | None:
+    """Return the processors that the CPU quotas of the own control group and those above allow;
+    None without one.
+
+    Version 2 has one tree, version 1 one for each controller.
+    """
+    try:
+        rows = listing.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    quotas = list[float]()
+    for row in rows:
+        _, _, rest = row.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if not colon or (controllers and "cpu" not in controllers.split(",")):
+            continue
+        # Only the tree of version 2 has no controllers in its row.
+        tree = root / "cpu" if controllers else root
+        group = tree / path.strip("/")
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(tree):
+                quotas += _read_quota(folder)
+    return min(quotas, default=None)
+
+
+def _read_quota(folder: Path) -> list[float]:
+    """Return the processors that the quota of one control group allows,
+    in a list that is empty without a quota.
+    """
+    try:
+        if (folder / "cpu.max").is_file():
+            allowed, period = (folder / "cpu.max").read_text("ascii").split()
+        else:
+            allowed = (folder / "cpu.cfs_quota_us").read_text("ascii")
+            period = (folder / "cpu.cfs_period_us").read_text("ascii")
+        cores = int(allowed) / int(period)
+    # The group may not exist, or its file may have "max" in place of a number.
+    except (OSError, ValueError, ZeroDivisionError):
+        return []
+    # Version 1 writes -1 where there is no quota.
+    return [cores] if cores > 0 else []
+
+
+def compute_waited_share(threads: int, blocks: Sequence[Block]) -> float | None:
+    """Return the share of the time of blocks that their threads waited for a processor;
+    None if it is unknown.
+    """
+    waits_ns = []
+    for block in blocks:
+        waited_ns = block.get("waited_ns")
+        if waited_ns is None:
+            return None
+        waits_ns.append(waited_ns)
+    return sum(waits_ns) / (threads * sum(block["elapsed_ns"] for block in blocks))

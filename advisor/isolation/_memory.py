@@ -1,0 +1,103 @@
+"""Tell how much memory is free, and let a job start only if what it will take is free.
+
+The limit of the control group counts like the memory of the machine.
+"""
+
+import contextlib
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from advisor.core import UsageError, show_bytes
+from advisor.isolation._cores import CGROUP
+
+GROWS_S = 15.0
+"""A job that started less than this many seconds ago has not yet taken the memory
+that it is expected to take.
+"""
+
+# Reserve for this process, which grows with its evaluations, and for other programs.
+KEPT_FREE_BYTES = 300_000_000
+
+
+def free_bytes() -> int:
+    """Return how many bytes this process and its children may still take,
+    within the limit of the cgroup.
+    """
+    return min(int(psutil.virtual_memory().available), _read_cgroup_room())
+
+
+def memory_there() -> str:
+    """Return in words how much memory is free, and how many addresses ``ulimit -v`` allows."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    allowed = ""
+    if limit != resource.RLIM_INFINITY:
+        allowed = f", and ulimit -v allows {show_bytes(limit)} of addresses"
+    return f"{show_bytes(free_bytes())} are free{allowed}"
+
+
+def require_memory(what: str, needed_bytes: int, address_bytes: int) -> None:
+    """Raise UsageError if memory for work, or the addresses that libraries reserve for it,
+    are not there.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    has_addresses = limit == resource.RLIM_INFINITY or limit >= address_bytes
+    if free_bytes() >= needed_bytes and has_addresses:
+        return
+    needs = f"{show_bytes(needed_bytes)} of memory and {show_bytes(address_bytes)} of addresses"
+    raise UsageError(
+        f"{what} needs {needs}: {memory_there()}", "end other programs, or raise the limit"
+    )
+
+
+def _read_cgroup_room(root: Path = CGROUP, listing: Path = Path("/proc/self/cgroup")) -> int:
+    """Return what is left of the limits of the own cgroup (v2) and those above;
+    pages that can be dropped count.
+    """
+    # More than any machine has: no limit.
+    left = 1 << 62
+    with contextlib.suppress(OSError):
+        group = root / listing.read_text(encoding="utf-8").partition("0::/")[2].strip()
+        for folder in (group, *group.parents):
+            # A group without a limit has no such file, or "max" in it.
+            with contextlib.suppress(OSError, ValueError):
+                limit = int((folder / "memory.max").read_text("ascii"))
+                used = int((folder / "memory.current").read_text("ascii"))
+                rows = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+                droppable = sum(
+                    int(row.split()[1]) for row in rows if row.startswith("inactive_file ")
+                )
+                left = min(left, max(0, limit - used + droppable))
+    return left
+
+
+class MemoryGate:
+    """Lets a job start if the memory that it is expected to take is free.
+
+    A job may always start if no other runs, because waiting would not free memory.
+    """
+
+    def __init__(
+        self, free: Callable[[], int] = free_bytes, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._free = free
+        self._clock = clock
+        self._started: list[tuple[float, int]] = []
+
+    def admits(self, memory_bytes: int, running: int) -> bool:
+        """Return True if a job that takes ``memory_bytes`` may start while ``running`` others
+        run.
+        """
+        if running == 0:
+            return True
+        now = self._clock()
+        self._started = [(start, size) for start, size in self._started if now - start < GROWS_S]
+        growing = sum(size for _, size in self._started)
+        return self._free() - growing - KEPT_FREE_BYTES >= memory_bytes
+
+    def note_start(self, memory_bytes: int) -> None:
+        """Note that a job has started."""
+        self._started.append((self._clock(), memory_bytes))
