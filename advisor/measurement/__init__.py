@@ -1,6 +1,6 @@
 """Measure files: latency, memory, accuracy, operators, and what an accelerator runs.
 
-Read ``_latency/`` first (timings, and whether to trust them), then ``_accuracy.py`` (run a file
+Read ``_latency/`` first (timings, and whether to trust them), then ``_classifiers.py`` (run a file
 over images), ``_metrics.py`` and ``_calibration.py`` (figures from answers), ``_operators/`` and
 ``_on_device/``. ``host`` describes this machine.
 """
@@ -18,26 +18,6 @@ if TYPE_CHECKING:
         _label_thresholds as label_thresholds,
     )
     from advisor.measurement._accelerators import Accelerator, find_accelerator, find_serving
-    from advisor.measurement._accuracy import (
-        CentreFinder,
-        Classifier,
-        Detections,
-        Detector,
-        Floats,
-        Labels,
-        Pixels,
-        Runner,
-        find_centres,
-        load_detections,
-        predict,
-        predict_arrays,
-        predict_captured,
-        predict_pixels,
-        resample_mean,
-        run_in_threads,
-        save_detections,
-        true_boxes,
-    )
     from advisor.measurement._average_precision import require_coco, score_boxes, split_precision
     from advisor.measurement._box_confidence import (
         BoxAnswers,
@@ -54,7 +34,24 @@ if TYPE_CHECKING:
         choose_class_thresholds,
         judge_class_thresholds,
     )
+    from advisor.measurement._classifiers import (
+        Classifier,
+        Pixels,
+        predict,
+        predict_arrays,
+        predict_captured,
+        predict_pixels,
+    )
     from advisor.measurement._delegation import Delegation, delegate_operators
+    from advisor.measurement._detections import (
+        CentreFinder,
+        Detections,
+        Detector,
+        find_centres,
+        load_detections,
+        save_detections,
+        true_boxes,
+    )
     from advisor.measurement._host import Host, require_quiet
     from advisor.measurement._latency import (
         LatencyResult,
@@ -80,8 +77,10 @@ if TYPE_CHECKING:
     from advisor.measurement._on_device.choice import benchmark_device
     from advisor.measurement._operators import profile
     from advisor.measurement._operators.profile_values import OperatorTime, Profile, TypeTime
+    from advisor.measurement._other_images import Floats, Labels, resample_mean
     from advisor.measurement._overlaps import Overlaps, ratio_of
     from advisor.measurement._processes import call_json
+    from advisor.measurement._runners import Runner, run_in_threads
 else:
     __getattr__, __dir__ = open_face(__name__)
 

@@ -1,14 +1,13 @@
 """Read which operators an accelerator supports (``device_profiles/accelerators/*.yaml``),
 and say which it refuses.
 
-Its rules refer to facts of an operator: its shapes, its constants, its options.
+Its rules refer to facts of an operator (``_operator_facts.py``). The classes are the schema of the
+files: a new key needs a default.
 """
 
 from __future__ import annotations
 
-import math
-import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -28,37 +27,15 @@ from advisor.devices import (
     find_shipped_profiles,
 )
 from advisor.measurement._microcontrollers import list_compiled
+from advisor.measurement._operator_facts import (
+    SHAPE_FACTS,
+    Fact,
+    expands_constants,
+    read_facts,
+    read_types,
+)
 from advisor.store import read_yaml
 from advisor.tflite import BUILTINS, OPTIONS, Model, Operator
-
-Fact = float | str
-_SHAPE_FACTS = (
-    *(
-        "version",
-        "inputs",
-        "outputs",
-        "changing_inputs",
-        "rank",
-        "output_rank",
-        "batch",
-        "elements",
-        "outer_elements",
-    ),
-    *(
-        "outer_rows",
-        "output_height",
-        "output_width",
-        "filter_area",
-        "axes",
-        "padded_axes",
-        "same_quantization",
-    ),
-)
-_AXES = frozenset(
-    {"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"}
-)
-_PADS = frozenset({"PAD", "PADV2", "MIRROR_PAD"})
-_INDICES = ("int32", "int64")
 
 Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -113,7 +90,7 @@ class FactRange(_Strict):
 
 
 def _require_known_facts(value: object) -> object:
-    known = {*_SHAPE_FACTS, *OPTIONS}
+    known = {*SHAPE_FACTS, *OPTIONS}
     for name in value if isinstance(value, dict) else ():
         if name not in known:
             raise ValueError(f"'{name}' is not a fact of an operator{nearest(str(name), known)}")
@@ -132,7 +109,7 @@ Where = Annotated[
     dict[str, FactRange | Annotated[list[int | float | str], Field(min_length=1)]],
     BeforeValidator(_require_known_facts),
 ]
-"""Conditions on facts (:func:`_read_facts`): a range, or the allowed values."""
+"""Conditions on facts (:func:`read_facts`): a range, or the allowed values."""
 
 
 class Operators(_Strict):
@@ -221,8 +198,8 @@ class Accelerator(_Strict):
                 constants.update(operator.outputs)
         refusals = []
         for operator in model.operators:
-            facts = _read_facts(model, operator, constants)
-            refusals.append(self._refusal(operator, _read_types(model, operator), facts))
+            facts = read_facts(model, operator, constants)
+            refusals.append(self._refusal(operator, read_types(model, operator), facts))
         return tuple(refusals)
 
     def _refusal(
@@ -329,109 +306,3 @@ def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:
         elif wanted.least is not None and float(value) < wanted.least:
             return f"{name} {value:g}, {wanted.least:g} at least"
     return ""
-
-
-def expands_constants(model: Model, operator: Operator) -> bool:
-    """Return True if all inputs of an operator are constants."""
-    return all(model.tensors[index].is_constant for index in operator.inputs if index >= 0)
-
-
-def _read_facts(
-    model: Model, operator: Operator, constants: Collection[int]
-) -> Mapping[str, Fact]:
-    """Return the facts of an operator of the main graph by name, including its options;
-    it may not have all.
-
-    ``rank`` is the highest rank of all changing tensors. ``outer_elements`` and ``outer_rows`` are
-    the products of all but the last three sides, and of all but the last side, of the first
-    changing input. ``axes`` and ``padded_axes`` are texts such as ``1,2``.
-    """
-    present = [index for index in operator.inputs if index >= 0]
-    changing = []
-    for index in present:
-        if index not in constants:
-            changing.append(model.tensors[index])
-    outputs = [model.tensors[index] for index in operator.outputs]
-    facts: dict[str, Fact] = {
-        **operator.options,
-        "version": operator.version,
-        "inputs": len(present),
-        "outputs": len(outputs),
-        "changing_inputs": len(changing),
-    }
-    # Constants have no batch, and their shapes are those of weights.
-    if changing:
-        shape = changing[0].shape
-        facts |= {
-            "batch": shape[0] if len(shape) > 1 else 1,
-            "elements": math.prod(map(abs, shape)),
-            "outer_elements": math.prod(map(abs, shape[:-3])),
-            "outer_rows": math.prod(map(abs, shape[:-1])),
-            "rank": max(len(tensor.shape) for tensor in (*changing, *outputs)),
-        }
-    if outputs:
-        shape = outputs[0].shape
-        facts["output_rank"] = len(shape)
-        if len(shape) == 4:
-            facts |= {"output_height": shape[1], "output_width": shape[2]}
-    if changing and outputs:
-        facts["same_quantization"] = int(changing[0].quantization == outputs[0].quantization)
-    if "filter_height" in facts:
-        facts["filter_area"] = float(facts["filter_height"]) * float(facts["filter_width"])
-    return facts | _read_axes(model, operator)
-
-
-def _read_axes(model: Model, operator: Operator) -> dict[str, Fact]:
-    """Return the axes of a reduction or a padding, if they are constants in the file."""
-    if len(operator.inputs) < 2 or min(operator.inputs[:2]) < 0:
-        return {}
-    tensor = model.tensors[operator.inputs[1]]
-    rank = len(model.tensors[operator.inputs[0]].shape)
-    # Axes that are computed have no content, and give no numbers.
-    content = tensor.buffer if tensor.dtype in _INDICES else b""
-    form = "i" if tensor.dtype == "int32" else "q"
-    size = struct.calcsize(f"<{form}")
-    count = len(content) // size
-    numbers = struct.unpack(f"<{count}{form}", content[: count * size])
-    if operator.name in _AXES and rank:
-        # An axis may count from the end: -1 is the last one.
-        return {"axes": _join_numbers(number % rank for number in numbers)}
-    if operator.name in _PADS:
-        # Padding has two numbers for each axis, before and behind.
-        return {
-            "padded_axes": _join_numbers(
-                position // 2 for position, number in enumerate(numbers) if number
-            )
-        }
-    return {}
-
-
-def _join_numbers(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, sorted(set(numbers))))
-
-
-def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
-    """Return the data types of an operator's activations,
-    of its weights (empty if it has none) and of its output.
-
-    Shapes, axes and integer biases are not weights. Constants that another operator expands
-    (float16) have the type that they are expanded to.
-    """
-    tensors = []
-    for index in operator.inputs:
-        if index >= 0:
-            tensors.append(model.tensors[index])
-    # The first changing input: some operators, such as SPLIT, have a constant before it.
-    data = next(
-        (tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None
-    )
-    data_type = data.dtype if data else ""
-    weights_type = ""
-    for tensor in tensors:
-        if tensor.is_constant and tensor is not data and tensor.dtype not in _INDICES:
-            weights_type = tensor.dtype
-            break
-    output_type = ""
-    if operator.outputs:
-        output_type = model.tensors[operator.outputs[0]].dtype
-    return data_type, weights_type, output_type

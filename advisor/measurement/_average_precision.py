@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import METRICS, Interval, require_extra
-from advisor.measurement._accuracy import Detections, of_other_images, units_of
+from advisor.measurement._detections import Detections
+from advisor.measurement._other_images import of_other_images, units_of
 
 Floats = NDArray[np.float32]
 

@@ -4,6 +4,9 @@ A score is calibrated if, of the boxes with that score, that share is right. The
 scores get one slope and one offset, which changes neither the order of the boxes nor which of them
 overlap: J. Platt, "Probabilistic Outputs for Support Vector Machines" (1999). Boxes of one image
 are alike, so they count as fewer independent ones: L. Kish, "Survey Sampling" (1965), section 5.4.
+
+The task of detection makes :class:`BoxAnswers` of a file's answers; labels of taggers are treated
+the same way (``_label_thresholds.py``).
 """
 
 from __future__ import annotations

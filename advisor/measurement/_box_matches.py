@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import Interval, ObjectsOfSize
-from advisor.measurement._accuracy import Detections, of_other_images, sums_of_units, units_of
 from advisor.measurement._average_precision import HALF, Floats, evaluate_matches
+from advisor.measurement._detections import Detections
+from advisor.measurement._other_images import of_other_images, sums_of_units, units_of
 
 Flags = NDArray[np.bool_]
 

@@ -4,6 +4,8 @@ A probability is calibrated if, of the answers with that probability, that share
 the logits by one number, the temperature, calibrates a network without changing its answers: C.
 Guo et al., "On Calibration of Modern Neural Networks" (2017). ``sure`` (N,) is the score of each
 answer, and ``right`` (N,) says whether it is right.
+
+``_class_thresholds.py`` chooses the temperature of a classifier, which is folded into its head.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Choose a classifier's temperature and thresholds by its probabilities of classes,
 and judge them on other images.
 
-``rows`` are float (N, C); a user's own file may have further columns.
-``labels`` are the true classes, (N,).
+The search chooses on validation and judges finalists on the hold-out. ``rows`` are float
+(N, C); a user's own file may have further columns. ``labels`` are the true classes, (N,).
 """
 
 from __future__ import annotations

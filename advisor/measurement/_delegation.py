@@ -1,5 +1,9 @@
 """Compute which operators of a file an accelerator would run,
 in how many partitions and in which order.
+
+Nothing runs here: the rules of the accelerator decide, and the runtime's way to form partitions.
+Benchmarks, profiles and reports show a :class:`Delegation`; its ``entries`` are keys of their JSON
+documents.
 """
 
 from collections import Counter
@@ -8,7 +12,8 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 
 from advisor.core import Written, plural
-from advisor.measurement._accelerators import Accelerator, expands_constants
+from advisor.measurement._accelerators import Accelerator
+from advisor.measurement._operator_facts import expands_constants
 from advisor.tflite import Model, count
 
 
@@ -70,7 +75,7 @@ class Delegation(Written):
         """
         if not self.taken:
             reason = next(iter(self.reasons), "")
-            return (f"it runs no operator{': ' if reason else ''}{reason}",)
+            return (f"it runs no operator: {reason}" if reason else "it runs no operator",)
         reasons = []
         if self.taken_macs < self.accelerator.least_macs:
             wanted = self.accelerator.least_macs / 1e6
@@ -102,11 +107,9 @@ class Delegation(Written):
             f" {partitions})"
         )
         head = f"{self.accelerator.title} runs {part}"
-        return (
-            f"{head}: not worth it, {'; '.join(self.objections)}"
-            if self.objections
-            else f"{head}: worth it"
-        )
+        if self.objections:
+            return f"{head}: not worth it, {'; '.join(self.objections)}"
+        return f"{head}: worth it"
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -126,11 +129,10 @@ def delegate_operators(model: Model, accelerator: Accelerator) -> Delegation:
     for index in chain.from_iterable(pieces):
         if index not in delegated:
             reasons[index] = reason_of_others
-    refused = tuple(
-        RefusedOperator(index, model.operators[index].name, reason)
-        for index, reason in enumerate(reasons)
-        if reason
-    )
+    refused = []
+    for index, reason in enumerate(reasons):
+        if reason:
+            refused.append(RefusedOperator(index, model.operators[index].name, reason))
     refused_macs = sum(macs[row.index] for row in refused)
     return Delegation(
         accelerator=accelerator,
@@ -140,7 +142,7 @@ def delegate_operators(model: Model, accelerator: Accelerator) -> Delegation:
         taken_macs=sum(macs) - refused_macs,
         partitions=len(pieces),
         kept=len(delegated_pieces),
-        refused=refused,
+        refused=tuple(refused),
     )
 
 
@@ -205,9 +207,7 @@ def _select_partitions(
         # By arithmetic, then operators;
         # the position decides between equal ones, so that the order is always the same.
         large.sort(key=lambda piece: (-sum(macs[index] for index in piece), -len(piece), piece[0]))
-    which = (
-        f"{keeps.pieces} partitions; only these are"
-        if keeps.pieces > 1
-        else "partition; only this one is"
-    )
+    which = "partition; only this one is"
+    if keeps.pieces > 1:
+        which = f"{keeps.pieces} partitions; only these are"
     return large[: keeps.pieces], f"outside the {keeps.choose} {which} delegated"

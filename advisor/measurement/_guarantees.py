@@ -9,6 +9,8 @@ The share among them varies by chance, too, so it is a beta-binomial variable. A
 stands for any number of new images: then the guarantee is about the probability itself, and the
 bound is Clopper and Pearson's. ``sure`` (N,) is the score of each answer, and ``right`` (N,) says
 whether it is right.
+
+Thresholds of classifiers, boxes and labels are all chosen here.
 """
 
 from __future__ import annotations

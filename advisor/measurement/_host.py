@@ -1,5 +1,8 @@
 """Describe this machine, with a fingerprint that changes only if its speed may change,
 and observe how busy it is.
+
+Timings and runs carry the :class:`Host`. Its fingerprint is a part of the keys of timings in the
+cache: with another one, files are timed again. ``advisor benchmark`` waits for a quiet machine.
 """
 
 import contextlib
@@ -19,21 +22,33 @@ from advisor.core import UsageError, Written, plural
 from advisor.isolation import GPU_DRIVER, ChildProcess, agent, read_quota_cores, usable_cores
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
-_FEATURES = (
-    *(
-        "sse4_1",
-        "avx",
-        "avx2",
-        "fma",
-        "f16c",
-        "avx512f",
-        "avx512bw",
-        "avx512vl",
-        "avx512_vnni",
-        "avx_vnni",
-    ),
-    *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_tile"),
-    *("neon", "asimd", "asimdhp", "asimddp", "fphp", "i8mm", "bf16", "sve", "sve2", "sme"),
+_X86_FEATURES = (
+    "sse4_1",
+    "avx",
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "avx512_vnni",
+    "avx_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_int8",
+    "amx_tile",
+)
+_ARM_FEATURES = (
+    "neon",
+    "asimd",
+    "asimdhp",
+    "asimddp",
+    "fphp",
+    "i8mm",
+    "bf16",
+    "sve",
+    "sve2",
+    "sme",
 )
 
 OBSERVED_S = 0.5
@@ -94,16 +109,14 @@ def describe() -> Host:
         # The file repeats its lines for each processor.
         fields.setdefault(name.strip(), value.strip())
     flags = set((fields.get("flags") or fields.get("Features") or "").split())
+    stated_cpu = fields.get("model name") or fields.get("Hardware")
     return Host(
-        cpu=fields.get("model name")
-        or fields.get("Hardware")
-        or platform.processor()
-        or platform.machine(),
+        cpu=stated_cpu or platform.processor() or platform.machine(),
         architecture=platform.machine(),
         cores=usable_cores(),
         memory_bytes=int(psutil.virtual_memory().total),
         system=_read_system(),
-        features=tuple(name for name in _FEATURES if name in flags),
+        features=tuple(name for name in (*_X86_FEATURES, *_ARM_FEATURES) if name in flags),
         virtual="hypervisor" in flags if flags else None,
         governor=read_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
     )
@@ -124,13 +137,10 @@ def trains_on(driver: Path = GPU_DRIVER) -> str:
     if not names:
         return "CPU: no GPU is visible"
     shown = ", ".join(names)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+    names_gpu = visible[:1].isdigit() or visible.startswith(("GPU-", "MIG-"))
     # An empty text or -1 hides all GPUs from CUDA.
-    if (
-        visible is not None
-        and not visible[:1].isdigit()
-        and not visible.startswith(("GPU-", "MIG-"))
-    ):
+    if not names_gpu:
         return f"CPU: CUDA_VISIBLE_DEVICES hides {shown}"
     with contextlib.suppress(PackageNotFoundError):
         version("tensorflow-cpu")
@@ -167,10 +177,8 @@ class Conditions:
     def objections(self, threads: int) -> tuple[str, ...]:
         """Return the reasons why a timing with this many threads would be meaningless."""
         reasons = []
-        if (
-            self.others_cores is not None
-            and self.others_cores > max(0, self.cores - threads) + TOLERATED
-        ):
+        tolerated = max(0, self.cores - threads) + TOLERATED
+        if self.others_cores is not None and self.others_cores > tolerated:
             busy = f"{self.others_cores:.1f} of {self.cores} processors busy"
             reasons.append(
                 f"other processes keep {busy}, and the timing needs {plural(threads, 'thread')}"
@@ -192,11 +200,11 @@ def observe_load(seconds: float = OBSERVED_S) -> Conditions:
     """Observe the machine for ``seconds`` and return its conditions."""
     load = agent.Load()
     time.sleep(seconds)
-    seen = load.result()
+    reading = load.result()
     frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq")
     return Conditions(
-        cores=seen["cores"],
-        others_cores=seen["others_cores"],
+        cores=reading["cores"],
+        others_cores=reading["others_cores"],
         governor=read_text(frequency / "scaling_governor"),
         driver=read_text(frequency / "scaling_driver"),
         quota_cores=read_quota_cores(),

@@ -1,5 +1,7 @@
 """Average precision of labels, what it is without each image,
 and the figures that scores of labels reach.
+
+The task of tagging judges files with :class:`LabelScores`, on validation and on the hold-out.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Interval
-from advisor.measurement._accuracy import Floats, of_other_images, sums_of_units, units_of
 from advisor.measurement._label_thresholds import answers_of_label
+from advisor.measurement._other_images import Floats, of_other_images, sums_of_units, units_of
 
 Doubles = NDArray[np.float64]
 Truth = NDArray[np.int8]

@@ -1,5 +1,8 @@
 """Thresholds of labels: those with the best F1,
 and those that keep a share on new images as the user asks.
+
+The fit of a tagger's head calls :func:`choose_thresholds` and folds the result into the head, so
+that every label counts from 0.5 on in the file that ships.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import BoxGuarantee, Guarantees, Shares
-from advisor.measurement._accuracy import units_of
 from advisor.measurement._box_confidence import BoxAnswers
+from advisor.measurement._other_images import units_of
 
 Truth = NDArray[np.int8]
 Scores = NDArray[np.floating[Any]]

@@ -4,6 +4,9 @@ The mean of the shares is the metric, so that two files are compared image by im
 metric is. Metrics that are no mean over the images are linearised: a share is the metric plus the
 image's influence on it (the delta method; F. Hampel, "The influence curve and its role in robust
 estimation", JASA 69, 1974).
+
+The search scores every classifier with :func:`score_classifier`. The names of the metrics are keys
+of stored evaluations.
 """
 
 import math
@@ -113,11 +116,11 @@ def mean_recall(judged: Judged) -> Score:
     classes = judged.probabilities.shape[1]
     sizes = np.bincount(labels, minlength=classes)
     recall = np.bincount(labels, right, classes) / np.maximum(sizes, 1)
-    there = sizes > 0
-    value = float(recall[there].mean())
+    has_images = sizes > 0
+    value = float(recall[has_images].mean())
     # The influence of an image: its class's recall changes by (right - recall) / size.
-    shares = value + len(labels) / (there.sum() * sizes[labels]) * (right - recall[labels])
-    return Score(_of_share(value, shares, _count_effective_images(sizes[there])), shares)
+    shares = value + len(labels) / (has_images.sum() * sizes[labels]) * (right - recall[labels])
+    return Score(_of_share(value, shares, _count_effective_images(sizes[has_images])), shares)
 
 
 def macro_f1(judged: Judged) -> Score:
@@ -133,14 +136,15 @@ def macro_f1(judged: Judged) -> Score:
     table = np.stack(columns, axis=1)
     by_class = f1_of(table)
     sizes = table[:, 0]
-    there = sizes > 0
-    value = float(by_class[there].mean())
-    f1 = np.where(there, by_class, 0.0)
+    has_images = sizes > 0
+    value = float(by_class[has_images].mean())
+    f1 = np.where(has_images, by_class, 0.0)
     # The influence on the F1 of a class is (2 right - F1 (is of the class + answered so)) / (share
     # true + share found).
-    scale = np.where(there, len(labels) / np.maximum(sizes + table[:, 1], 1), 0.0) / there.sum()
+    weights = len(labels) / np.maximum(sizes + table[:, 1], 1)
+    scale = np.where(has_images, weights, 0.0) / has_images.sum()
     shares = value + scale[labels] * (2 * right - f1[labels]) - scale[answers] * f1[answers]
-    return Score(_of_share(value, shares, _count_effective_images(sizes[there])), shares)
+    return Score(_of_share(value, shares, _count_effective_images(sizes[has_images])), shares)
 
 
 def mean_probability(judged: Judged) -> Score:

@@ -1,5 +1,7 @@
-"""Hold the findings of interpreters and compilers for microcontrollers,
-and the protocols of their integrations.
+"""What interpreters and compilers for microcontrollers find, and the protocols of both.
+
+Integrations implement :class:`Interpreter` and :class:`Compiler`, and entry points name them. The
+``entries`` of the findings are keys of JSON documents and of stages in the cache.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """Measure how masks overlap the true ones:
 the mean IoU and shares of pixels, with their ranges on other images.
+
+The task of segmentation counts pixels image by image and judges files with :class:`Overlaps`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import Interval
-from advisor.measurement._accuracy import Floats, Labels, of_other_images, sums_of_units, units_of
+from advisor.measurement._other_images import (
+    Floats,
+    Labels,
+    of_other_images,
+    sums_of_units,
+    units_of,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,9 @@
 """Check a ``.tflite`` file before anything is measured, run a measurement in a child process,
 and read its document.
+
+Every measurement here, and several integrations, run in such a process (:func:`call_json`, by the
+name of a function), so that a crash of the runtime is one error. The document has the form that
+the agent prints.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from advisor.measurement import (
     predict_arrays,
     predict_pixels,
 )
-from advisor.measurement._accuracy import of_other_images
 from advisor.measurement._metrics import Judged, map_scores, scores
+from advisor.measurement._other_images import of_other_images
 from advisor.measurement._processes import existing_model
 from tests.builders import must_fail, present
 from tests.measurement import small_models

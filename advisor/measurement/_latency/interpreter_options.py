@@ -1,4 +1,4 @@
-"""Options with which a file is loaded for timing."""
+"""Options with which a file is loaded for a timing; the agent takes them on its command line."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +22,9 @@ class InterpreterOptions:
 
     def options(self) -> list[str]:
         """Return the agent's options."""
-        shape = ["--shape", ",".join(map(str, self.shape))] if self.shape else []
-        cpus = ["--cpus", ",".join(map(str, self.cpus))] if self.cpus else []
-        return [
-            "--kernels",
-            self.kernels,
-            "--memory-limit",
-            str(CHILD_MEMORY_LIMIT),
-            *shape,
-            *cpus,
-        ]
+        options = ["--kernels", self.kernels, "--memory-limit", str(CHILD_MEMORY_LIMIT)]
+        if self.shape:
+            options += ["--shape", ",".join(map(str, self.shape))]
+        if self.cpus:
+            options += ["--cpus", ",".join(map(str, self.cpus))]
+        return options

@@ -1,5 +1,8 @@
-"""Measure latency, load time and memory in new child processes, and judge whether to trust
-them.
+"""Measure latency, load time and memory in new child processes, and judge whether to trust them.
+
+Stages of a search call :func:`measure` for the files that ship, and :func:`least_cpu_ms` to screen
+cards. ``session.py`` compares files that ran in turn. The limits decide the verdict that is stored
+with a timing.
 """
 
 import statistics
@@ -234,11 +237,8 @@ def compare_with_first(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ra
         if model == name or reference is None or not common_clock(reference, result):
             continue
         # Both by one clock: CPU time of one file over wall time of another would be no ratio.
-        if (
-            (reference.contended or result.contended)
-            and reference.block_cpu_medians_ms
-            and result.block_cpu_medians_ms
-        ):
+        contended = reference.contended or result.contended
+        if contended and reference.block_cpu_medians_ms and result.block_cpu_medians_ms:
             ratio = compare_pairs(reference.block_cpu_medians_ms, result.block_cpu_medians_ms)
         else:
             ratio = compare_pairs(reference.block_medians_ms, result.block_medians_ms)

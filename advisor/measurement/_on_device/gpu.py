@@ -207,7 +207,7 @@ def _time_blocks(gpu: _OnGpu, effort: agent.Effort) -> list[dict[str, object]]:
     """Time runs in blocks, like the agent for the CPU;
     no clock measures CPU time and waiting of a GPU.
     """
-    rows: list[dict[str, object]] = []
+    blocks: list[dict[str, object]] = []
     for _ in range(effort.blocks):
         time.sleep(effort.pause_seconds)
         walls = list[int]()
@@ -216,15 +216,11 @@ def _time_blocks(gpu: _OnGpu, effort: agent.Effort) -> list[dict[str, object]]:
         while not walls or not effort.enough(len(walls), elapsed):
             walls.append(gpu.run())
             elapsed = time.perf_counter() - start
-        rows.append(
-            {
-                "wall_ns": walls,
-                "cpu_ns": None,
-                "waited_ns": None,
-                "elapsed_ns": round(elapsed * 1e9),
-            }
+        elapsed_ns = round(elapsed * 1e9)
+        blocks.append(
+            {"wall_ns": walls, "cpu_ns": None, "waited_ns": None, "elapsed_ns": elapsed_ns}
         )
-    return rows
+    return blocks
 
 
 def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
@@ -246,11 +242,8 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
     spread = 0.0
     alike = True
     for position, name in enumerate(gpu.names):
-        theirs = (
-            cpu.get_tensor(int((named.get(name) or details[position])["index"]))
-            .astype(np.float64)
-            .ravel()
-        )
+        detail = named.get(name) or details[position]
+        theirs = cpu.get_tensor(int(detail["index"])).astype(np.float64).ravel()
         ours = gpu.read(position).astype(np.float64).ravel()
         largest = max(largest, float(np.abs(ours - theirs).max(initial=0.0)))
         spread = max(spread, float(theirs.max(initial=0.0) - theirs.min(initial=0.0)))

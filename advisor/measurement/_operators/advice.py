@@ -51,14 +51,7 @@ def _advise_outside(profile: Profile) -> Iterator[str]:
     # With builtin kernels by request, all types run outside XNNPACK.
     for row in profile.by_type if profile.kernels != "builtin" else ():
         if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
-            default = (
-                f"another compression or a variant without {row.type} may be faster on this target"
-            )
-            remedy = (
-                _SLOW_INT16
-                if row.data_type == "int16"
-                else _REMEDIES.get((row.type, row.data_type), default)
-            )
+            remedy = _find_remedy(row)
             yield (
                 f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_count_typed(row)}):"
                 f" {remedy}"
@@ -73,6 +66,14 @@ def _advise_outside(profile: Profile) -> Iterator[str]:
             f"the run enters XNNPACK {profile.partitions} times, because {outside}: each entry"
             " takes time"
         )
+
+
+def _find_remedy(row: TypeTime) -> str:
+    """Return what may make operators of a type that run outside XNNPACK faster."""
+    if row.data_type == "int16":
+        return _SLOW_INT16
+    default = f"another compression or a variant without {row.type} may be faster on this target"
+    return _REMEDIES.get((row.type, row.data_type), default)
 
 
 def _advise_memory(profile: Profile) -> Iterator[str]:
@@ -125,12 +126,10 @@ def _advise_compute(profile: Profile) -> Iterator[str]:
         limit = ""
         if roof and floating and profile.threads == 1:
             part = rate / roof.gflops
+            limit = f", {part:.0%} of the limit of this core"
             # The limit is measured: a run can exceed it by a few percent.
-            limit = (
-                ", the measured limit of this core"
-                if part >= 1
-                else f", {part:.0%} of the limit of this core"
-            )
+            if part >= 1:
+                limit = ", the measured limit of this core"
         speed = (
             f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"
         )
@@ -146,11 +145,9 @@ def _advise_balanced(profile: Profile) -> str:
     """
     row = profile.by_type[0]
     if row.share >= DOMINANT_SHARE:
-        kernels = (
-            " in the builtin kernels, because XNNPACK is off"
-            if profile.kernels == "builtin"
-            else ""
-        )
+        kernels = ""
+        if profile.kernels == "builtin":
+            kernels = " in the builtin kernels, because XNNPACK is off"
         return f"{row.share:.0%} of the time is {row.type} ({_count_typed(row)}){kernels}"
     return (
         f"no operator type stands out; the largest is {row.type} with {row.share:.0%}"
@@ -160,4 +157,5 @@ def _advise_balanced(profile: Profile) -> str:
 
 def _count_typed(row: TypeTime) -> str:
     """Return ``11 operators, int8``."""
-    return plural(row.count, "operator") + (f", {row.data_type}" if row.data_type else "")
+    count = plural(row.count, "operator")
+    return f"{count}, {row.data_type}" if row.data_type else count

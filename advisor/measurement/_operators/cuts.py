@@ -42,10 +42,9 @@ def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
     for operator in later_operators:
         read_later.update(map(int, operator.inputs))
     graph.operators = first_operators
+    outputs = [index for index in dict.fromkeys(results) if index in read_later]
     # A file without an output cannot be loaded.
-    graph.outputs = [index for index in dict.fromkeys(results) if index in read_later] or results[
-        -1:
-    ]
+    graph.outputs = outputs or results[-1:]
     for index, tensor in enumerate(graph.tensors):
         # Indices stay as they are, so tensors are emptied and not removed.
         tensor.buffer = tensor.buffer if index in used else 0
@@ -69,9 +68,9 @@ def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | Non
         interpreter.invoke()
     deadline = time.perf_counter() + SECONDS_A_CUT
     times_ns = list[int]()
-    while len(times_ns) < MOST_RUNS and (
-        len(times_ns) < LEAST_RUNS or time.perf_counter() < deadline
-    ):
+    while len(times_ns) < MOST_RUNS:
+        if len(times_ns) >= LEAST_RUNS and time.perf_counter() >= deadline:
+            break
         start = clock()
         interpreter.invoke()
         times_ns.append(clock() - start)
@@ -88,7 +87,7 @@ def collect_cuts(
     """
     from scipy.optimize import isotonic_regression
 
-    from advisor.measurement._accelerators import expands_constants
+    from advisor.measurement._operator_facts import expands_constants
     from advisor.tflite import read
 
     data = Path(path).read_bytes()
@@ -109,11 +108,8 @@ def collect_cuts(
     ends_us = isotonic_regression(prefixes_us).x.tolist()
     events = []
     for position, (start_us, end_us) in zip(positions, pairwise([0.0, *ends_us]), strict=True):
-        events.append(
-            ProfilerEvent(
-                model.operators[position].name, BUILTIN_EVENT, position, end_us - start_us
-            )
-        )
+        name = model.operators[position].name
+        events.append(ProfilerEvent(name, BUILTIN_EVENT, position, end_us - start_us))
     _module, package, version = agent.import_interpreter()
     return {
         "runtime": f"{package}=={version}",

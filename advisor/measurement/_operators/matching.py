@@ -20,16 +20,23 @@ from advisor.tflite import Model, Operator, OperatorCost, Tensor, count
 # and the operators that become such a kernel.
 _LINEAR = "CONV_2D FULLY_CONNECTED"
 _KINDS = (
-    *(
-        ("DWConv", "DEPTHWISE_CONV_2D"),
-        ("Deconvolution", "TRANSPOSE_CONV"),
-        ("Convolution", _LINEAR),
-    ),
-    *(("Fully Connected", _LINEAR), ("Dynamic Fully Connected", _LINEAR), ("Add", "ADD")),
-    *(("Subtract", "SUB"), ("Multiply", "MUL"), ("Average Pooling", "AVERAGE_POOL_2D")),
-    *(("Max Pooling", "MAX_POOL_2D"), ("Mean", "MEAN"), ("Softmax", "SOFTMAX")),
-    *(("Sigmoid", "LOGISTIC"), ("HardSwish", "HARD_SWISH"), ("Concatenate", "CONCATENATION")),
-    *(("Constant Pad", "PAD"), ("Static Reshape", "RESHAPE")),
+    ("DWConv", "DEPTHWISE_CONV_2D"),
+    ("Deconvolution", "TRANSPOSE_CONV"),
+    ("Convolution", _LINEAR),
+    ("Fully Connected", _LINEAR),
+    ("Dynamic Fully Connected", _LINEAR),
+    ("Add", "ADD"),
+    ("Subtract", "SUB"),
+    ("Multiply", "MUL"),
+    ("Average Pooling", "AVERAGE_POOL_2D"),
+    ("Max Pooling", "MAX_POOL_2D"),
+    ("Mean", "MEAN"),
+    ("Softmax", "SOFTMAX"),
+    ("Sigmoid", "LOGISTIC"),
+    ("HardSwish", "HARD_SWISH"),
+    ("Concatenate", "CONCATENATION"),
+    ("Constant Pad", "PAD"),
+    ("Static Reshape", "RESHAPE"),
     ("Resize Bilinear", "RESIZE_BILINEAR"),
 )
 
@@ -62,16 +69,8 @@ def match_events(
 ) -> tuple[ProfiledOperator | None, ...]:
     """Return the operator of each event, None if it is not known."""
     nodes = list_nodes(model)
-    matched: list[ProfiledOperator | None] = []
-    for event in events:
-        # Only builtin kernels report the place of their operator in the file.
-        node = None
-        if event.builtin and event.operator < len(nodes):
-            node = nodes[event.operator]
-        same = None
-        if node and node.name == event.tag:
-            same = node
-        matched.append(same)
+    # Only builtin kernels report the place of their operator in the file.
+    matched = [_find_reported(nodes, event) for event in events]
     matched_places = {node.index for node in matched if node is not None}
     rest = []
     for place in execution_order(model, matched_places):
@@ -90,6 +89,16 @@ def match_events(
             for position, node in zip(positions, candidates, strict=True):
                 matched[position] = node
     return tuple(matched)
+
+
+def _find_reported(
+    nodes: Sequence[ProfiledOperator], event: ProfilerEvent
+) -> ProfiledOperator | None:
+    """Return the operator at the place that a builtin kernel reports, if it is of that kind."""
+    if not event.builtin or event.operator >= len(nodes):
+        return None
+    node = nodes[event.operator]
+    return node if node.name == event.tag else None
 
 
 def kind_of(tag: str) -> frozenset[str] | None:

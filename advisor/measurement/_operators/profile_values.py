@@ -159,9 +159,10 @@ class Profile(Written):
             known = [row.node for row in rows if row.node]
             kind = next((node.outputs[0] for node in known if node.outputs), "").partition(" ")[0]
             macs = sum(node.macs for node in known)
+            first = rows[0]
             summary.append(
                 TypeTime(
-                    rows[0].type, rows[0].where, len(rows), time_us, share, cumulative, macs, kind
+                    first.type, first.where, len(rows), time_us, share, cumulative, macs, kind
                 )
             )
         return tuple(summary)

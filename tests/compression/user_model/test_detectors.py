@@ -25,7 +25,7 @@ HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals of few draws: each draw evaluates all images again, and no test looks at the ends."""
-    monkeypatch.setattr(accuracy, "RESAMPLES", 8)
+    monkeypatch.setattr(other_images, "RESAMPLES", 8)
 
 
 @pytest.fixture
