@@ -27,17 +27,11 @@ from advisor.devices import (
     _kernels as kernels,
     host_profile,
 )
-from advisor.devices._calibration import networks as networks_of
+from advisor.devices._calibration import networks as timed
 from advisor.devices._calibration.calibrating import calibrate, check_target
 from advisor.devices._calibration.decisive import PickForBudget
 from advisor.devices._calibration.errors import calibration_report, estimate_error, list_changes
-from advisor.devices._calibration.networks import (
-    Key,
-    MeasuredNetworks,
-    measure_networks,
-    with_measurements,
-    with_timings,
-)
+from advisor.devices._calibration.networks import Key, measure_networks, with_measurements, with_timings
 from advisor.devices._connections import agent
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.operator_times import model_operators
@@ -148,8 +142,7 @@ def test_a_report_is_of_the_new_measurements_only(predictor: Predictor, features
     before = with_measurements(BOARD, TARGET, {("resnet_18_224", "float32"): 60.0})
     after = with_measurements(before, TARGET, {("mobilenet_v2_1.0_224", "float32"): 20.0})
     models = [features.models[name] for name in ("resnet_18_224", "mobilenet_v2_1.0_224")]
-    found = calibration_report(predictor, before, after, TARGET, models, "float32")
-    assert found.models == ("mobilenet_v2_1.0_224",)
+    assert calibration_report(predictor, before, after, TARGET, models, "float32").models == ("mobilenet_v2_1.0_224",)
 
 
 def test_new_measurements_replace_old_ones_of_the_same_models(features: FeatureTable) -> None:
@@ -205,7 +198,7 @@ def test_a_target_of_another_build_is_refused_with_the_targets_to_use_instead(pr
 
 def on_one_processor(folder: Path, monkeypatch: pytest.MonkeyPatch, more: str = "") -> HostConnection:
     """Return this machine, where all threads of the agent, and ``more``, share one processor."""
-    monkeypatch.setattr(networks_of, "EFFORT", "survey")
+    monkeypatch.setattr(timed, "EFFORT", "survey")
     (folder / "agent.py").write_text(ON_ONE_PROCESSOR.format(more=more, agent=str(HostConnection().agent)))
     return HostConnection(folder / "agent.py")
 
@@ -309,15 +302,15 @@ def test_each_network_says_what_it_changed(board: DeviceProfile, predictor: Pred
 
 
 def test_the_clock_is_named_where_it_is_cpu_time() -> None:
-    found = MeasuredNetworks({("a", "int8"): timing(5.0)}, ())
-    assert found.clock == "latencies are CPU times of one thread"
-    assert MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
+    assert timed.MeasuredNetworks({("a", "int8"): timing(5.0)}, ()).clock == "latencies are CPU times of one thread"
+    assert timed.MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
 
 
 @with_cases
 def test_the_governor_is_the_one_that_the_device_reports(load: object, governor: str) -> None:
-    found = MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
-    assert found.governor == governor
+    assert (
+        timed.MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ()).governor == governor
+    )
 
 
 def test_a_shipped_profile_is_copied_and_the_team_s_own_changed_in_place(profiles: Profiles, tmp_path: Path) -> None:

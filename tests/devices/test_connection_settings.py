@@ -13,8 +13,7 @@ from advisor.compression import recipe
 from advisor.core import FileFeatures, Traits, UsageError
 from advisor.devices import ConnectionSettings, SshConnection, listing, model_features, read_features, target_vector
 from advisor.devices._latency.features import Architecture, FeatureTable, ModelFeatures
-from advisor.devices._profiles import read_profile, this_machine as host
-from advisor.devices._profiles.cores import find_core
+from advisor.devices._profiles import cores, read_profile, this_machine as host
 from advisor.devices._profiles.storing import write_profile
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.isolation import usable_cores
@@ -114,7 +113,7 @@ def test_the_arithmetic_of_an_x86_processor_follows_from_its_flags(
     stated = f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel name\t: Maker X\nflags\t\t: {flags}\n"
     with_cpuinfo(monkeypatch, tmp_path, stated)
     assert host.host_profile().cores[0].core == f"Maker X ({core})"
-    assert find_core(f"Maker X ({core})") is not None
+    assert cores.find_core(f"Maker X ({core})") is not None
 
 
 @pytest.mark.parametrize(("text", "remarks"), [(X86, 0), (BOARD_OF_HOST, 1)])

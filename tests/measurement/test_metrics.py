@@ -13,14 +13,7 @@ from scipy.special import softmax
 
 from advisor.core import METRICS, Interval, Metric, RuntimeRefusal, StageError, UsageError
 from advisor.datasets import InputSpec
-from advisor.measurement import (
-    Detector,
-    least_cpu_ms,
-    measure,
-    predict,
-    predict_arrays,
-    predict_pixels,
-)
+from advisor.measurement import Detector, least_cpu_ms, measure, predict, predict_arrays, predict_pixels
 from advisor.measurement._metrics import Judged, map_scores, scores
 from advisor.measurement._other_images import of_other_images
 from advisor.measurement._processes import existing_model
