@@ -208,8 +208,7 @@ def test_kernels_are_written_read_and_removed_with_their_profile(board: DevicePr
 def test_damage_is_refused_with_its_line(board: DeviceProfile, tmp_path: Path, row: str | None, reason: str) -> None:
     path = write_profile(replace(board, kernels=()), tmp_path)
     path.with_suffix(".kernels.csv").write_text(f"{','.join(KERNEL_COLUMNS)}\n{row}\n" if row else "a,b\n1,2\n")
-    refused = must_fail(UsageError, r"our-board\.kernels\.csv:[12]: ", read_profile, path)
-    assert reason in refused.message
+    assert reason in must_fail(UsageError, r"our-board\.kernels\.csv:[12]: ", read_profile, path).message
 
 
 def test_kernels_predict_a_network(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
