@@ -1,6 +1,6 @@
 """Say which measurements in a team's own profile are doubtful, and why.
 
-``advisor devices show`` and a search print these sentences. They compare the measurements with
+``advisor plan`` prints these sentences before a search. They compare the measurements with
 each other, and with what the other devices make likely.
 """
 
@@ -41,9 +41,8 @@ def describe_doubts(profile: DeviceProfile, target: DeviceTarget) -> tuple[str, 
     ):
         return ()
     rows: dict[str, dict[str, float]] = {}
-    for row in profile.measurements:
-        if row.usable and row.target == target.name:
-            rows.setdefault(row.precision, {})[row.model] = row.latency_ms
+    for row in profile.measurements_on(target):
+        rows.setdefault(row.precision, {})[row.model] = row.latency_ms
     others = [other for name, other in load_known_devices().items() if name != profile.name]
     # With the device itself in the fit, its own measurements would be what is expected of it.
     predictor = fit_predictor(Profiles(others))

@@ -179,11 +179,11 @@ def _input_shape(work: Work) -> tuple[int, ...]:
             side = math.isqrt(work.pixels)
             channels = channels // 2
         case kind if kind not in _WINDOWED:
-            return 1, *_sides(work), channels
+            return 1, *_list_sides(work), channels
     return 1, side, side, channels
 
 
-def _sides(work: Work) -> tuple[int, int]:
+def _list_sides(work: Work) -> tuple[int, int]:
     """Return the height and the width of an output: it is square, or one row."""
     side = math.isqrt(work.pixels)
     if side**2 == work.pixels:
@@ -210,7 +210,7 @@ def _add_operator(graph: _Graph, work: Work, source: int) -> list[int]:
 
 def _describe_operator(graph: _Graph, work: Work, source: int) -> _Operator:
     """Return the operator that does some work on a source, with the constants that it reads."""
-    sides = _sides(work)
+    sides = _list_sides(work)
     window = math.isqrt(work.taps)
     channels = work.channels
     height, width = (window, window) if window**2 == work.taps else (1, work.taps)
@@ -271,9 +271,7 @@ def _describe_operator(graph: _Graph, work: Work, source: int) -> _Operator:
 
 
 def _place_window(side: int, stride: int, output_side: int) -> dict[str, int]:
-    """Return the strides and the padding with which an input's side gives the side of the
-    output.
-    """
+    """Return the strides and the padding that lead from an input's side to the output's."""
     # SAME gives ceil(side / stride), and VALID less by the window.
     # One of the two gives the known output.
     padding = (

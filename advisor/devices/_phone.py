@@ -1,5 +1,8 @@
 """Add an attached phone: read what it is, get the tool that times models there,
 and time one network on each unit.
+
+``advisor devices add --usb`` prints :class:`AddedPhone`, whose keys are a JSON document. Units
+that run nothing of the network are left out of the profile.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ class Predictor:
         self, profile: DeviceProfile, target: DeviceTarget, form: str
     ) -> _Knowledge:
         table = self._base.table
-        rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+        rows = profile.measurements_on(target)
         measured_forms = {row.precision for row in rows}
         known_forms = {column.precision for column in table.columns}
         precision, log_sd = similar_form(form, measured_forms, known_forms)
@@ -281,9 +281,7 @@ class Predictor:
         expected: float | None,
         level: float,
     ) -> Prediction:
-        """Return a measurement; ``expected`` is what the others expect (ms) if they contradict
-        it.
-        """
+        """Return a measurement; ``expected`` (ms) is what contradicting measurements expect."""
         value = measured.milliseconds
         deviation = measured.deviation
         half_width = deviation * NormalDist().inv_cdf((1 + level) / 2)

@@ -50,7 +50,7 @@ def main() -> None:
     install_lean_imports()
     _end_with_parent(os.getppid())
     _import_ahead()
-    _serve(Connection(int(sys.argv[1])))
+    _serve_calls(Connection(int(sys.argv[1])))
 
 
 def _give_up_rights() -> None:
@@ -68,16 +68,14 @@ def _give_up_rights() -> None:
 
 
 def _import_ahead() -> None:
-    """Import the modules that the parent expects calls to need, while it prepares the first
-    one.
-    """
+    """Import what the parent expects calls to need, while it prepares the first one."""
     for module in os.environ.get(IMPORTS, "").split():
         # If the module is missing, the call that needs it fails with the reason.
         with contextlib.suppress(Exception):
             importlib.import_module(module)
 
 
-def _serve(connection: Connection[Any, Any]) -> None:
+def _serve_calls(connection: Connection[Any, Any]) -> None:
     """Answer each call of the parent, until it closes the connection."""
     while True:
         try:

@@ -88,9 +88,7 @@ class MemoryGate:
         self._started: list[tuple[float, int]] = []
 
     def admits(self, memory_bytes: int, running: int) -> bool:
-        """Return True if a job that takes ``memory_bytes`` may start while ``running`` others
-        run.
-        """
+        """Return True if a job of ``memory_bytes`` may start while ``running`` others run."""
         if running == 0:
             return True
         now = self._clock()

@@ -41,9 +41,7 @@ class Pause:
             return self._paused_s + self._clock() - self._since
 
     def attach(self, send_signal: Callable[[int], None]) -> None:
-        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it
-        runs.
-        """
+        """Attach the call that starts now; ``send_signal`` sends it a signal, wherever it runs."""
         with self._lock:
             self._send_signal = send_signal
             # The wish may be older than the call:

@@ -141,7 +141,7 @@ class Worker:
             self.stop()
             self._scratch = Scratch()
             environment = {**self._environment, TEMPORARY_FOLDER: str(self._scratch.path)}
-            process, connection = _start(self._log, environment)
+            process, connection = _start_child(self._log, environment)
             self._process = process
             self._connection = connection
             return process, connection, True
@@ -239,7 +239,7 @@ def _read_cpu_s(process: psutil.Process) -> float:
     return float(sum(process.cpu_times()[:4]))
 
 
-def _start(
+def _start_child(
     log: Path | None, environment: dict[str, str]
 ) -> tuple[ChildProcess, Connection[Any, Any]]:
     ours, theirs = socketpair()

@@ -465,9 +465,7 @@ def count_cores() -> int:
 
 
 def private_bytes() -> dict[str, int] | None:
-    """Return the private clean and dirty bytes of this process; None if the system does not
-    tell.
-    """
+    """Return the private clean and dirty bytes of this process; None if unknown."""
     wanted = {"Private_Clean:": "clean", "Private_Dirty:": "dirty"}
     try:
         rows = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()]

@@ -222,10 +222,9 @@ class Accelerator(_Strict):
                 shown += f"->{output}"
             return f"{operator.name} in {shown} is not supported"
         # One way that fits is enough; otherwise the reason of the first one is shown.
-        failures = [
-            _find_failure(self.where, facts) or _find_failure(rule.where, facts)
-            for rule in matching
-        ]
+        failures = []
+        for rule in matching:
+            failures.append(_find_failure(self.where, facts) or _find_failure(rule.where, facts))
         if all(failures):
             return f"{operator.name} with {failures[0]}"
         return ""

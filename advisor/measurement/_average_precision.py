@@ -112,10 +112,9 @@ def score_areas(
     for place, metric in enumerate(BY_AREA):
         value = _mean_of_known(precision[:, :, place])
         if np.isfinite(value):
-            without = [
-                _mean_of_known(precision_without[:, :, place])
-                for precision_without in precisions_without
-            ]
+            without = []
+            for precision_without in precisions_without:
+                without.append(_mean_of_known(precision_without[:, :, place]))
             scores[metric] = of_other_images(value, without)
     return scores
 

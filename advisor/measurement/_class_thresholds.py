@@ -70,9 +70,7 @@ class ClassProbabilities:
         return self.sure[place], self.right[place]
 
     def without(self, guarantees: Guarantees) -> tuple[Floats, Flags]:
-        """Return the answers of all classes of which no precision is asked by name; as
-        :meth:`of`.
-        """
+        """Return the answers of classes of which no precision is asked by name, as :meth:`of`."""
         stricter = list(map(self.classes.index, guarantees.precision.by_class))
         place = ~np.isin(self.answers, stricter)
         return self.sure[place], self.right[place]

@@ -47,14 +47,14 @@ def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec)
     images = pixels if isinstance(pixels, Sequence) else list(pixels)
     first = Classifier(model)
     classifiers = [first, *(Classifier(model) for _ in range(1, count_threads(len(images))))]
-    runs = [partial(_classify, classifier, view) for classifier in classifiers]
+    runs = [partial(_classify_pixels, classifier, view) for classifier in classifiers]
     answers = run_in_threads(runs, images)
     if answers:
         return np.stack(answers)
     return np.zeros((0, first.classes), np.float32)
 
 
-def _classify(classifier: Classifier, view: InputSpec, pixels: Pixels) -> Floats:
+def _classify_pixels(classifier: Classifier, view: InputSpec, pixels: Pixels) -> Floats:
     return classifier(view.normalise(pixels))
 
 

@@ -196,9 +196,7 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
 def _select_partitions(
     pieces: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]
 ) -> tuple[list[list[int]], str]:
-    """Return the partitions that the runtime delegates, and why it does not delegate the
-    others.
-    """
+    """Return the partitions that the runtime delegates, and why not the others."""
     large = [piece for piece in pieces if len(piece) >= accelerator.least_operators]
     keeps = accelerator.keeps
     if keeps is None:

@@ -169,9 +169,7 @@ def find_recalling(
 
 
 def at_recall(chosen: RecallThreshold, column: Floats, members: Flags) -> RecallThreshold:
-    """Return a threshold with its figures on other images; arguments as of
-    :func:`find_recalling`.
-    """
+    """Return a threshold with its figures on other images, see :func:`find_recalling`."""
     flagged = column >= chosen.score
     members_flagged = int(members[flagged].sum())
     images = int(flagged.sum())

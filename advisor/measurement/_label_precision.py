@@ -32,22 +32,20 @@ def list_precisions(truth: Truth, scores: NDArray[Any]) -> Doubles:
     It is the mean, over the images with the label, of the share of such images among those with as
     high a score. Images of equal scores count together, as a file of 8 bits has many of them.
     """
-    return np.array(
-        [_Ranking(truth[:, label], scores[:, label]).precision for label in range(truth.shape[1])]
-    )
+    precisions = []
+    for label in range(truth.shape[1]):
+        precisions.append(_Ranking(truth[:, label], scores[:, label]).precision)
+    return np.array(precisions)
 
 
 def list_precisions_without(truth: Truth, scores: NDArray[Any]) -> Doubles:
     """Return the average precision of each label without each image, (N, C);
     NaN as :func:`list_precisions`.
     """
-    return np.stack(
-        [
-            _Ranking(truth[:, label], scores[:, label]).list_without()
-            for label in range(truth.shape[1])
-        ],
-        axis=1,
-    )
+    columns = []
+    for label in range(truth.shape[1]):
+        columns.append(_Ranking(truth[:, label], scores[:, label]).list_without())
+    return np.stack(columns, axis=1)
 
 
 def mean_precision(truth: Truth, scores: NDArray[Any]) -> float:
@@ -192,9 +190,7 @@ class LabelScores:
         return answers.complete_guarantee(least, chosen)
 
     def f1_scores(self) -> tuple[Interval, Interval, Interval]:
-        """Return macro F1, micro F1, and the share of images of which all known labels are
-        right.
-        """
+        """Return macro F1, micro F1, and the share of images with all known labels right."""
         there = (self.truth == 1).astype(float)
         shown = self.flags.astype(float)
         counts = np.stack([shown * there, shown, there], axis=-1)  # (N, C, 3): right, shown, true
@@ -203,8 +199,10 @@ class LabelScores:
         left = whole - sums_of_units(counts.reshape(len(counts), -1), units).reshape(
             -1, *whole.shape
         )
-        macro = of_other_images(float(_f1(whole).mean()), _f1(left).mean(axis=-1))
-        micro = of_other_images(float(_f1(whole.sum(axis=0))), _f1(left.sum(axis=1)))
+        macro = of_other_images(float(_compute_f1(whole).mean()), _compute_f1(left).mean(axis=-1))
+        micro = of_other_images(
+            float(_compute_f1(whole.sum(axis=0))), _compute_f1(left.sum(axis=1))
+        )
         exact = (self.errors == 0).astype(float)
         sizes = np.bincount(units)
         rest = (exact.sum() - sums_of_units(exact, units)) / np.maximum(len(exact) - sizes, 1)
@@ -219,7 +217,7 @@ def _mean_known(values: Doubles) -> Doubles:
     return np.asarray(sums / counts)
 
 
-def _f1(counts: Doubles) -> Doubles:
+def _compute_f1(counts: Doubles) -> Doubles:
     """Return the F1 of counts (..., 3) of right, shown and true labels;
     1 where there is nothing to find or show.
     """

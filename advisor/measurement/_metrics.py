@@ -83,10 +83,10 @@ def score_classifier(
         # An answer that is no class costs as much as the worst one.
         further = np.repeat(costs.max(axis=1, keepdims=True), rows.shape[1] - len(costs), axis=1)
         costs = np.hstack([costs, further])
-    return scores(Judged(rows, labels, calibrated, groups, costs), names)
+    return score_all(Judged(rows, labels, calibrated, groups, costs), names)
 
 
-def scores(judged: Judged, names: Iterable[str] = ()) -> dict[str, Score]:
+def score_all(judged: Judged, names: Iterable[str] = ()) -> dict[str, Score]:
     """Return those of some metrics that the images allow, by name; without names those of all."""
     by_name = {name: map_scores()[name](judged) for name in names or map_scores()}
     return {name: score for name, score in by_name.items() if score is not None}

@@ -126,9 +126,7 @@ class Interpreter(Protocol):
 
 
 def interpreter_of(runtime: str) -> Interpreter | None:
-    """Return the interpreter of a runtime that runs on this machine too; None for another
-    runtime.
-    """
+    """Return the interpreter of a runtime that runs here too; None for another runtime."""
     if runtime not in list_registered(INTERPRETERS):
         return None
     interpreter: Interpreter = load_integration(INTERPRETERS, runtime)

@@ -48,14 +48,13 @@ class Overlaps:
     @property
     def figure(self) -> Interval:
         """The mean IoU with its range on as many other images, see :func:`.of_other_images`."""
-        both, either = (
-            pixels.sum(axis=0) - sums_of_units(pixels, self.units)
-            for pixels in (self.both, self.either)
-        )
         # The mean IoU without each group of images, of which the jackknife makes the range.
-        there = either > 0
-        ratios = np.where(there, both / np.maximum(either, 1), 0.0)
-        without = ratios.sum(axis=1) / np.where(there.any(axis=1), there.sum(axis=1), np.nan)
+        both = self.both.sum(axis=0) - sums_of_units(self.both, self.units)
+        either = self.either.sum(axis=0) - sums_of_units(self.either, self.units)
+        is_present = either > 0
+        ratios = np.where(is_present, both / np.maximum(either, 1), 0.0)
+        classes = np.where(is_present.any(axis=1), is_present.sum(axis=1), np.nan)
+        without = ratios.sum(axis=1) / classes
         return of_other_images(float(np.nanmean(self.by_class)), without)
 
     @property

@@ -311,8 +311,8 @@ def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(
         until(lambda: child.status() == psutil.STATUS_SLEEPING and sum(child.cpu_times()[:2]) > 0.02)
         return made
 
-    imports, call, start = Pause(), Pause(), calls._start
-    monkeypatch.setattr(calls, "_start", start_and_stand_still)
+    imports, call, start = Pause(), Pause(), calls._start_child
+    monkeypatch.setattr(calls, "_start_child", start_and_stand_still)
     assert pool.call(f"{HERE}:burn", 0.05, pause=imports) == pytest.approx(imports.cpu_s, abs=0.05)
     with busy_processes(2):
         pool.call(f"{HERE}:burn", 0.15, pause=call)

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from advisor.core import METRICS, Interval, Metric, RuntimeRefusal, StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.measurement import Detector, least_cpu_ms, measure, predict, predict_arrays, predict_pixels
-from advisor.measurement._metrics import Judged, map_scores, scores
+from advisor.measurement._metrics import Judged, map_scores, score_all
 from advisor.measurement._other_images import of_other_images
 from advisor.measurement._processes import existing_model
 from tests.builders import must_fail, present
@@ -54,7 +54,7 @@ def of_answers(answers: list[int], labels: list[int], costs: list[list[float]] |
 @settings(deadline=None, max_examples=12)
 @given(st.integers(1, 120), st.integers(2, 9), st.integers(0, 10_000), st.floats(-1, 6))
 def test_the_mean_of_the_shares_is_the_metric(images: int, classes: int, seed: int, skill: float) -> None:
-    for name, score in scores(drawn(images, classes, seed, skill)).items():
+    for name, score in score_all(drawn(images, classes, seed, skill)).items():
         figure = score.figure
         assert score.shares.shape == (images,), name
         assert score.shares.mean() == pytest.approx(figure.value, abs=1e-9), name
@@ -94,7 +94,7 @@ def test_every_metric_has_a_function_and_top_1_wilsons_interval() -> None:
     score = present(SCORES[Metric.TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0])))
     assert score.figure == Interval.wilson(3, 4)
     assert score.shares.tolist() == [1, 1, 0, 1]
-    assert set(SCORES) == CLASSIFIERS == set(scores(drawn()))
+    assert set(SCORES) == CLASSIFIERS == set(score_all(drawn()))
 
 
 def test_each_class_counts_the_same_in_the_balanced_accuracy_and_a_rare_one_without_a_mistake_is_no_certainty() -> None:
@@ -130,7 +130,7 @@ def test_top_5_needs_more_than_five_classes_and_the_temperature_changes_the_mean
     assert score.shares.tolist() == [1, 0]
     judged = drawn()
     hotter = replace(judged, calibrated=np.sqrt(judged.probabilities))
-    changed = {name for name, s in scores(hotter).items() if s.figure.value != scores(judged)[name].figure.value}
+    changed = {name for name, s in score_all(hotter).items() if s.figure.value != score_all(judged)[name].figure.value}
     assert changed == {Metric.LOG_LOSS}
 
 

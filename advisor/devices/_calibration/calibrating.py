@@ -217,8 +217,9 @@ class _Progress:
         return self._profile
 
     def tell_step(self, text: str) -> None:
-        """Tell a step behind what the last network changed: a line of its own would be replaced
-        at once.
+        """Tell a step behind what the last network changed.
+
+        A line of its own would be replaced at once.
         """
         self._tell("; ".join((*self._changes, text)))
 

@@ -143,11 +143,10 @@ def _measure_files(connection: Connection, files: Mapping[Key, Path], threads: i
     limit_s = _SECONDS_A_FILE * (len(files) + 1)
     timings = connection.measure(MeasurementJob(tuple(keys), (threads,), EFFORT, limit_s))
     # One hot timing ends the calibration: those after it are slow as well (decision 0105).
-    hot = next((timing for timing in timings if timing.throttled), None)
-    if hot is not None:
-        raise StageError(
-            f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})", _COOL
-        )
+    for timing in timings:
+        if timing.throttled:
+            name = " ".join(keys[timing.model])
+            raise StageError(f"{connection.label}: {timing.throttled} ({name})", _COOL)
     return {keys[timing.model]: timing for timing in timings}
 
 

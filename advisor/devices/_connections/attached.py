@@ -1,6 +1,6 @@
 """Find the phones that adb sees, and read what a phone says of itself.
 
-``devices add-phone`` makes a profile of an :class:`AttachedPhone`, and every measurement over adb
+``devices add --usb`` makes a profile of an :class:`AttachedPhone`, and every measurement over adb
 asks for the serial first: errors say what to do with a phone that cannot be used.
 """
 

@@ -148,9 +148,7 @@ def check_device_name(name: str) -> None:
 
 @dataclass(frozen=True)
 class _Unreachable:
-    """The connection to a device of a cloud that did not answer when it was asked for its
-    devices.
-    """
+    """The connection to a device of a cloud that did not list its devices."""
 
     label: str
     problem: AdvisorError

@@ -1,4 +1,7 @@
-"""Measure on this machine: run the agent's file in a new process of this Python."""
+"""Measure on this machine: run the agent's file in a new process of this Python.
+
+``benchmark --device host:...`` and the runtimes of this machine measure this way.
+"""
 
 import sys
 from dataclasses import dataclass

@@ -39,9 +39,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The connection to a device: over ssh, over adb, in a device cloud, or this machine
-    itself.
-    """
+    """The connection to a device: over ssh, over adb, in a device cloud, or here."""
 
     #: what connects: a key of :data:`advisor.devices._connections.ways.WAYS`, or :data:`HERE`
     way: str = ""

@@ -71,10 +71,12 @@ def choose_agreeing(
         # No single suspect: the answer is averaged over the likely ones.
         possible = np.flatnonzero(chances >= _POSSIBLE)
         total = float(chances[possible].sum())
-        return [
-            (float(chances[i]) / total, np.delete(believed, i - 1) if i else believed)
-            for i in possible
-        ]
+        sets = []
+        for place in possible:
+            # The first chance is that all are right, the others that one of them is wrong.
+            rest = np.delete(believed, place - 1) if place else believed
+            sets.append((float(chances[place]) / total, rest))
+        return sets
     return [(1.0, believed)]
 
 

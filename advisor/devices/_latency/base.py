@@ -76,10 +76,9 @@ def fit_base(table: LatencyTable) -> Base:
     # The layers have a mean of 0, so the mean of all measurements is taken out first.
     middle = float(np.nanmean(table.values))
     seen = [np.flatnonzero(~np.isnan(row)) for row in table.values]
-    cells: Measured = [
-        (measured, row[measured] - middle)
-        for measured, row in zip(seen, table.values, strict=True)
-    ]
+    cells: Measured = []
+    for measured, row in zip(seen, table.values, strict=True):
+        cells.append((measured, row[measured] - middle))
     groups = _group_columns(table.columns)
     scales = np.full(len(cells), _FIRST_SCALE)
     for _ in range(_ROUNDS):
@@ -164,7 +163,7 @@ def _fit_consensus(
         covers = np.array([invert_matrix(priors[index] + known) for known in information])
         layer = _Layer(information, evidence, covers, above)
         lower.append(layer)
-        information, evidence = _eliminate(layer)
+        information, evidence = _eliminate_groups(layer)
     means = [solve_system(priors[0] + information[0], evidence[0])[None]]
     total = means[0]
     for layer in reversed(lower):
@@ -191,7 +190,7 @@ def _sum_measurements(
     return information, evidence
 
 
-def _eliminate(layer: _Layer) -> tuple[Floats, Floats]:
+def _eliminate_groups(layer: _Layer) -> tuple[Floats, Floats]:
     """Return the precision and the evidence of the layer above.
 
     Groups are independent given the layer above, so each is eliminated in turn (Schur complement).

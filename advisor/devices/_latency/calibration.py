@@ -1,8 +1,9 @@
 """Say how far predictions are off, by the errors of similar predictions: quantiles by regime.
 
-``benchmarks/latency_prediction.py`` hides measured targets, predicts them, and writes the errors
-into the shipped ``prediction_calibration.json``. Intervals and probabilities of a prediction come
-from the errors of its regime. The keys that :func:`regime_of` makes are those of that file.
+Benchmarks hide measured targets, predict them, and ``benchmarks/make_device_profiles.py`` writes
+the errors into the shipped ``prediction_calibration.json``. Intervals and probabilities of a
+prediction come from the errors of its regime. The keys that :func:`regime_of` makes are those of
+that file.
 """
 
 from collections.abc import Mapping
@@ -80,9 +81,7 @@ class Calibration:
     units: Mapping[str, float]
 
     def is_wide(self, regime: str) -> bool:
-        """Return whether no device is comparable: the regime has fewer than :data:`LEAST`
-        errors.
-        """
+        """Return whether no device is comparable: fewer than :data:`LEAST` errors are known."""
         return regime not in self.quantiles
 
     def bounds(self, regime: str, level: float) -> tuple[float, float]:
@@ -95,15 +94,15 @@ class Calibration:
         """Return the probability that an error is at most a value:
         the inverse of :meth:`quantile`.
         """
-        known, widening = self._find_quantiles(regime)
-        share = float(np.interp(standardised, known, LEVELS))
+        errors, widening = self._find_quantiles(regime)
+        share = float(np.interp(standardised, errors, LEVELS))
         corrected = 0.5 + (share - 0.5) / widening
-        if known[0] <= standardised <= known[-1]:
+        if errors[0] <= standardised <= errors[-1]:
             return corrected
-        end = known[0] if standardised < known[0] else known[-1]
+        end = errors[0] if standardised < errors[0] else errors[-1]
         beyond = 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
         left = min(corrected, 1 - corrected) * beyond**-TAIL
-        if standardised < known[0]:
+        if standardised < errors[0]:
             return left
         return 1 - left
 
@@ -114,11 +113,11 @@ class Calibration:
         than theirs. So a share is that of (n + 1) / n times its distance from the median. Beyond
         the largest known error, the probability falls with the power :data:`TAIL` of the error.
         """
-        known, widening = self._find_quantiles(regime)
+        errors, widening = self._find_quantiles(regime)
         widened = 0.5 + (share - 0.5) * widening
         if LEVELS[0] <= widened <= LEVELS[-1]:
-            return float(np.interp(widened, LEVELS, known))
-        end: float = known[0] if widened < LEVELS[0] else known[-1]
+            return float(np.interp(widened, LEVELS, errors))
+        end: float = errors[0] if widened < LEVELS[0] else errors[-1]
         at_end = float(0.5 - (0.5 - LEVELS[0]) / widening)
         further = float(at_end / min(share, 1 - share)) ** (1 / TAIL)
         reach: float = max(abs(end), _LEAST_END) * (further - 1)
@@ -132,10 +131,12 @@ class Calibration:
 
         Also return the correction of conformal prediction for finite samples.
         """
-        key = next(
-            (key for key in (regime, regime.partition("/")[0]) if key in self.quantiles),
-            EVERYTHING,
-        )
+        kind = regime.partition("/")[0]
+        key = EVERYTHING
+        if regime in self.quantiles:
+            key = regime
+        elif kind in self.quantiles:
+            key = kind
         return self.quantiles[key], (self.units[key] + 1) / self.units[key]
 
 

@@ -106,9 +106,9 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     form = column.kind, column.precision
     alike = []
     for i in candidates:
-        if (table.columns[i].kind, table.columns[i].precision) == form:
+        same_form = (table.columns[i].kind, table.columns[i].precision) == form
+        if same_form and counts[i] >= _MEASURED_ENOUGH:
             alike.append(i)
-    alike = [i for i in alike if counts[i] >= _MEASURED_ENOUGH]
     package = column.runtime, column.kernels
     same = []
     for i in alike:
@@ -120,5 +120,7 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
             release.append(i)
     # The nearest targets that are enough:
     # the same release, else the same build, else the same kind and precision.
-    chosen = next((columns for columns in (release, same, alike) if len(columns) >= _PEERS), [])
-    return np.array(chosen, dtype=np.intp)
+    for columns in (release, same, alike):
+        if len(columns) >= _PEERS:
+            return np.array(columns, dtype=np.intp)
+    return np.array([], dtype=np.intp)

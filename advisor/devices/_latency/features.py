@@ -143,9 +143,9 @@ def load_features() -> FeatureTable:
     folder = find_shipped_profiles()
     architectures = []
     for row, at in _read_rows(folder / TRAITS_FILE):
-        traits = Traits(*(_number(row, key, at) for key in Traits.__dataclass_fields__))
+        traits = Traits(*(_parse_number(row, key, at) for key in Traits.__dataclass_fields__))
         architectures.append(
-            Architecture(row["prefix"], row["family"], _number(row, "layers", at), traits)
+            Architecture(row["prefix"], row["family"], _parse_number(row, "layers", at), traits)
         )
     empty = FeatureTable({}, tuple(architectures))
     models = {}
@@ -156,7 +156,9 @@ def load_features() -> FeatureTable:
                 f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}",
                 "add a row there",
             )
-        macs, params, size = (_number(row, key, at) for key in ("macs", "params", "input_size"))
+        macs, params, size = (
+            _parse_number(row, key, at) for key in ("macs", "params", "input_size")
+        )
         models[row["name"]] = empty.features(row["name"], known.family, macs, params, int(size))
     return FeatureTable(models, empty.architectures)
 
@@ -170,7 +172,7 @@ def _read_rows(path: Path) -> list[tuple[dict[str, str], str]]:
         raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error
 
 
-def _number(row: Mapping[str, str], key: str, at: str) -> float:
+def _parse_number(row: Mapping[str, str], key: str, at: str) -> float:
     try:
         return float(row[key])
     except (KeyError, TypeError, ValueError):
@@ -215,7 +217,7 @@ def features_of(model: Model) -> FileFeatures:
     """Return the features of a parsed file."""
     graph = model.subgraphs[0]
     cost = count(model)
-    kinds = Counter(_kind(graph, operator) for operator in graph.operators)
+    kinds = Counter(_find_kind(graph, operator) for operator in graph.operators)
     shape = model.inputs[0].shape if model.inputs else ()
     form = form_of(model, cost)
     weights = sum(len(tensor.buffer) for tensor in graph.tensors)
@@ -238,10 +240,8 @@ def features_of(model: Model) -> FileFeatures:
     )
 
 
-def _kind(graph: Subgraph, operator: Operator) -> str:
-    """Return the operator's name; the depth of the kernel shows whether a convolution is
-    grouped.
-    """
+def _find_kind(graph: Subgraph, operator: Operator) -> str:
+    """Return the operator's name; a kernel of less depth than its input is a grouped one's."""
     if operator.name != "CONV_2D" or len(operator.inputs) < 2:
         return operator.name
     source, kernel = (graph.tensors[index].shape for index in operator.inputs[:2])

@@ -49,8 +49,8 @@ def place_gpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
 
 def _cover_levels(gpus: Sequence[Column], points: Floats) -> Floats:
     """Return the covariance (gpus, gpus) of the levels of GPUs."""
-    builds = _compare([gpu.build for gpu in gpus])
-    silicons = _compare([gpu.silicon for gpu in gpus])
+    builds = _compare_names([gpu.build for gpu in gpus])
+    silicons = _compare_names([gpu.silicon for gpu in gpus])
     by_peak = np.outer(points, points)
     itself = np.eye(len(gpus))
     cover = _LEVEL**2 + _LINEAR**2 * by_peak
@@ -61,7 +61,7 @@ def _cover_levels(gpus: Sequence[Column], points: Floats) -> Floats:
     return total
 
 
-def _compare(names: Sequence[object]) -> NDArray[np.bool_]:
+def _compare_names(names: Sequence[object]) -> NDArray[np.bool_]:
     """Return (names, names) which of them are equal."""
     order = {name: number for number, name in enumerate(dict.fromkeys(names))}
     numbers = np.array([order[name] for name in names])

@@ -49,7 +49,7 @@ def find_base(table: LatencyTable) -> Base:
 
 def recall_base(table: LatencyTable) -> Base | None:
     """Return the kept fit of a table; None if there is none, or if its file is damaged."""
-    path = _place(table)
+    path = _find_path(table)
     if not path.is_file():
         return None
     try:
@@ -73,10 +73,8 @@ def recall_base(table: LatencyTable) -> Base | None:
 
 
 def keep_base(base: Base) -> None:
-    """Keep a fit for later commands; without a cache that can be written, each of them fits
-    anew.
-    """
-    path = _place(base.table)
+    """Keep a fit for later commands, unless the cache cannot be written: then each fits anew."""
+    path = _find_path(base.table)
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **{name: getattr(base, name) for name in ARRAYS})
     try:
@@ -86,7 +84,7 @@ def keep_base(base: Base) -> None:
         _log.debug("the fit of the predictor is not kept: %s", error)
 
 
-def _place(table: LatencyTable) -> Path:
+def _find_path(table: LatencyTable) -> Path:
     key = hashlib.sha256(
         f"{table.fingerprint()} {_hash_code()} {np.__version__}".encode()
     ).hexdigest()

@@ -159,8 +159,9 @@ def estimate_latencies(
 
 
 def find_contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:
-    """Return the measured models whose latencies (log ms, in the order of ``seen``) contradict the
-    others.
+    """Return the measured models whose latencies contradict the others.
+
+    ``values`` are the latencies (log ms) in the order of ``seen``.
 
     Each is more likely wrong than right,
     and differs by a factor over :data:`NAMED` from what the others expect (ms).

@@ -163,7 +163,8 @@ class _Fitted:
         """Return the time of each operator (n,)."""
         formula = np.maximum(self.kind.parts(works, self.setting) @ self.coefficients, 1e-3)
         return np.asarray(
-            formula * np.exp(_compute_covariance(_points(works), self.points) @ self.corrections)
+            formula
+            * np.exp(_compute_covariance(_locate_works(works), self.points) @ self.corrections)
         )
 
 
@@ -176,7 +177,7 @@ class OperatorTimes:
         self._timed = dict(timed)
         self._fitted = {}
         for kind, timed_works in _group_by_kind(self._timed.items()).items():
-            self._fitted[kind] = _fit(_map_kinds().get(kind, _plain_kind()), timed_works)
+            self._fitted[kind] = _fit_kind(_map_kinds().get(kind, _plain_kind()), timed_works)
 
     def covers(self, works: Works) -> bool:
         """Return whether operators of every kind in a network were timed;
@@ -240,7 +241,7 @@ def _kind_of(work: Work) -> str:
     return "CONCATENATION" if work.kind in _COPIES else work.kind
 
 
-def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
+def _fit_kind(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
     works = [work for work, _ in rows]
     times = np.array([microseconds for _, microseconds in rows])
 
@@ -254,7 +255,7 @@ def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
 
     setting = min(kind.settings, key=error)
     parts = kind.parts(works, setting)
-    points = _points(works)
+    points = _locate_works(works)
     coefficients = _fit_coefficients(parts, times)
     left = np.log(times / np.maximum(parts @ coefficients, 1e-3))
     cover = _compute_covariance(points, points) + _NOISE**2 * np.eye(len(points))
@@ -284,7 +285,7 @@ def _fit_coefficients(parts: Floats, times: Floats) -> Floats:
     return np.asarray(coefficients / scale)
 
 
-def _points(works: Sequence[Work]) -> Floats:
+def _locate_works(works: Sequence[Work]) -> Floats:
     sizes = [(work.pixels, work.channels, work.depth, work.taps, work.stride) for work in works]
     return np.asarray(np.log(np.maximum(np.array(sizes, dtype=np.float64), 1.0)))
 
@@ -296,9 +297,7 @@ def _compute_covariance(left: Floats, right: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class NetworkTimes:
-    """Times of networks as the sum of their operators, at a level that measured networks
-    correct.
-    """
+    """Times of networks as the sum of their operators, corrected by measured networks."""
 
     operators: OperatorTimes  # times of operators
     level: float  # posterior mean (log) of networks against the sums of their operators
@@ -358,9 +357,7 @@ _operator_times = lru_cache(maxsize=16)(OperatorTimes)
 
 
 def operators_of(model: ModelFeatures, times: NetworkTimes) -> Works:
-    """Return the operators of a model if all of them can be predicted from the kernels, else
-    none.
-    """
+    """Return the operators of a model if the kernels predict all of them, else none."""
     works = model.operators or model_operators().get(model.name, ())
     if works and times.operators.covers(works):
         return works

@@ -86,7 +86,7 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floa
         return combination, spread
     if len(known):
         speed = np.array([base.table.columns[i].speed for i in known])
-        combination[known], spread = _interpolate(
+        combination[known], spread = _interpolate_target(
             np.array(column.speed), speed, base.smooth[known]
         )
         return combination, spread
@@ -127,15 +127,17 @@ def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices
     if column.kind in ("cpu", "gpu"):
         forms = floats if column.precision in floats else (column.precision,)
         alike = [i for i in kind if columns[i].precision in forms]
-        return np.array(alike if len(alike) >= ENOUGH_TARGETS else [], dtype=np.intp)
+        if len(alike) < ENOUGH_TARGETS:
+            return np.array([], dtype=np.intp)
+        return np.array(alike, dtype=np.intp)
     alike = [i for i in kind if columns[i].precision == column.precision]
     # A silicon with many targets would otherwise outweigh the others.
     of_silicon: dict[str, int] = {}
     for i in sorted(alike, key=lambda i: columns[i].runtime != column.runtime):
         of_silicon.setdefault(columns[i].silicon, i)
-    return np.array(
-        list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp
-    )
+    if len(of_silicon) < _ENOUGH_SILICON:
+        return np.array([], dtype=np.intp)
+    return np.array(list(of_silicon.values()), dtype=np.intp)
 
 
 def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
@@ -143,27 +145,13 @@ def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
     drop conditions until there are enough columns.
     """
     columns = base.table.columns
-    kind = []
-    for i in candidates:
-        if columns[i].kind == column.kind:
-            kind.append(i)
-    precision = []
-    for i in kind:
-        if columns[i].precision == column.precision:
-            precision.append(i)
-    runtime = []
-    for i in precision:
-        if columns[i].runtime == column.runtime:
-            runtime.append(i)
-    chosen = next(
-        (
-            columns_alike
-            for columns_alike in (runtime, precision, kind)
-            if len(columns_alike) >= ENOUGH_TARGETS
-        ),
-        candidates,
-    )
-    return np.array(chosen, dtype=np.intp)
+    of_kind = [i for i in candidates if columns[i].kind == column.kind]
+    of_precision = [i for i in of_kind if columns[i].precision == column.precision]
+    of_runtime = [i for i in of_precision if columns[i].runtime == column.runtime]
+    for alike in (of_runtime, of_precision, of_kind):
+        if len(alike) >= ENOUGH_TARGETS:
+            return np.array(alike, dtype=np.intp)
+    return np.array(candidates, dtype=np.intp)
 
 
 def _place_cpu(known: Sequence[Column], column: Column, levels: Floats) -> tuple[Floats, float]:
@@ -194,8 +182,8 @@ def _scale_build(
     others say. ``precision`` (known, known) is the inverse covariance. Few silicons count with
     :data:`_USUAL` that are as the deviations say.
     """
-    alike = np.array([_code(cpu) == _code(column) for cpu in known])
-    silicons = np.array(_silicons(known))
+    alike = np.array([_name_code(cpu) == _name_code(column) for cpu in known])
+    silicons = np.array(_list_silicons(known))
     gaps = precision @ (levels - levels.mean())
     squares = []
     for silicon in sorted(set(silicons[alike])):
@@ -217,11 +205,11 @@ def _cpu_cover(
     left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]
 ) -> Floats:
     """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
-    builds = _compare_names(_codes(ones), _codes(others))
-    runtimes = _compare_names(_runtimes(ones), _runtimes(others))
-    silicons = _compare_names(_silicons(ones), _silicons(others))
-    scalings = _compare_names(_scalings(ones), _scalings(others))
-    designs = _compare_names(_designs(ones), _designs(others))
+    builds = _compare_names(_list_codes(ones), _list_codes(others))
+    runtimes = _compare_names(_list_runtimes(ones), _list_runtimes(others))
+    silicons = _compare_names(_list_silicons(ones), _list_silicons(others))
+    scalings = _compare_names(_list_scalings(ones), _list_scalings(others))
+    designs = _compare_names(_list_designs(ones), _list_designs(others))
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     silicon = np.array([[_X86_SILICON if is_x86(column) else _SILICON] for column in ones])
     deviations = _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2)) + silicon**2 * silicons
@@ -246,36 +234,36 @@ def _compare_names(ones: Sequence[str], others: Sequence[str]) -> NDArray[np.boo
     return equal
 
 
-def _codes(columns: Sequence[Column]) -> list[str]:
-    return list(map(_code, columns))
+def _list_codes(columns: Sequence[Column]) -> list[str]:
+    return list(map(_name_code, columns))
 
 
-def _runtimes(columns: Sequence[Column]) -> list[str]:
+def _list_runtimes(columns: Sequence[Column]) -> list[str]:
     return [column.runtime for column in columns]
 
 
-def _silicons(columns: Sequence[Column]) -> list[str]:
+def _list_silicons(columns: Sequence[Column]) -> list[str]:
     return [column.silicon for column in columns]
 
 
-def _scalings(columns: Sequence[Column]) -> list[str]:
+def _list_scalings(columns: Sequence[Column]) -> list[str]:
     """Return a name for each silicon at one number of threads,
     apart where its memory is known to limit it.
     """
     return [f"{column.silicon} {column.speed[2:3]} {is_limited(column)}" for column in columns]
 
 
-def _designs(columns: Sequence[Column]) -> list[str]:
+def _list_designs(columns: Sequence[Column]) -> list[str]:
     """Return the lines of designs: ``Zen`` of ``Zen 4``."""
     return [column.core.split(" ")[0] for column in columns]
 
 
-def _code(column: Column) -> str:
+def _name_code(column: Column) -> str:
     """Return a name for the code of a CPU target's kernels: its build, apart for x86."""
     return "/".join((*column.build, "x86" * is_x86(column)))
 
 
-def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
+def _interpolate_target(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
     """Return the weights of the known targets for the query's latencies,
     and the expected error of its level.
     """
@@ -283,16 +271,16 @@ def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, 
     scale = np.maximum(known.std(axis=0), 1e-3)
     points = (known - centre) / scale
     position = (query - centre) / scale
-    smoother = _smoother(points, points)
+    smoother = _make_smoother(points, points)
     level = values.mean(axis=1)
     # The leave-one-out residuals of a linear smoother follow from its diagonal. Near 1, a point
     # has decided its own value, and the division would give an error without bounds.
     leverage = np.minimum(np.diag(smoother), 0.9)
     residuals = (level - smoother @ level) / (1 - leverage)
-    return _smoother(points, position[None])[0], float(np.sqrt(np.mean(residuals**2)))
+    return _make_smoother(points, position[None])[0], float(np.sqrt(np.mean(residuals**2)))
 
 
-def _smoother(points: Floats, queries: Floats) -> Floats:
+def _make_smoother(points: Floats, queries: Floats) -> Floats:
     """Return the (queries, points) weights of ridge regression
     with a Gaussian process on its residuals.
     """
@@ -302,11 +290,13 @@ def _smoother(points: Floats, queries: Floats) -> Floats:
     penalty = np.diag([1e-6] + [_RIDGE] * points.shape[1])
     regression = np.linalg.solve(design.T @ design + penalty, design.T)
     left = np.eye(len(points)) - design @ regression
-    cover = _local(points, points) + _LOCAL_NOISE**2 * np.eye(len(points))
-    return np.asarray(at @ regression + _local(queries, points) @ np.linalg.solve(cover, left))
+    cover = _compute_local(points, points) + _LOCAL_NOISE**2 * np.eye(len(points))
+    return np.asarray(
+        at @ regression + _compute_local(queries, points) @ np.linalg.solve(cover, left)
+    )
 
 
-def _local(left: Floats, right: Floats) -> Floats:
+def _compute_local(left: Floats, right: Floats) -> Floats:
     """Return the covariance of the residuals of points that are close to each other."""
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     return np.asarray(_LOCAL_SCALE**2 * np.exp(-squares / 2))

@@ -101,10 +101,10 @@ def posterior_of(
     wider, spreads = with_releases(base, column, candidates)
     if not len(seen):
         return _place_unmeasured(wider, column, candidates, spreads)
-    return _condition(wider, column, seen, values, candidates, len(spreads))
+    return _place_measured(wider, column, seen, values, candidates, len(spreads))
 
 
-def _condition(
+def _place_measured(
     base: Base,
     column: Column,
     seen: Indices,

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, combinations
+from itertools import combinations
 
 import numpy as np
 
@@ -130,12 +130,12 @@ def _pair_releases(columns: Sequence[Column], indices: Iterable[int]) -> list[tu
             alike[
                 column.device, column.kind, column.precision, *column.build, str(column.speed)
             ].append(i)
-    pairs = chain.from_iterable(combinations(group, 2) for group in alike.values())
-    return [
-        (first, second)
-        for first, second in pairs
-        if other_release(columns[first], columns[second])
-    ]
+    pairs = []
+    for group in alike.values():
+        for first, second in combinations(group, 2):
+            if other_release(columns[first], columns[second]):
+                pairs.append((first, second))
+    return pairs
 
 
 def with_releases(
@@ -180,11 +180,9 @@ def _translate_base(
     cover = rate**2 + network * (gram + own_part)
     # Half of the deviation belongs to the target itself, however many other devices were measured.
     noise = _ON_DEVICE**2 * (1 + 1 / np.maximum(counts[seen], 1)) / 2
-    precision = (
-        invert_matrix(cover[np.ix_(seen, seen)] + np.diag(noise))
-        if len(seen)
-        else np.zeros((0, 0))
-    )
+    precision = np.zeros((0, 0))
+    if len(seen):
+        precision = invert_matrix(cover[np.ix_(seen, seen)] + np.diag(noise))
     values = np.nansum(gaps[:, seen], axis=0) / counts[seen]
     explained = precision @ values
     ratio = cover[:, seen] @ explained
@@ -200,16 +198,15 @@ def _translate_base(
         clocks = old.speed[0] - column.speed[0]
         ratio = ratio + clocks
         level += clocks
+    translated = replace(column, target=f"{old.target} as {column.version}", device=old.device)
+    wider_table = replace(
+        table,
+        columns=(*table.columns, translated),
+        values=np.vstack([table.values, table.values[sibling] + ratio]),
+    )
     wider = replace(
         base,
-        table=replace(
-            table,
-            columns=(
-                *table.columns,
-                replace(column, target=f"{old.target} as {column.version}", device=old.device),
-            ),
-            values=np.vstack([table.values, table.values[sibling] + ratio]),
-        ),
+        table=wider_table,
         filled=np.vstack([base.filled, base.filled[sibling] + ratio]),
         smooth=np.vstack([base.smooth, base.smooth[sibling] + ratio]),
         weights=np.column_stack([base.weights, base.weights[:, sibling] + coefficients]),

@@ -73,7 +73,5 @@ def _limit_arithmetic(cpus: Sequence[Column], arithmetic: Floats, bandwidths: Fl
 
 
 def is_limited(cpu: Column) -> bool:
-    """Return whether the kernels of a target read float32 weights from the memory again and
-    again.
-    """
+    """Return whether a target's kernels read float32 weights from the memory repeatedly."""
     return cpu.kernels == XNNPACK and cpu.precision != "int8" and not is_x86(cpu)

@@ -176,11 +176,9 @@ class LatencyTable:
 
 def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> Column:
     """Return the column of one target and precision."""
-    kind = (
-        "mcu"
-        if profile.kind == "microcontroller" and target.accelerator == "cpu"
-        else target.accelerator
-    )
+    kind = target.accelerator
+    if profile.kind == "microcontroller" and kind == "cpu":
+        kind = "mcu"
     silicon = silicon_of(profile)
     memory = find_memory(silicon)
     return Column(
@@ -213,14 +211,13 @@ def build_table(
     for profile in profiles:
         targets = {target.name: target for target in profile.targets}
         rows = profile.measurements
-        of = {}
-        for key in {(row.target, row.precision) for row in rows}:
-            of[key] = column_of(profile, targets[key[0]], key[1])
+        column_by_form = {}
+        for name, precision in {(row.target, row.precision) for row in rows}:
+            column_by_form[name, precision] = column_of(profile, targets[name], precision)
         for row in rows:
             if row.flag in flags:
-                cells[of[row.target, row.precision]][row.model].append(
-                    float(np.log(row.latency_ms))
-                )
+                column = column_by_form[row.target, row.precision]
+                cells[column][row.model].append(float(np.log(row.latency_ms)))
     columns = tuple(sorted(cells))
     measured = set[str]()
     for figures_of_models in cells.values():
@@ -232,9 +229,8 @@ def build_table(
         for model, repeats in cells[column].items():
             # Most models were measured once:
             # thousands of means of one number would take half of the time.
-            values[row_index, position[model]] = (
-                repeats[0] if len(repeats) == 1 else float(np.mean(repeats))
-            )
+            mean = repeats[0] if len(repeats) == 1 else float(np.mean(repeats))
+            values[row_index, position[model]] = mean
     vectors = np.full((len(models), VECTOR_SIZE), np.nan)
     for index, name in enumerate(models):
         if name in features.models:
@@ -268,13 +264,13 @@ def find_likeness(column: Column, others: Iterable[Column]) -> str:
     runtime = [known_column for known_column in kind if comparable_builds(known_column, column)]
     if not runtime:
         return "runtime"
-    versions = {_release(known_column.version) for known_column in runtime} - {""}
-    if column.version and versions and _release(column.version) not in versions:
+    versions = {_minor_release(known_column.version) for known_column in runtime} - {""}
+    if column.version and versions and _minor_release(column.version) not in versions:
         return "version"
     return "same"
 
 
-def _release(version: str) -> str:
+def _minor_release(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
@@ -335,9 +331,7 @@ def are_related_releases(other: Column, column: Column) -> bool:
 
 
 def same_cores(one: Column, other: Column) -> bool:
-    """Return whether two targets run on as many cores of the same kind, at about the same
-    clocks.
-    """
+    """Return whether two targets run on the same number and kind of cores, at similar clocks."""
     if one.kind != "cpu" or len(one.speed) != len(other.speed) or not one.speed:
         return one.speed == other.speed
     gaps = []

@@ -1,7 +1,7 @@
 """Describe an attached phone as a device:
 by a known profile, its system on chip, or the cores that it reports.
 
-``devices add-phone`` writes the result as a profile, and ``--device usb`` searches with it.
+``devices add --usb`` writes the result as a profile; ``--adb`` without a device measures with it.
 """
 
 from __future__ import annotations

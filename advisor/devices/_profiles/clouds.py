@@ -74,7 +74,7 @@ def list_in_cloud(cloud: str, profiles: Mapping[str, DeviceProfile]) -> tuple[De
         raise devices
     listed = []
     for device, chips in sorted(devices.items()):
-        profile = _describe(cloud, device, chips, profiles)
+        profile = _describe_device(cloud, device, chips, profiles)
         listed.append(replace(profile, name=f"{cloud}:{device}"))
     return tuple(listed)
 
@@ -85,7 +85,7 @@ def describe_listed(
     """Return the profile of a device that the cloud lists, by the names of its chip;
     UsageError for unknown chips.
     """
-    profile = _describe(cloud, device, chips, profiles)
+    profile = _describe_device(cloud, device, chips, profiles)
     if not profile.cores:
         raise UsageError(
             f"the chip of {device} is not known: {', '.join(chips) or 'the cloud names none'}",
@@ -108,17 +108,17 @@ def _describe_unlisted(
             problem.hint or f"try again when it answers; or {by_hand}",
         ) from problem
     _log.warning("%s:%s is predicted: %s", cloud, device, problem.message)
-    return _connect(cloud, device, known)
+    return _add_connection(cloud, device, known)
 
 
-def _describe(
+def _describe_device(
     cloud: str, device: str, chips: Sequence[str], profiles: Mapping[str, DeviceProfile]
 ) -> DeviceProfile:
     known = find_known((_IN_BRACKETS.sub("", device),), chips, profiles)
     if known is not None:
-        return _connect(cloud, device, known)
+        return _add_connection(cloud, device, known)
     soc = next(filter(None, map(find_soc, chips)), None)
-    return _connect(cloud, device, _describe_by_chip(device, chips, soc))
+    return _add_connection(cloud, device, _describe_by_chip(device, chips, soc))
 
 
 def _describe_by_chip(device: str, chips: Sequence[str], soc: Soc | None) -> DeviceProfile:
@@ -138,7 +138,7 @@ def _describe_by_chip(device: str, chips: Sequence[str], soc: Soc | None) -> Dev
     )
 
 
-def _connect(cloud: str, device: str, profile: DeviceProfile) -> DeviceProfile:
+def _add_connection(cloud: str, device: str, profile: DeviceProfile) -> DeviceProfile:
     """Return a profile with the connection to its cloud,
     and with all units that can be tried there.
     """

@@ -109,12 +109,12 @@ def read_cores(path: Path | None = None) -> dict[str, Core]:
             ) from error
         core = Core(name, **data.model_dump(exclude={"names"}))
         for core_name in (name, *data.names):
-            if _key(core_name) in cores:
+            if _plain_core(core_name) in cores:
                 raise UsageError(
                     f"{document.at((name,))}: the core '{core_name}' is listed twice",
                     "remove one of them",
                 )
-            cores[_key(core_name)] = core
+            cores[_plain_core(core_name)] = core
     return cores
 
 
@@ -125,17 +125,17 @@ def find_core(name: str) -> Core | None:
     Brackets contain the design behind a vendor's name, where ``A76`` is short for ``Cortex-A76``.
     """
     known = read_cores()
-    wanted = _design(name)
-    return known.get(_key(wanted)) or known.get(_key(f"Cortex-{wanted}"))
+    wanted = _find_design(name)
+    return known.get(_plain_core(wanted)) or known.get(_plain_core(f"Cortex-{wanted}"))
 
 
 def arm_cores() -> dict[str, Core]:
     """Return Arm's own cores by their part numbers in ``/proc/cpuinfo``, such as ``0xd0b``."""
-    return {
-        f"0x{part[3:]}": core
-        for part, core in _cores_by_part().items()
-        if part.startswith(_BY_ARM)
-    }
+    cores = {}
+    for part, core in _cores_by_part().items():
+        if part.startswith(_BY_ARM):
+            cores[f"0x{part.removeprefix(_BY_ARM)}"] = core
+    return cores
 
 
 def find_core_of_part(implementer: str, part: str) -> Core | None:
@@ -162,7 +162,9 @@ def core_named(name: str) -> Core:
     if core:
         return core
     known = read_cores()
-    matches = get_close_matches(_key(_design(name)), known, n=2 * _MOST_NEAREST, cutoff=0.5)
+    matches = get_close_matches(
+        _plain_core(_find_design(name)), known, n=2 * _MOST_NEAREST, cutoff=0.5
+    )
     near = list(dict.fromkeys(known[match].name for match in matches))[:_MOST_NEAREST]
     raise UsageError(
         f"unknown core '{name}'" + (f" (nearest: {', '.join(near)})" if near else ""),
@@ -190,10 +192,10 @@ def core_remarks(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _design(name: str) -> str:
+def _find_design(name: str) -> str:
     design = _DESIGN.search(name)
     return design[1] if design else name
 
 
-def _key(name: str) -> str:
+def _plain_core(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name.casefold())

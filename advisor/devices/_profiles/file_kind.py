@@ -1,6 +1,7 @@
 """Validate a YAML file against a schema, with an error for each problem that names file and line.
 
-Device profiles and descriptions of accelerators are such files.
+Device profiles (``schema.py``) and descriptions of accelerators (room ``measurement``) are such
+files. Errors name a similar key, because people write these files by hand.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -71,11 +72,9 @@ class FileKind(Generic[Schema]):
             location = tuple(error_facts["loc"])
             # A misspelt key also makes another key missing,
             # and each alternative of a value has an error of its own.
-            place = (
-                location
-                if error_facts["type"] == "missing"
-                else _find_existing(document.values, location)
-            )
+            place = location
+            if error_facts["type"] != "missing":
+                place = _find_existing(document.values, location)
             if location not in misspelt and place not in reported:
                 reported.add(place)
                 yield self._refusal(error_facts, document)

@@ -99,8 +99,7 @@ def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
 
 
 def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
-    """Return that latencies of a CPU target are predicted because none was measured on it;
-    empty otherwise.
+    """Return that latencies of a CPU target are predicted, because none was measured; else empty.
 
     Phones that no profile describes say so themselves.
     """

@@ -93,7 +93,7 @@ def read_measurements(
     runtime version, or the target, model, precision and job of another row.
     """
     problems = Problems()
-    parse = partial(_parse, targets=targets, models=models)
+    parse = partial(_parse_measurement, targets=targets, models=models)
     rows = _read_rows(path, _check_columns, parse, problems, "it is a CSV file in UTF-8")
     seen: dict[tuple[str, ...], int] = {}
     for line, row in rows:
@@ -173,7 +173,7 @@ def _check_columns(path: Path, names: Collection[str]) -> None:
             )
 
 
-def _parse(
+def _parse_measurement(
     row: dict[str, str], at: str, targets: Collection[str] | None, models: Collection[str] | None
 ) -> Measurement:
     model = row["model"]

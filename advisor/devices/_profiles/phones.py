@@ -256,17 +256,13 @@ def nearest_names(name: str, profiles: Iterable[str]) -> tuple[str, ...]:
 
 
 def describe_by_hand(name: str, connection: str) -> str:
-    """Return the lines that describe a device that can be reached, but whose cores are not
-    known.
-    """
+    """Return the lines that describe a device with a connection and unknown cores."""
     lines = two_lines(name).replace("or write two lines", "write these lines", 1)
     return f"{lines}\n  connection: {{{connection}}}"
 
 
 def two_lines(name: str) -> str:
-    """Return the two lines that describe a device that no table knows, and what to do with
-    them.
-    """
+    """Return the two lines that describe an unknown device, and what to do with them."""
     slug = slug_of(name)[:_LONGEST_SLUG].strip("-") or "phone"
     if "-" not in slug:
         # A number alone is no text in YAML, and "host" is this machine.

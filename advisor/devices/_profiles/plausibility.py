@@ -8,7 +8,6 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import starmap
 from statistics import median
 from types import MappingProxyType
 
@@ -50,7 +49,7 @@ def _find_shipped_bounds() -> Bounds:
     """
     bounds: dict[tuple[str, str, str], tuple[float, float]] = {}
     for profile in load_shipped().values():
-        units = {target.name: _unit(profile, target) for target in profile.targets}
+        units = {target.name: _unit_of(profile, target) for target in profile.targets}
         for row in profile.measurements:
             if row.usable:
                 key = units[row.target], row.model, row.precision
@@ -70,7 +69,7 @@ def find_contradictions(
     with_cores = (shipped for shipped in load_shipped().values() if shipped.cores)
     same = []
     for shipped in with_cores:
-        if _plain(shipped.soc) == _plain(profile.soc):
+        if _plain_text(shipped.soc) == _plain_text(profile.soc):
             same.append(shipped)
     for cluster in profile.cores:
         # A SoC has at least as many cores of a name as the profile states.
@@ -91,39 +90,35 @@ def find_contradictions(
 
 def _count_cores(profile: DeviceProfile, cluster: Cluster) -> int:
     """Return how many cores of a profile have a name of those of a cluster."""
-    names = _names(cluster)
+    names = _list_names(cluster)
     count = 0
     for other in profile.cores:
-        if _names(other) & names:
+        if _list_names(other) & names:
             count += other.count
     return count
 
 
-def _names(cluster: Cluster) -> set[str]:
+def _list_names(cluster: Cluster) -> set[str]:
     """Return the names of a core: brackets contain the design behind a vendor's name,
     such as ``Kryo 485 (A76)``.
     """
     design = re.search(r"\((?:Cortex-)?([\w-]+)\)$", cluster.core)
-    bare = _plain(re.sub(r"\(.*\)", "", cluster.core))
+    bare = _plain_text(re.sub(r"\(.*\)", "", cluster.core))
     if design:
-        return {bare, "cortex" + _plain(design[1])}
+        return {bare, "cortex" + _plain_text(design[1])}
     return {bare}
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "", text.casefold())
 
 
 def _wrong_unit(
     profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str, float | None]
 ) -> Iterator[UsageError]:
-    rows = []
-    for row in profile.measurements:
-        if row.usable and row.target == target.name:
-            rows.append(row)
-    unit = _unit(profile, target)
+    unit = _unit_of(profile, target)
     factors = []
-    for row in rows:
+    for row in profile.measurements_on(target):
         shortest, longest = _possible_ms(profile, target, macs.get(row.model))
         low, high = _find_shipped_bounds().get(
             (unit, row.model, row.precision), (0.0, float("inf"))
@@ -148,7 +143,7 @@ def _wrong_unit(
 
 
 @cache
-def _warn(message: str, *values: object) -> None:
+def _warn_once(message: str, *values: object) -> None:
     """Warn once: a command reads the profiles several times."""
     _log.warning(message, *values)
 
@@ -157,9 +152,7 @@ def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
     """Return the median of int8 over float32 latency on a target; None with few networks."""
     floats = {}
     integers = {}
-    for row in profile.measurements:
-        if not row.usable or row.target != target.name:
-            continue
+    for row in profile.measurements_on(target):
         if row.precision == FORMS[0]:
             floats[row.model] = row.latency_ms
         elif row.precision == FORMS[1]:
@@ -184,24 +177,27 @@ def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
     if own_ratio <= 1.0:
         return
     alike = TFLITE_RUNTIMES if target.runtime in TFLITE_RUNTIMES else {target.runtime}
-    others = []
+    unit = _unit_of(profile, target)
+    known_ratios = []
     for shipped in load_shipped().values():
-        others += [
-            (shipped, shipped_target)
-            for shipped_target in shipped.targets
-            if shipped_target.runtime in alike
-        ]
-    same = (pair for pair in others if _unit(*pair) == _unit(profile, target))
-    known = [ratio for ratio in starmap(_int8_ratio, same) if ratio]
-    if len(known) >= FEWEST and own_ratio > max(known) and 1 / own_ratio >= min(known) / 2:
-        _warn(
+        for shipped_target in shipped.targets:
+            if shipped_target.runtime in alike and _unit_of(shipped, shipped_target) == unit:
+                ratio = _int8_ratio(shipped, shipped_target)
+                if ratio:
+                    known_ratios.append(ratio)
+    if len(known_ratios) < FEWEST:
+        return
+    least = min(known_ratios)
+    most = max(known_ratios)
+    if own_ratio > most and 1 / own_ratio >= least / 2:
+        _warn_once(
             "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f"
             " times: are the precisions swapped? Correct them, or flag the rows as unexplained",
             profile.origin or profile.name,
             target.name,
             own_ratio,
-            min(known),
-            max(known),
+            least,
+            most,
         )
 
 
@@ -211,7 +207,7 @@ def _warn_of_cores(profile: DeviceProfile, target: DeviceTarget) -> None:
     """
     cores = sum(cluster.count for cluster in profile.cores)
     if target.accelerator == "cpu" and 0 < cores < target.threads:
-        _warn(
+        _warn_once(
             "%s: %s has %d threads, but 'cores' lists %d: is a kind of core missing? Predictions"
             " know only those",
             profile.origin or profile.name,
@@ -223,14 +219,13 @@ def _warn_of_cores(profile: DeviceProfile, target: DeviceTarget) -> None:
 
 def _warn_of_releases(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Warn of measurements that another release or build than the target's made."""
-    rows = []
-    for row in profile.measurements:
-        if row.usable and row.target == target.name and row.runtime_version:
-            rows.append(row)
     stated = f"{target.version}+{target.kernels}" if target.kernels else target.version
-    others = [row for row in rows if row.runtime_version not in (target.version, stated)]
+    of_target = ("", target.version, stated)
+    others = [
+        row for row in profile.measurements_on(target) if row.runtime_version not in of_target
+    ]
     if target.version and others:
-        _warn(
+        _warn_once(
             "%s: %d of the measurements on %s are of %s, and the target is %s: their interval is"
             " wider. Add a target of that release, if you need both",
             profile.origin or profile.name,
@@ -241,7 +236,7 @@ def _warn_of_releases(profile: DeviceProfile, target: DeviceTarget) -> None:
         )
 
 
-def _unit(profile: DeviceProfile, target: DeviceTarget) -> str:
+def _unit_of(profile: DeviceProfile, target: DeviceTarget) -> str:
     return "mcu" if profile.kind == "microcontroller" else target.accelerator
 
 

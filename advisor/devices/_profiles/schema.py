@@ -119,9 +119,7 @@ class TargetSchema(_Strict):
 
 
 def _describe_addresses() -> Any:
-    """Return a schema with a key for each way to a device, so that a new way needs no line
-    here.
-    """
+    """Return a schema with a key for each way to a device: a new way needs no line here."""
     keys: Any = {}
     for key, way in WAYS.items():
         keys[key] = (Annotated[Text, Field(description=f"{way.address}.")], "")

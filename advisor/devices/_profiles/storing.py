@@ -102,7 +102,9 @@ def store_profile(profile: DeviceProfile, folder: Path) -> NewDevice:
     _refuse_shipped(folder, "--into")
     exists = (folder / f"{profile.name}.yaml").exists()
     written = write_profile(profile, folder)
-    return NewDevice(profile, written, exists, profile.name in _names(find_shipped_profiles()))
+    return NewDevice(
+        profile, written, exists, profile.name in _list_names(find_shipped_profiles())
+    )
 
 
 def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ...]:
@@ -111,7 +113,7 @@ def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ..
     """
     folder = Path(from_) if from_ else own_folder()
     _refuse_shipped(folder, "--from")
-    names = _names(folder)
+    names = _list_names(folder)
     # The name becomes a path, and a name with `..` would remove files elsewhere.
     if name not in names or not re.fullmatch(NAME_PATTERN, name):
         raise _missing_error(name, folder, names)
@@ -219,7 +221,7 @@ def _missing_error(name: str, folder: Path, names: Sequence[str]) -> UsageError:
             f"'{name}' is this machine, which has no profile file",
             "advisor devices list shows those that have one",
         )
-    if name in _names(find_shipped_profiles()):
+    if name in _list_names(find_shipped_profiles()):
         return UsageError(
             f"the device '{name}' ships with advisor; only your own profiles in {folder} can be"
             " removed",
@@ -237,5 +239,5 @@ def _refuse_shipped(folder: Path, option: str) -> None:
         )
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))

@@ -37,18 +37,13 @@ def host_profile() -> DeviceProfile:
     its processor, its memory, and the installed LiteRT runtime.
     """
     cores = usable_cores()
-    targets = tuple(
-        DeviceTarget(
-            f"cpu-x{threads}",
-            _RUNTIME,
-            "cpu",
-            threads,
-            version(_RUNTIME),
-            PRECISIONS,
-            kernels="xnnpack",
+    release = version(_RUNTIME)
+    targets = []
+    for threads in sorted({1, min(4, cores), cores}):
+        name = f"cpu-x{threads}"
+        targets.append(
+            DeviceTarget(name, _RUNTIME, "cpu", threads, release, PRECISIONS, kernels="xnnpack")
         )
-        for threads in sorted({1, min(4, cores), cores})
-    )
     return DeviceProfile(
         name=HOST,
         title=f"This machine ({platform.system()} {platform.machine()})",
@@ -57,7 +52,7 @@ def host_profile() -> DeviceProfile:
         isa=platform.machine(),
         cores=(Cluster(f"{processor_name()}{_read_vectors()}", cores, _read_max_mhz()),),
         memory_bytes=psutil.virtual_memory().total,
-        targets=targets,
+        targets=tuple(targets),
         default_target=f"cpu-x{min(4, cores)}",
         sources=("read from the operating system",),
     )

@@ -227,6 +227,14 @@ class DeviceProfile:
 
         return max(on_it, key=rank, default=None)
 
+    def measurements_on(self, target: DeviceTarget) -> list[Measurement]:
+        """Return the latencies on a target that predictions may use."""
+        rows = []
+        for row in self.measurements:
+            if row.usable and row.target == target.name:
+                rows.append(row)
+        return rows
+
     def build_remark(self, target: DeviceTarget) -> str:
         """Return which processor, threads and build latencies belong to,
         and the names of other processors.
@@ -279,9 +287,7 @@ class DeviceProfile:
         )
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything in the profile, including its measurements and
-        kernels.
-        """
+        """Return the SHA-256 of the profile with its measurements and kernels."""
         return self._fingerprint
 
     @cached_property

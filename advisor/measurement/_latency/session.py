@@ -104,7 +104,10 @@ class Benchmark(Written):
     @property
     def runtime(self) -> str:
         """Package and version of the runtime, empty if nothing ran."""
-        return next((file.timing.runtime for file in self.files if file.timing), "")
+        for file in self.files:
+            if file.timing:
+                return file.timing.runtime
+        return ""
 
     @property
     def timings(self) -> tuple[FileTiming, ...]:
@@ -181,7 +184,7 @@ def benchmark(
         kernels=plan.setup.kernels,
         conditions=conditions,
         host=host.describe(),
-        notes=_notes(conditions, plan, complete),
+        notes=_list_notes(conditions, plan, complete),
     )
 
 
@@ -340,7 +343,7 @@ def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileB
     return file
 
 
-def _notes(
+def _list_notes(
     conditions: Conditions, plan: BenchmarkPlan, files: Sequence[FileBenchmark]
 ) -> tuple[str, ...]:
     notes = [f"measured although {clause}" for clause in conditions.objections(max(plan.threads))]

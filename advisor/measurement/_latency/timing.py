@@ -120,9 +120,7 @@ def _describe_contention(
 
 
 def rank_disturbance(result: LatencyResult) -> tuple[bool, float]:
-    """Return a sort key for attempts: those not contended come first, then those that waited
-    less.
-    """
+    """Return a sort key for attempts: first the uncontended ones, then by the time waited."""
     lost = 1 - result.cpu_share if result.cpu_share is not None else result.waited_share
     return result.contended, lost if lost is not None else (result.others_cores or 0.0)
 

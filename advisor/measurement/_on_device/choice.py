@@ -78,7 +78,7 @@ def benchmark_device(
         models,
         profile,
         target,
-        _connect(profile, target, connection_settings),
+        _open_connection(profile, target, connection_settings),
         device_predictor,
         threads,
         effort,
@@ -102,7 +102,7 @@ def _select_target(
     return profile, _select_kind(profile, target, accelerator, ":" in device)
 
 
-def _connect(
+def _open_connection(
     profile: DeviceProfile, target: DeviceTarget, settings: ConnectionSettings | None
 ) -> Connection | None:
     """Return what measures on a target: its connection, or its runtime on this machine;

@@ -133,7 +133,7 @@ def run_on_gpu(path: str, effort: str) -> dict[str, object]:
         gpu = _open_on_gpu(path, log)
         adapter = _read_adapter(log)
         first = gpu.run()
-        agreement = _compare(gpu, path)
+        agreement = _compare_outputs(gpu, path)
         load = agent.Load()
         rows = _time_blocks(gpu, agent.map_efforts()[effort])
     return {
@@ -223,7 +223,7 @@ def _time_blocks(gpu: _OnGpu, effort: agent.Effort) -> list[dict[str, object]]:
     return blocks
 
 
-def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
+def _compare_outputs(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
     """Return the largest difference between the outputs of GPU and CPU,
     and whether both give the same answer.
 

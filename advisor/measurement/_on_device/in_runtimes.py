@@ -1,6 +1,7 @@
 """Measure files in several runtimes of this machine, and compare each runtime with the first.
 
-``advisor benchmark --device host:litert,host:onnxruntime`` calls :func:`benchmark_in_runtimes`.
+``advisor benchmark --device host:litert,host:onnxruntime`` calls :func:`benchmark_in_runtimes`. A
+runtime that cannot run a file has a row with the reason.
 """
 
 from __future__ import annotations

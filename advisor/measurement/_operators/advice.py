@@ -77,9 +77,7 @@ def _find_remedy(row: TypeTime) -> str:
 
 
 def _advise_memory(profile: Profile) -> Iterator[str]:
-    """Name the operators that wait for memory: they read weights at half the copy speed or
-    more.
-    """
+    """Name operators that wait for memory: they read weights at half the copy speed or faster."""
     if profile.roofline is None:
         return
     speed = profile.roofline.gbytes
@@ -140,9 +138,7 @@ def _advise_compute(profile: Profile) -> Iterator[str]:
 
 
 def _advise_balanced(profile: Profile) -> str:
-    """Name the largest type, and say that none stands out if it takes less than half of the
-    time.
-    """
+    """Name the largest type; below half of the time, say that none stands out."""
     row = profile.by_type[0]
     if row.share >= DOMINANT_SHARE:
         kernels = ""

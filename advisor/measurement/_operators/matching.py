@@ -48,20 +48,19 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
     main = graph.subgraphs[0]
     # The runtime adds tensors of its own behind those of the file.
     shapes = shapes[: len(main.tensors)]
-    tensors = tuple(
-        replace(tensor, shape=tuple(shape))
-        for tensor, shape in zip(main.tensors, shapes, strict=True)
-    )
-    return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
+    tensors = []
+    for tensor, shape in zip(main.tensors, shapes, strict=True):
+        tensors.append(replace(tensor, shape=tuple(shape)))
+    main = replace(main, tensors=tuple(tensors))
+    return replace(graph, subgraphs=(main, *graph.subgraphs[1:]))
 
 
 def list_nodes(model: Model) -> tuple[ProfiledOperator, ...]:
     """Return the operators of the main graph."""
-    costs = count(model).operators
-    return tuple(
-        _make_node(model, cost, operator)
-        for cost, operator in zip(costs, model.operators, strict=True)
-    )
+    nodes = []
+    for cost, operator in zip(count(model).operators, model.operators, strict=True):
+        nodes.append(_make_node(model, cost, operator))
+    return tuple(nodes)
 
 
 def match_events(

@@ -1,6 +1,7 @@
 """Profile one ``.tflite`` file: the time of each operator, and the two upper limits of each.
 
-``advisor profile`` calls :func:`profile`. The runs come from child processes (``runs.py``).
+``advisor profile`` calls :func:`profile`. The runs come from child processes (``runs.py``);
+``matching.py`` says which operators their events belong to, and ``advice.py`` what they show.
 """
 
 import statistics
@@ -25,7 +26,7 @@ from advisor.measurement._operators.runs import (
     BY_CUTS,
     ProfileRequest,
     ProfilerEvent,
-    collect,
+    collect_runs,
     count_partitions,
     measure_coverage,
     operator_times,
@@ -65,7 +66,7 @@ def profile(
     runs = parse_count("runs", runs)
     wanted, units = _split_accelerators(accelerators)
     file.require_memory()
-    collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
+    collected = collect_runs(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
     graph = with_shapes(file.graph, collected.shapes)
     good = select_undisturbed(collected.runs)
     events = good[0].events

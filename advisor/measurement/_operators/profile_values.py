@@ -157,7 +157,8 @@ class Profile(Written):
             share = sum(row.share for row in rows)
             cumulative = share + (summary[-1].cumulative if summary else 0.0)
             known = [row.node for row in rows if row.node]
-            kind = next((node.outputs[0] for node in known if node.outputs), "").partition(" ")[0]
+            outputs = [node.outputs[0] for node in known if node.outputs]
+            kind = outputs[0].partition(" ")[0] if outputs else ""
             macs = sum(node.macs for node in known)
             first = rows[0]
             summary.append(

@@ -116,7 +116,7 @@ class Collected:
     notes: tuple[str, ...] = ()
 
 
-def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
+def collect_runs(request: ProfileRequest, by_cuts: bool) -> Collected:
     """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set
     or the profiler fails or crashes.
     """
@@ -148,7 +148,7 @@ def profile_runs(request: ProfileRequest) -> Collected:
         share = measure_coverage(good)
         if adds_up(good):
             return replace(
-                collected, notes=_notes(collected.runtime, request.kernels, kernels, share)
+                collected, notes=_list_notes(collected.runtime, request.kernels, kernels, share)
             )
     raise _unsupported_error(
         f"{name}: the operators add up to {share:.0%} of the whole in {len(attempts)} attempts"
@@ -232,7 +232,7 @@ def _unsupported_error(message: str) -> Reported:
     return Reported(message, f"the profiler is tested with {TESTED_RUNTIME}x", "runtime")
 
 
-def _notes(runtime: str, requested: str, used: str, share: float) -> tuple[str, ...]:
+def _list_notes(runtime: str, requested: str, used: str, share: float) -> tuple[str, ...]:
     notes = []
     if not runtime.startswith(TESTED_RUNTIME):
         notes.append(

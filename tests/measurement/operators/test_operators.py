@@ -214,7 +214,7 @@ def test_a_profiler_that_crashes_is_replaced_by_cuts(monkeypatch: pytest.MonkeyP
         return runs.Collected("ai-edge-litert==2.3.0", [1.0], None, (), kernels)
 
     monkeypatch.setattr(runs.ProfileRequest, "run", crash)
-    found = runs.collect(runs.ProfileRequest(tmp_path / "net.tflite", 1, 5, "default", None), by_cuts=False)
+    found = runs.collect_runs(runs.ProfileRequest(tmp_path / "net.tflite", 1, 5, "default", None), by_cuts=False)
     assert "SIGSEGV" in found.notes[1]
 
 
