@@ -66,10 +66,10 @@ def _read_cgroup_room(root: Path = CGROUP, listing: Path = Path("/proc/self/cgro
             with contextlib.suppress(OSError, ValueError):
                 limit = int((folder / "memory.max").read_text("ascii"))
                 used = int((folder / "memory.current").read_text("ascii"))
-                rows = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
-                droppable = sum(
-                    int(row.split()[1]) for row in rows if row.startswith("inactive_file ")
-                )
+                droppable = 0
+                for row in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
+                    if row.startswith("inactive_file "):
+                        droppable = int(row.split()[1])
                 left = min(left, max(0, limit - used + droppable))
     return left
 

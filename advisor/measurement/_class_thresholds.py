@@ -131,7 +131,10 @@ def choose_class_thresholds(
         share = guarantees.recall.of(name)
         if share is not None:
             recall[name] = find_recalling(*every.members(name), share, batch=batch)
-    out_of_reach = [name for name in asked if by_class[name] is None]
+    reachable_by_class = {}
+    for name in asked:
+        if by_class[name] is None:
+            reachable_by_class[name] = find_reachable(*every.of(name), batch=batch)
     coverage = None
     if guarantees.coverage is not None:
         coverage = find_covering(every.sure, every.right, guarantees.coverage, batch=batch)
@@ -147,9 +150,7 @@ def choose_class_thresholds(
         by_class=by_class,
         reachable=find_reachable(*every.without(guarantees), batch=batch),
         wanted=guarantees,
-        reachable_by_class={
-            name: find_reachable(*every.of(name), batch=batch) for name in out_of_reach
-        },
+        reachable_by_class=reachable_by_class,
         recall=recall,
         coverage=coverage,
         curve=draw_curve(seen.sure, seen.right),

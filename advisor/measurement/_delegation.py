@@ -157,9 +157,11 @@ def form_partitions(model: Model, left: set[int]) -> list[list[int]]:
         # Operators that read constants alone do not depend on the image.
         if index in left or not expands_constants(model, model.operators[index]):
             order.append(index)
-    return [
-        list(indices) for refused, indices in groupby(order, key=left.__contains__) if not refused
-    ]
+    partitions = []
+    for is_refused, indices in groupby(order, key=left.__contains__):
+        if not is_refused:
+            partitions.append(list(indices))
+    return partitions
 
 
 def execution_order(model: Model, builtin: set[int]) -> list[int]:

@@ -137,10 +137,10 @@ def load_detections(path: Path) -> list[Detections]:
     """Read what :func:`save_detections` wrote."""
     with np.load(path, allow_pickle=False) as arrays:
         ends = np.cumsum(arrays["counts"])[:-1]
-        boxes, labels, scores = (
-            np.split(arrays[name], ends) for name in ("boxes", "labels", "scores")
-        )
-        return [Detections(*parts) for parts in zip(boxes, labels, scores, strict=True)]
+        boxes = np.split(arrays["boxes"], ends)
+        labels = np.split(arrays["labels"], ends)
+        scores = np.split(arrays["scores"], ends)
+    return list(map(Detections, boxes, labels, scores))
 
 
 def true_boxes(rows: Sequence[tuple[int, float, float, float, float]]) -> Detections:

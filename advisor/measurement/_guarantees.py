@@ -53,9 +53,8 @@ def find_threshold(
     of an error. None if no score passes. An answer counts as ``apart`` independent ones (0-1).
     """
     order, ends, hits = _rank_answers(sure, right)
-    starts = [
-        math.ceil(start / apart) for start in _list_starts(wanted, int(len(order) * apart), batch)
-    ]
+    independent = int(len(order) * apart)
+    starts = [math.ceil(start / apart) for start in _list_starts(wanted, independent, batch)]
     most_answers = 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
     even_places = np.linspace(0, len(ends) - 1, min(MOST_TRIED, len(ends))).round().astype(int)

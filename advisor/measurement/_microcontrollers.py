@@ -213,13 +213,13 @@ class EthosEstimate(Written):
             head += f", the CPU {', '.join(types)}"
         if self.latency is None:
             return head
-        memory = {"SRAM": self.sram, "DRAM": self.dram, "flash": self.flash}
-        used = ", ".join(
-            f"{show_bytes(size.value)} of {name}" for name, size in memory.items() if size.value
-        )
+        used = []
+        for name, size in (("SRAM", self.sram), ("DRAM", self.dram), ("flash", self.flash)):
+            if size.value:
+                used.append(f"{show_bytes(size.value)} of {name}")
         return (
             f"{head}: {self.cycles.value:,.0f} cycles, {self.latency.value:.3g} ms at"
-            f" {self.clock_mhz:g} MHz, {used}; estimated by {self.compiler}"
+            f" {self.clock_mhz:g} MHz, {', '.join(used)}; estimated by {self.compiler}"
         )
 
 

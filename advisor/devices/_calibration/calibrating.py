@@ -107,9 +107,10 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
             and forms_of(processor)
         ):
             measurable.append(processor)
-    calibratable = [
-        processor.name for processor in measurable if processor.kernels in ("", MEASURED_KERNELS)
-    ]
+    calibratable = []
+    for processor in measurable:
+        if processor.kernels in ("", MEASURED_KERNELS):
+            calibratable.append(processor.name)
     if target.name not in calibratable:
         reason = "no CPU target that runs float32 or int8 .tflite files"
         if target in measurable:
@@ -262,6 +263,9 @@ def _write_kernels(
 
 def _sending_costs(models: Models, candidates: Collection[str]) -> dict[str, float]:
     """Return by how much the sending of each candidate lowers its value: 100 MB halve it."""
-    return {
-        model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates
-    }
+    costs = {}
+    for model in models:
+        if model.name in candidates:
+            # Four bytes for each parameter.
+            costs[model.name] = 4 * model.params / 1e6 / 100
+    return costs

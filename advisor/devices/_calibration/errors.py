@@ -97,9 +97,8 @@ def calibration_report(
             and abs(prediction.probability(truth[model.name]) - 0.5) > SURPRISING / 2
         ):
             surprising[model.name] = prediction.latency.value
-    now, later = (
-        estimate_error(predictor, profile, target, form, models) for profile in (before, after)
-    )
+    now = estimate_error(predictor, before, target, form, models)
+    later = estimate_error(predictor, after, target, form, models)
     contradicting = predictor.contradicting(after, target, form) or (
         surprising if len(surprising) > 1 else {}
     )
@@ -175,16 +174,19 @@ def list_changes(
     and how it changed the expected error of the networks not measured.
     """
     for (name, form), timing in timings.items():
-        was, now = (
-            estimate_error(predictor, profile, target, form, models) for profile in (before, after)
-        )
-        change = f"{'falls' if now < was else 'rises'} from {was:.0%} to {now:.0%}"
-        # Rounded to percent, many changes are none,
-        # and "falls from 12% to 12%" would read like a fault.
-        change = (
-            "; the expected error of the others"
-            f" {change if f'{was:.0%}' != f'{now:.0%}' else f'stays {now:.0%}'}"
-        )
-        yield f"{name} {form} takes {show_ms(timing.own_ms)}" + (
-            "" if math.isnan(was + now) else change
-        )
+        was = estimate_error(predictor, before, target, form, models)
+        now = estimate_error(predictor, after, target, form, models)
+        text = f"{name} {form} takes {show_ms(timing.own_ms)}"
+        if not math.isnan(was + now):
+            text += f"; the expected error of the others {_describe_change(was, now)}"
+        yield text
+
+
+def _describe_change(was: float, now: float) -> str:
+    """Return how an error changed, in words.
+
+    Rounded to percent, many changes are none, and "falls from 12% to 12%" would read like a fault.
+    """
+    if f"{was:.0%}" == f"{now:.0%}":
+        return f"stays {now:.0%}"
+    return f"{'falls' if now < was else 'rises'} from {was:.0%} to {now:.0%}"

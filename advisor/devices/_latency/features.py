@@ -156,10 +156,10 @@ def load_features() -> FeatureTable:
                 f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}",
                 "add a row there",
             )
-        macs, params, size = (
-            _parse_number(row, key, at) for key in ("macs", "params", "input_size")
-        )
-        models[row["name"]] = empty.features(row["name"], known.family, macs, params, int(size))
+        macs = _parse_number(row, "macs", at)
+        params = _parse_number(row, "params", at)
+        size = int(_parse_number(row, "input_size", at))
+        models[row["name"]] = empty.features(row["name"], known.family, macs, params, size)
     return FeatureTable(models, empty.architectures)
 
 

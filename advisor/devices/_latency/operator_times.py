@@ -333,21 +333,17 @@ def network_times(
 
     ``measured`` is the milliseconds of each network that was measured there, by its name.
     """
-    on_target = (kernel for kernel in profile.kernels if kernel.target == target.name)
-    timed = tuple(
-        (kernel.work, kernel.microseconds) for kernel in on_target if kernel.form == precision
-    )
+    timed = []
+    for kernel in profile.kernels:
+        if kernel.target == target.name and kernel.form == precision:
+            timed.append((kernel.work, kernel.microseconds))
     if not timed:
         return None
-    operators = _operator_times(timed)
-    known = model_operators()
-    known_times = []
-    for name, milliseconds in measured.items():
-        if name in known:
-            known_times.append((known[name], milliseconds))
+    operators = _operator_times(tuple(timed))
     anchors = []
-    for works, milliseconds in known_times:
-        if operators.covers(works):
+    for name, milliseconds in measured.items():
+        works = model_operators().get(name)
+        if works is not None and operators.covers(works):
             anchors.append((works, milliseconds))
     return NetworkTimes.of(operators, anchors)
 

@@ -235,11 +235,11 @@ def build_table(
     for index, name in enumerate(models):
         if name in features.models:
             vectors[index] = features.models[name].vector
-    architectures = map(features.architecture, models)
-    families = tuple(
-        known.family if known else name for name, known in zip(models, architectures, strict=True)
-    )
-    return LatencyTable(models, families, vectors, columns, values)
+    families = []
+    for name in models:
+        architecture = features.architecture(name)
+        families.append(architecture.family if architecture else name)
+    return LatencyTable(models, tuple(families), vectors, columns, values)
 
 
 def silicon_of(profile: DeviceProfile) -> str:

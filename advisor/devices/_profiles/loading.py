@@ -148,10 +148,8 @@ def prefer_tflite(
     named = selector.count(":") > ConnectionSettings.names_cloud(selector)
     if named or target.runtime in TFLITE_RUNTIMES:
         return profile, target
-    tflite = [
-        other_target for other_target in profile.targets if other_target.runtime in TFLITE_RUNTIMES
-    ]
-    return profile, max(tflite, key=lambda other_target: other_target.threads, default=target)
+    tflite = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
+    return profile, max(tflite, key=lambda other: other.threads, default=target)
 
 
 def load_profiles(folders: Iterable[Path] = ()) -> Profiles:

@@ -144,16 +144,21 @@ def collect_steps(
     # At one thread, the calling thread does all the work,
     # and other processes hardly affect its CPU time.
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+
+    def find_best(values: list[Any]) -> list[Any]:
+        """Return the best classes of each output."""
+        best = []
+        for value, detail in zip(values, outputs, strict=True):
+            best.append(dequantize(value, detail).reshape(-1).argsort()[-TOP:])
+        return best
+
     steps: tuple[Callable[[Any], Any], ...] = (
         lambda _: load(Path(image), shape[1]),
         lambda pixels: quantize(spec.normalise(pixels)[None], inputs[0]),
         lambda values: interpreter.set_tensor(inputs[0]["index"], values),
         lambda _: interpreter.invoke(),
         lambda _: [interpreter.get_tensor(detail["index"]) for detail in outputs],
-        lambda values: [
-            dequantize(*output).reshape(-1).argsort()[-TOP:]
-            for output in zip(values, outputs, strict=True)
-        ],
+        find_best,
     )
 
     def run() -> list[int]:

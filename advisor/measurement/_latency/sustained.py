@@ -4,6 +4,7 @@ The agent runs it in a child process and returns the median of each of some equa
 time. The fields of :class:`Sustained` are keys of the document of ``advisor benchmark``.
 """
 
+import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,17 +48,21 @@ class Sustained(Written):
     @property
     def first_ms(self) -> float:
         """Median of a run in the first part."""
-        return statistics.median(
-            row.median_ms for row in self.windows if row.start_s < self.span_s
-        )
+        return self._median_between(0.0, self.span_s)
 
     @property
     def last_ms(self) -> float:
         """Median of a run in the last part."""
         begin = self.windows[-1].start_s - self.span_s + self.seconds / len(self.windows)
-        return statistics.median(
-            row.median_ms for row in self.windows if row.start_s >= begin - 1e-3
-        )
+        return self._median_between(begin - 1e-3, math.inf)
+
+    def _median_between(self, start_s: float, end_s: float) -> float:
+        """Return the median of the windows that start in a part of the time."""
+        medians = []
+        for window in self.windows:
+            if start_s <= window.start_s < end_s:
+                medians.append(window.median_ms)
+        return statistics.median(medians)
 
     @property
     def ratio(self) -> float:

@@ -190,9 +190,10 @@ def interleave_files(
     paths = list(map(existing_model, models))
     counts = thread_counts(threads)
     results = _read_results(_run_agent(paths, counts, effort, setup))
-    return tuple(
-        results[start : start + len(counts)] for start in range(0, len(results), len(counts))
-    )
+    results_of_files = []
+    for start in range(0, len(results), len(counts)):
+        results_of_files.append(results[start : start + len(counts)])
+    return tuple(results_of_files)
 
 
 def least_cpu_ms(model: Path) -> float:

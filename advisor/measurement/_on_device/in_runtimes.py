@@ -107,12 +107,11 @@ def _describe_agreement(file: ModelFile, runtime: RuntimeHere) -> str:
         return ""
     if not facts:
         return ""
-    same, inputs, difference = (
-        facts[key] for key in ("same_answers", "inputs", "largest_difference")
-    )
+    difference = facts["largest_difference"]
     return (
-        f"{file.path.name} in {runtime.name}: the same answer on {same:g} of {inputs:g} inputs,"
-        f" largest difference {100 * difference:.2g} % of the output's range"
+        f"{file.path.name} in {runtime.name}: the same answer on {facts['same_answers']:g} of"
+        f" {facts['inputs']:g} inputs, largest difference {100 * difference:.2g} % of the output's"
+        " range"
     )
 
 

@@ -117,9 +117,8 @@ def _advise_compute(profile: Profile) -> Iterator[str]:
     rate = 2 * profile.macs / profile.whole_us / 1e3
     roof = profile.roofline
     speed = ""
-    floating = all(
-        row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE
-    )
+    types = {row.data_type for row in profile.by_type if row.type in _COMPUTE}
+    floating = types <= {"float32", ""}
     if profile.macs:
         limit = ""
         if roof and floating and profile.threads == 1:
