@@ -1,7 +1,8 @@
-"""A ``.tflite`` file as a value: read it, measure it and edit it without TensorFlow.
+"""Read, measure and edit a ``.tflite`` file as a value, without TensorFlow.
 
-Read ``_model.py`` first (``read_tflite``), then ``_macs.py`` and ``_arena.py`` (what a file takes)
-and ``_rewrite.py`` (how one is changed). The other modules are one kind of edit each.
+Read ``_model.py`` first (``read``), then ``_macs.py`` and ``_arena.py`` (the work and the memory
+of a file) and ``_rewrite.py`` (how one is changed). The other modules are one kind of edit each;
+``README.md`` lists them.
 """
 
 from typing import TYPE_CHECKING
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
         micro_arena,
     )
     from advisor.tflite._floats import to_float32
+    from advisor.tflite._fusion import simplify_file
     from advisor.tflite._heads import read_head, with_head
     from advisor.tflite._input_scale import scale_of_input
     from advisor.tflite._layout import (
         count_transposes,
-        simplify_file,
         with_channels_last,
         without_transposes,
     )

@@ -8,7 +8,8 @@ from scipy.special import softmax
 from advisor.compression._diagnosis.running import InspectableModel
 from advisor.core import StageError
 from advisor.tflite import attach_head, dequantize, operator_alone, quantize, read, select_output, to_float16, unpack
-from advisor.tflite._layout import TO_NCHW, TO_NHWC, simplify_file, without_transposes
+from advisor.tflite._fusion import simplify_file
+from advisor.tflite._layout import TO_NCHW, TO_NHWC, without_transposes
 from tests.builders import must_fail
 from tests.measurement import small_models
 from tests.tables import with_cases
