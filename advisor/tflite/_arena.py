@@ -1,5 +1,8 @@
-"""Compute the memory of a model's activations, in LiteRT and in a microcontroller's
-interpreter.
+"""Compute the memory of a model's activations, in LiteRT and on a microcontroller.
+
+Nothing runs: the plans of both interpreters are repeated on the graph. Reports, the limit of
+memory in a search and the predictor of latencies read the bytes. `benchmarks/micro_arena.py`
+compares them with the interpreters.
 """
 
 from __future__ import annotations
@@ -25,14 +28,13 @@ _IN_PLACE: Mapping[str, tuple[int, ...]] = MappingProxyType(
         ),
     }
 )
-"""Inputs whose block an operator's first output may reuse (the kernels' ``inplace_operator``
-flags).
+"""Inputs whose block an operator's first output may reuse.
+
+These are the flags ``inplace_operator`` of the kernels.
 """
 
 _MOVES_NOTHING = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST"})
-"""Operators whose output has the same bytes as their input,
-so that other readers of the input are not disturbed.
-"""
+"""Operators whose output has the bytes of their input, so that other readers lose nothing."""
 
 _POINTER_BYTES = 8
 
@@ -44,11 +46,12 @@ FIXED_BYTES = 704
 
 TENSOR_BYTES = 24
 OPERATOR_BYTES = 64
-"""``TfLiteEvalTensor`` and ``NodeAndRegistration`` with pointers of 64 bits;
-a controller of 32 bits needs half.
+"""``TfLiteEvalTensor`` and ``NodeAndRegistration`` with pointers of 64 bits.
+
+A controller of 32 bits needs half.
 """
 
-_KEPT: Mapping[str, int] = MappingProxyType(
+_OPERATOR_DATA_BYTES: Mapping[str, int] = MappingProxyType(
     {
         **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), 108),
         "TRANSPOSE_CONV": 128,
@@ -73,7 +76,7 @@ is the difference between files with four and two such operators in the referenc
 0.dev20261023182759.
 """
 
-_KEPT_OTHERWISE = 64
+_OTHER_DATA_BYTES = 64
 
 _BY_CHANNEL = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"})
 """Operators that keep a multiplier and a shift for each channel."""
@@ -81,9 +84,7 @@ _BY_CHANNEL = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULL
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A block of ``size_bytes`` that is needed from operator ``first`` to operator ``last``,
-    both included.
-    """
+    """A block of memory, needed from operator ``first`` to operator ``last``, both included."""
 
     size_bytes: int
     first: int
@@ -95,8 +96,7 @@ class Lifetime:
 
 
 def activation_arena_bytes(model: Model) -> int:
-    """Return the size of the arena that the runtime plans
-    for the main graph's activations, in bytes.
+    """Return the bytes of the arena that LiteRT plans for the main graph's activations.
 
     The plan is that of TensorFlow Lite's ``ArenaPlanner``: inputs, outputs and variables keep
     their place for the whole run, an operator that can work in place shares one block between an
@@ -108,15 +108,18 @@ def activation_arena_bytes(model: Model) -> int:
 
 
 def list_lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
-    """Return the lifetimes of the graph's activation blocks,
-    with sizes rounded up to ``ALIGNMENT``.
+    """Return the lifetimes of the graph's activation blocks; sizes are rounded to
+    ``ALIGNMENT``.
     """
     end = len(graph.operators)
-    variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
-    constants = {index for index, tensor in enumerate(graph.tensors) if tensor.is_constant}.union(
-        graph.expanded
-    )
-    owners = _owners(graph, constants.union(graph.inputs, variables))
+    variables = []
+    constants = set(graph.expanded)
+    for index, tensor in enumerate(graph.tensors):
+        if tensor.is_variable:
+            variables.append(index)
+        if tensor.is_constant:
+            constants.add(index)
+    owners = _find_block_owners(graph, constants.union(graph.inputs, variables))
     first: dict[int, int] = dict.fromkeys((*graph.inputs, *variables), 0)
     last: dict[int, int] = {}
     for step, operator in enumerate(graph.operators):
@@ -135,9 +138,10 @@ def list_lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
     return tuple(lifetimes)
 
 
-def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
-    """Return the owner of the block of each tensor that reuses another tensor's block,
-    which is not ``fixed``.
+def _find_block_owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
+    """Return the tensor whose block each tensor reuses, for those that reuse one.
+
+    Blocks of ``fixed`` tensors are not shared.
     """
     read_tensors = list[int]()
     for operator in graph.operators:
@@ -212,11 +216,11 @@ def _place_blocks(blocks: Iterable[Lifetime], first_gap: bool) -> int:
 
 
 def indirection_bytes(graph: Subgraph) -> int:
-    """Return the bytes of the CPU kernels' indirection buffers:
-    a pointer for each pixel under a window.
+    """Return the bytes of the CPU kernels' indirection buffers.
 
-    Dukhan, "The Indirect Convolution Algorithm", 2019 (arXiv:1907.02129). A pointwise convolution
-    has none. Depthwise windows in one row share the pixels that they overlap in.
+    They hold a pointer for each pixel under a window: Dukhan, "The Indirect Convolution
+    Algorithm", 2019 (arXiv:1907.02129). A pointwise convolution has none. Depthwise windows in one
+    row share the pixels that they overlap in.
     """
     pointers = 0
     for operator in graph.operators:
@@ -257,40 +261,40 @@ class MicroArena:
 
 
 def micro_arena(model: Model) -> MicroArena:
-    """Return the arena that TFLM's reference kernels need for the main graph,
-    with pointers of 64 bits.
-    """
+    """Return the arena of the main graph in TFLM's reference kernels, with 64-bit pointers."""
     graph = model.subgraphs[0]
-    persistent = sum(_KEPT.get(operator.name, _KEPT_OTHERWISE) for operator in graph.operators)
+    persistent = sum(
+        _OPERATOR_DATA_BYTES.get(operator.name, _OTHER_DATA_BYTES) for operator in graph.operators
+    )
     by_channel = []
     for operator in graph.operators:
         if operator.name in _BY_CHANNEL:
-            by_channel.append(_channels(graph, operator, 1))
+            by_channel.append(_count_scales(graph, operator, 1))
     persistent += sum(2 * _round_up(4 * channels, MICRO_ALIGNMENT) for channels in by_channel)
     structs = TENSOR_BYTES * len(graph.tensors) + OPERATOR_BYTES * len(graph.operators)
-    blocks = _lifetimes(graph)
+    blocks = _list_micro_lifetimes(graph)
     planning = 280 + 32 * len(graph.tensors) + 40 * len(blocks)
-    preparing = max((_preparing(graph, operator) for operator in graph.operators), default=0)
+    preparing = max((_setup_bytes(graph, operator) for operator in graph.operators), default=0)
     # As TFLM's GreedyMemoryPlanner does: the largest goes first, of equal ones the last.
     by_size = sorted(blocks, key=lambda block: block.size_bytes)
     activations = _place_blocks(reversed(by_size), first_gap=True)
     return MicroArena(activations, FIXED_BYTES + structs + persistent, max(planning, preparing))
 
 
-def _preparing(graph: Subgraph, operator: Operator) -> int:
+def _setup_bytes(graph: Subgraph, operator: Operator) -> int:
     """Return what the kernel needs while it reads its tensors' scales;
     a convolution reads its weights' twice.
     """
     if operator.name not in _BY_CHANNEL:
         return 0
-    weights = _channels(graph, operator, 1)
-    bias = _channels(graph, operator, 2)
+    weights = _count_scales(graph, operator, 1)
+    bias = _count_scales(graph, operator, 2)
     if operator.name != "FULLY_CONNECTED":
         return 628 + 4 * (2 * weights + bias)
     return 240 + 4 * weights + (136 + 4 * bias if bias else 0)
 
 
-def _channels(graph: Subgraph, operator: Operator, place: int) -> int:
+def _count_scales(graph: Subgraph, operator: Operator, place: int) -> int:
     """Return the number of scales of one of the operator's inputs; 0 if it has no such input."""
     if place >= len(operator.inputs) or operator.inputs[place] < 0:
         return 0
@@ -298,7 +302,7 @@ def _channels(graph: Subgraph, operator: Operator, place: int) -> int:
     return len(quantization.scales) if quantization else 0
 
 
-def _lifetimes(graph: Subgraph) -> list[Lifetime]:
+def _list_micro_lifetimes(graph: Subgraph) -> list[Lifetime]:
     """Return the lifetimes of the activations in the order of the tensors.
 
     Unlike LiteRT, TFLM lets others use the memory of the input once it was read,

@@ -1,5 +1,8 @@
-"""Store a model's values as dense float32:
-those in float16 or sparse, and those of a quantized file if asked.
+"""Store the constants of a `.tflite` file as dense float32.
+
+Rooms that edit or convert weights (import, compression of a user's file, Core ML) call
+:func:`to_float32` first, because they read no other form: float16 and sparse constants, and on
+request the integers of a quantized file, become plain floats.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,28 +30,29 @@ _FLOAT16 = schema.TensorType.FLOAT16
 _ACTIVATIONS = ("int8", "uint8", "int16", "int32")
 _CONVERTING = ("QUANTIZE", "DEQUANTIZE")
 _SPARSE = {_FLOAT32: "<f4", _FLOAT16: "<f2", schema.TensorType.INT8: "i1"}
-"""Types that sparse weights are read in here;
-the schema has no sparse values of others but 4 bits.
-"""
+"""Types of sparse weights that are read here; the schema has only 4 bits besides."""
 
 
 def to_float32(data: bytes, name: str = "the model", quantized: bool = False) -> bytes:
-    """Store every constant that is sparse, or in float16, as dense float32,
-    as runtimes do when they load it.
+    """Store constants that are sparse, or in float16, as dense float32.
 
-    What is computed stays the same to the last bit. A file without such constants is returned as
-    it is. With ``quantized``, integers that stand for real numbers become these numbers, inputs
-    and outputs too, and what is computed is no longer rounded. UsageError is raised for sparse
-    constants that contradict their shape, StageError for a type that has no real values here.
+    Runtimes do the same when they load the file. What is computed stays the same to the last bit.
+    A file without such constants is returned as it is. With ``quantized``, integers that stand for
+    real numbers become these numbers, inputs and outputs too, and what is computed is no longer
+    rounded. UsageError is raised for sparse constants that contradict their shape, StageError for
+    a type that has no real values here.
     """
     model = unpack(data, name)
-    if sum(_densify(model, graph, name) + _expand(model, graph) for graph in model.subgraphs):
+    if sum(
+        _densify_constants(model, graph, name) + _expand_constants(model, graph)
+        for graph in model.subgraphs
+    ):
         drop_unused_buffers(model)
         data = pack(model)
     return _dequantize_constants(data, name) if quantized else data
 
 
-def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
+def _densify_constants(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
     """Store the values of sparse constants densely; return the number of constants."""
     sparse = [tensor for tensor in graph.tensors if tensor.sparsity is not None]
     for tensor in sparse:
@@ -78,12 +82,11 @@ def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
 def expand_sparse(
     values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Sequence[int]
 ) -> NDArray[Any]:
-    """Return the dense array of a tensor's stored values, (N,);
-    ValueError if they do not fit the shape.
+    """Return the dense array of a tensor's stored values, (N,).
 
-    The format is that of the schema: dimensions in the order in which they are stored, each whole
-    or as the places of its values (compressed sparse rows); those after the tensor's own divide it
-    into blocks.
+    ValueError is raised if they do not fit the shape. The format is that of the schema: dimensions
+    in the order in which they are stored, each whole or as the places of its values (compressed
+    sparse rows); those after the tensor's own divide it into blocks.
     """
     order = list(sparsity.traversalOrder)
     blocks = []
@@ -121,9 +124,10 @@ def expand_sparse(
     return array
 
 
-def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
-    """Make readers of an expanded constant read the constant itself, now float32;
-    return the number of constants.
+def _expand_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
+    """Let readers of an expanded constant read the constant itself, now float32.
+
+    Return the number of expanded constants.
     """
     expanded: dict[int, int] = {}
     for operator in graph.operators:
@@ -145,21 +149,21 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
         )
         constant.type = _FLOAT32
         constant.buffer = add_buffer(model, values.astype("<f4").tobytes())
-    _replace(graph, expanded)
+    _bypass(graph, expanded)
     return len(expanded)
 
 
-def _replace(graph: schema.SubGraphT, by: Mapping[int, int]) -> None:
-    """Make readers of each tensor read another one, and leave out what computed it."""
+def _bypass(graph: schema.SubGraphT, by: Mapping[int, int]) -> None:
+    """Let readers of a key of ``by`` read its value; remove what made the keys."""
     graph.operators = [
         operator for operator in graph.operators if not by.keys() & set(operator.outputs)
     ]
     for reader in graph.operators:
-        reader.inputs = [_source(index, by) for index in reader.inputs]
-    graph.outputs = [_source(index, by) for index in graph.outputs]
+        reader.inputs = [_last_source(index, by) for index in reader.inputs]
+    graph.outputs = [_last_source(index, by) for index in graph.outputs]
 
 
-def _source(index: int, by: Mapping[int, int]) -> int:
+def _last_source(index: int, by: Mapping[int, int]) -> int:
     # Chains occur: a sparse float16 constant has a DENSIFY and then a DEQUANTIZE.
     while index in by:
         index = by[index]
@@ -179,9 +183,9 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
         return data
     for table, tensor in rounded:
         if tensor.is_constant:
-            table.buffer = add_buffer(model, _real(tensor).astype("<f4").tobytes())
+            table.buffer = add_buffer(model, _read_real_values(tensor).astype("<f4").tobytes())
         elif tensor.dtype not in _ACTIVATIONS:
-            raise _unread(tensor.name)
+            raise _refuse_type(tensor.name)
         table.type = _FLOAT32
         table.quantization = None
     by_graph = list[Mapping[int, int]]()
@@ -194,7 +198,7 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
         by_graph.append(
             {conversion.outputs[0]: conversion.inputs[0] for conversion in conversions}
         )
-        _replace(graph, by_graph[-1])
+        _bypass(graph, by_graph[-1])
         for operator in graph.operators:
             if isinstance(operator.builtinOptions, schema.FullyConnectedOptionsT):
                 # The flag makes the runtime quantize the inputs while it runs,
@@ -202,16 +206,16 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
                 operator.builtinOptions.asymmetricQuantizeInputs = False
     for signature in model.signatureDefs:
         for entry in signature.outputs:
-            entry.tensorIndex = _source(entry.tensorIndex, by_graph[signature.subgraphIndex])
+            entry.tensorIndex = _last_source(entry.tensorIndex, by_graph[signature.subgraphIndex])
     drop_unused_buffers(model)
     return pack(model)
 
 
-def _unread(name: str) -> StageError:
+def _refuse_type(name: str) -> StageError:
     return StageError(f"'{name}' is of a type that is not read here")
 
 
-def _real(constant: Tensor) -> NDArray[np.float64]:
+def _read_real_values(constant: Tensor) -> NDArray[np.float64]:
     """Return the real values of a quantized constant."""
     if constant.dtype == "int4":
         # Two values a byte, the first in the low bits;
@@ -221,5 +225,5 @@ def _real(constant: Tensor) -> NDArray[np.float64]:
         constant = replace(constant, dtype="int8", buffer=values.tobytes())
     reals = real_values(constant)
     if reals is None:
-        raise _unread(constant.name)
+        raise _refuse_type(constant.name)
     return reals

@@ -1,7 +1,10 @@
-"""Find the head of a classifier, read its weights, and replace them: float or quantized.
+"""Find the head of a classifier in a file, read its weights, and replace them.
 
 The head is a linear layer, or the sum of several, and a softmax or sigmoids, as
-:func:`advisor.tflite.attach_head` makes it.
+:func:`advisor.tflite.attach_head` makes it; float or quantized. A search replaces the head of an
+int8 file by one that fits the features of its int8 backbone
+(`engine/_pipeline/stages/adjusting_jobs.py`), and a tagger reads it. Operators and shapes stay, so
+the measured latency of the file stays valid. `_unknown.py` finds heads with the same functions.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,11 +30,12 @@ from advisor.tflite._rewrite import (
 
 Floats = npt.NDArray[np.float32]
 Rounding = Callable[[Floats, Floats, bool], npt.NDArray[np.floating]]
-"""Puts a kernel (F, C) on 8-bit steps for inputs (N, F):
-one step for each of the C channels, or one for all.
+"""Rounds a kernel (F, C) to 8-bit steps for inputs (N, F).
+
+The last argument says whether each of the C channels has a step, or one step is for all.
 """
 
-# What makes probabilities of logits: of one class, or of several labels.
+# Operators that make probabilities of logits: of one class, or of several labels.
 _ENDS = frozenset({"SOFTMAX", "LOGISTIC"})
 AFTER_SOFTMAX = frozenset({"DEQUANTIZE", "QUANTIZE", "RESHAPE"})
 _IN_HEAD = frozenset({"FULLY_CONNECTED", "ADD", *AFTER_SOFTMAX})
@@ -44,14 +48,16 @@ _INTEGERS: Mapping[int, str] = MappingProxyType(
 _LEAST_STEP = 1e-8
 
 
-def logits_of(
+def find_logits(
     model: schema.ModelT,
     graph: schema.SubGraphT,
     makers: Mapping[int, schema.OperatorT],
     name: str,
 ) -> int:
-    """Return the input of what gives the only output, a SOFTMAX or LOGISTIC;
-    ``makers`` is what makes each tensor.
+    """Return the tensor of the logits: the input of the SOFTMAX or LOGISTIC that ends the graph.
+
+    ``makers`` has the operator that makes each tensor. StageError is raised if the graph has
+    several outputs or ends in another operator.
     """
     graphs = len(model.subgraphs)
     outputs = len(graph.outputs)
@@ -63,7 +69,7 @@ def logits_of(
     kind = _INPUT
     # At most as many steps as operators: a damaged graph may have a cycle.
     for _ in graph.operators:
-        kind = name_of(model, makers.get(index))
+        kind = describe_operator(model, makers.get(index))
         if kind not in _ENDS and kind not in AFTER_SOFTMAX:
             break
         index = int(makers[index].inputs[0])
@@ -72,26 +78,26 @@ def logits_of(
     raise StageError(f"{name} ends in {kind}, and a temperature needs a SOFTMAX there")
 
 
-def name_of(model: schema.ModelT, operator: schema.OperatorT | None) -> str:
+def describe_operator(model: schema.ModelT, operator: schema.OperatorT | None) -> str:
     if operator is None:
         return _INPUT
     return operator_name(model, operator) or "an unknown operator"
 
 
-def ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[int], int]:
+def find_head_ends(
+    model: schema.ModelT, graph: schema.SubGraphT, name: str
+) -> tuple[list[int], int]:
     """Return the tensors that the linear layers of the head read, and the one of the logits."""
-    layers, logits = _layers_of(model, graph, name)
+    layers, logits = _find_layers(model, graph, name)
     return [int(layer.inputs[0]) for layer in layers], logits
 
 
-def _layers_of(
+def _find_layers(
     model: schema.ModelT, graph: schema.SubGraphT, name: str
 ) -> tuple[list[schema.OperatorT], int]:
-    """Return the linear layers of the head, in the order of the features,
-    and the tensor of the logits.
-    """
+    """Return the linear layers of the head, in the order of the features, and the logits."""
     makers = index_makers(graph)
-    logits = logits_of(model, graph, makers, name)
+    logits = find_logits(model, graph, makers, name)
     layers = list[schema.OperatorT]()
     waiting = [logits]
     # At most as many steps as operators: a damaged graph may have a cycle.
@@ -115,15 +121,16 @@ def _layers_of(
 
 
 def read_head(data: bytes, name: str = "the model") -> tuple[Floats, Floats]:
-    """Return the weights (F, C) and the bias (C,) of a classifier's head, dequantized;
-    F as of ``with_probe``.
+    """Return the weights (F, C) and the bias (C,) of a classifier's head, dequantized.
+
+    The F features are those that ``with_probe`` gives.
     """
     model = unpack(data, name)
     graph = model.subgraphs[0]
     with guard_reader(name):
-        layers, _ = _layers_of(model, graph, name)
-        weights = [_real(model, graph.tensors[layer.inputs[1]]) for layer in layers]
-        biases = [_real(model, graph.tensors[layer.inputs[2]]) for layer in layers]
+        layers, _ = _find_layers(model, graph, name)
+        weights = [_read_real_values(model, graph.tensors[layer.inputs[1]]) for layer in layers]
+        biases = [_read_real_values(model, graph.tensors[layer.inputs[2]]) for layer in layers]
     return np.concatenate(weights, axis=1).T, np.asarray(np.sum(biases, axis=0, dtype=np.float32))
 
 
@@ -135,14 +142,13 @@ def with_head(
     rounding: Rounding,
     name: str = "the model",
 ) -> bytes:
-    """Replace the head of a classifier by weights (F, C) and bias (C,);
-    its operators, and so its latency, stay.
+    """Replace the head of a classifier by weights (F, C) and a bias (C,).
 
-    ``rows`` are features (N, F) of images as the file computes them, see
-    :func:`advisor.tflite.with_probe`. An integer layer keeps its granularity and gets new steps:
-    of the weights by ``rounding``, whose mean error goes into the bias, and of its results by
-    their range on the rows. StageError is raised if the shapes do not fit, a value is not finite,
-    or the weights are kept in another type than float32 and int8.
+    Its operators, and so its latency, stay. ``rows`` are features (N, F) of images as the file
+    computes them, see :func:`advisor.tflite.with_probe`. An integer layer keeps its granularity
+    and gets new steps: of the weights by ``rounding``, whose mean error goes into the bias, and of
+    its results by their range on the rows. StageError is raised if the shapes do not fit, a value
+    is not finite, or the weights are kept in another type than float32 and int8.
     """
     tables, value = open_model(data, name)
     metadata = read_description(value, data, name)
@@ -151,7 +157,7 @@ def with_head(
     results = dict[int, Floats]()
     start = 0
     with guard_reader(name):
-        layers, logits = _layers_of(model, graph, name)
+        layers, logits = _find_layers(model, graph, name)
         widths = [int(graph.tensors[layer.inputs[1]].shape[1]) for layer in layers]
         classes = int(graph.tensors[logits].shape[-1])
         shapes = (weights.shape, bias.shape, rows.shape[1:])
@@ -171,24 +177,30 @@ def with_head(
             )
             results[int(layer.outputs[0])] = activations
             start += width
-        # Sums and changes of form behind the layers have other results now, too.
-        for operator in graph.operators:
-            sources = [results.get(int(index)) for index in operator.inputs[:2]]
-            if operator_name(model, operator) in _IN_HEAD and all(
-                source is not None for source in sources[:1]
-            ):
-                results[int(operator.outputs[0])] = np.asarray(
-                    sum(source for source in sources if source is not None)
-                )
+        _add_later_results(model, graph, results)
         for index, activations in results.items():
             _set_range(graph.tensors[index], activations)
     drop_unused_buffers(model)
     return write_description(model, value, metadata) if metadata else pack(model)
 
 
-def _real(model: schema.ModelT, tensor: schema.TensorT) -> Floats:
-    """Return the values of a constant;
-    StageError if it is of another type than float32 and integers of whole bytes.
+def _add_later_results(
+    model: schema.ModelT, graph: schema.SubGraphT, results: dict[int, Floats]
+) -> None:
+    """Add the results of the sums and changes of form behind the layers to ``results``."""
+    for operator in graph.operators:
+        sources = [results.get(int(index)) for index in operator.inputs[:2]]
+        in_head = operator_name(model, operator) in _IN_HEAD
+        if not in_head or any(source is None for source in sources[:1]):
+            continue
+        summands = [source for source in sources if source is not None]
+        results[int(operator.outputs[0])] = np.asarray(sum(summands))
+
+
+def _read_real_values(model: schema.ModelT, tensor: schema.TensorT) -> Floats:
+    """Return the real values of a constant of float32 or of integers of whole bytes.
+
+    StageError is raised for another type.
     """
     content = content_of(model, tensor)
     if content is None or tensor.type not in (_TYPES.FLOAT32, *_INTEGERS):
@@ -217,12 +229,13 @@ def _write_layer(
     rows: Floats,
     rounding: Rounding,
 ) -> Floats:
-    """Replace kernel and bias of a linear layer, in the types that it has;
-    return its results (N, C) on rows (N, F).
+    """Replace kernel and bias of a linear layer, in the types that it has.
+
+    Return its results (N, C) on rows (N, F).
     """
     source, kernel, bias = (graph.tensors[index] for index in layer.inputs)
     # This call refuses a kernel that cannot be read.
-    _real(model, kernel)
+    _read_real_values(model, kernel)
     if kernel.type == _TYPES.FLOAT32:
         kernel.buffer = add_buffer(model, np.ascontiguousarray(weights.T, "<f4").tobytes())
         bias.buffer = add_buffer(model, shift.astype("<f4").tobytes())

@@ -1,4 +1,8 @@
-"""Read by how much a graph scales its input before its first layer."""
+"""Read by how much a graph scales its input before its first layer.
+
+A user's model may normalize inside, and a search must not normalize twice: the import
+(`catalog/_user_models/master.py`) and `engine/_space/twice_scaled.py` warn by this number.
+"""
 
 import numpy as np
 
@@ -9,11 +13,10 @@ _KEEP_SCALE = ("QUANTIZE", "DEQUANTIZE", "CAST", "RESHAPE", "TRANSPOSE")
 
 
 def scale_of_input(model: Model) -> float:
-    """Return what a graph multiplies its input by before its first layer,
-    the largest of the channels.
+    """Return the factor by which a graph multiplies its input before its first layer.
 
-    A ``Rescaling`` or ``Normalization`` of Keras is a chain of products
-    and sums with constants there; 1 without one.
+    A ``Rescaling`` or ``Normalization`` of Keras is a chain of products and sums with constants
+    there. The largest factor of the channels counts; 1 without such a chain.
     """
     graph = model.subgraphs[0]
     place = graph.inputs[0] if graph.inputs else -1
@@ -34,9 +37,7 @@ def scale_of_input(model: Model) -> float:
 
 
 def _factor_of(graph: Subgraph, operator: Operator, place: int) -> float | None:
-    """Return the largest factor by which an operator with a constant scales;
-    None without a constant.
-    """
+    """Return the largest factor by which an operator scales; None if it has no constant."""
     other = operator.inputs[1] if operator.inputs[0] == place else operator.inputs[0]
     constant = graph.tensors[other] if other >= 0 else None
     values = real_values(constant) if constant is not None and constant.is_constant else None

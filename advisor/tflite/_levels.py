@@ -1,10 +1,15 @@
-"""Add features of every level of a backbone, the mean of the last wide map of each resolution,
-and a head on them.
+"""Add features of every level of a backbone, and a head on features.
 
-The last layer of a network trained on ImageNet has lost what that task did not need, such as
-textures. Earlier maps still hold it, and a mean of each is cheap. With them a linear head on
-TrashNet reaches 86 % top-1, with the last layer's features alone 81 % (MobileNetV2,
+Used by each search: :func:`with_levels` gives the backbone whose features heads are fitted on, and
+:func:`attach_head` joins a fitted head to it. A level is the mean of the last wide map of a
+resolution. The last layer of a network trained on ImageNet has lost what that task did not need,
+such as textures. Earlier maps still hold it, and a mean of each is cheap. With them a linear head
+on TrashNet reaches 86 % top-1, with the last layer's features alone 81 % (MobileNetV2,
 cross-validated).
+
+If equal backbones give other features after a change, raise ``LEVELS_VERSION``: it is a part of
+the keys of cached stages. `training/_finetune/network.py` applies the same rule to layers of
+Keras.
 """
 
 from dataclasses import dataclass
@@ -34,8 +39,9 @@ LEVELS_VERSION = 1
 _JOINED = "levels/features"
 
 LARGEST_SHARE = 4
-"""A map counts if its side is at most the input's over this;
-larger maps hold edges, which all classes have.
+"""A map counts if its side is at most the input's over this.
+
+Larger maps hold edges, which all classes have.
 """
 
 _WINDOWED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"})
@@ -45,9 +51,7 @@ _FLOAT32 = schema.TensorType.FLOAT32
 
 @dataclass(frozen=True)
 class _Level:
-    """A map whose mean is a feature:
-    its tensor, side and channels, and the index of the operator that makes it.
-    """
+    """A map whose mean is a feature; ``made_by`` is the index of the operator that makes it."""
 
     tensor: int
     side: int
@@ -56,15 +60,14 @@ class _Level:
 
 
 def with_levels(data: bytes) -> bytes:
-    """Append the means of a float backbone's maps to its only output ``features``, (1, F);
-    the former F come first.
+    """Append the means of a float backbone's maps to its only output ``features``, (1, F).
 
-    Each mean is taken where its map is made, so that no map lives longer than before.
-    Without such maps the file comes back as it is.
+    The former F come first. Each mean is taken where its map is made, so that no map lives longer
+    than before. Without such maps the file comes back as it is.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
-    levels = _levels(model, graph)
+    levels = _find_levels(model, graph)
     features = int(graph.outputs[0])
     if not levels or len(graph.tensors[features].shape) != 2:
         return data
@@ -79,8 +82,9 @@ def with_levels(data: bytes) -> bytes:
 
 
 def last_width(data: bytes) -> int:
-    """Return how many of the first features of a file
-    from :func:`with_levels` are those of the last layer.
+    """Return how many features of a file from :func:`with_levels` are those of the last layer.
+
+    They are the first ones.
     """
     model = unpack(data)
     graph, _ = single_graph(model)
@@ -91,7 +95,7 @@ def last_width(data: bytes) -> int:
     return int(graph.tensors[output].shape[-1])
 
 
-def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
+def _find_levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
     """Return one level for each side, from small to large.
 
     It is the widest map that an operator with a stride reads, the last of its resolution; at the
@@ -111,16 +115,21 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
             window = options.filterHeight
         else:
             window = graph.tensors[int(operator.inputs[1])].shape[1]
-        for levels, counts in ((strided, options.strideH > 1), (windowed, window > 1)):
-            # Of equally wide maps the later one has seen more of the image.
-            if counts and (
-                level.side not in levels or level.channels >= levels[level.side].channels
-            ):
-                levels[level.side] = level
+        if options.strideH > 1:
+            _keep_widest(strided, level)
+        if window > 1:
+            _keep_widest(windowed, level)
     image_side = max(map(int, graph.tensors[graph.inputs[0]].shape[1:3]))
     # A map that a stride reads counts before one that only a window reads.
     levels = windowed | strided
     return [levels[side] for side in sorted(levels) if side <= image_side // LARGEST_SHARE]
+
+
+def _keep_widest(levels: dict[int, _Level], level: _Level) -> None:
+    """Put a level in place of that of its side if it is at least as wide."""
+    # Of equally wide maps the later one has seen more of the image.
+    if level.side not in levels or level.channels >= levels[level.side].channels:
+        levels[level.side] = level
 
 
 def _read_level(
@@ -129,8 +138,9 @@ def _read_level(
     operator: schema.OperatorT,
     made_by: dict[int, int],
 ) -> _Level | None:
-    """Return the map that a convolution or pooling reads, before padding;
-    None for a global pooling and the like.
+    """Return the map that a convolution or pooling reads, before its padding.
+
+    None for another operator, and for a global pooling.
     """
     if operator_name(model, operator) not in _WINDOWED:
         return None
@@ -151,9 +161,7 @@ def _read_level(
 
 
 def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Level]) -> list[int]:
-    """Add a mean over height and width after the operator that makes each map;
-    return the means' tensors.
-    """
+    """Add a mean over the places of each map, after its operator; return the means' tensors."""
     content = np.array([1, 2], "<i4").tobytes()
     axes = add_tensor(model, graph, "levels/axes", (2,), schema.TensorType.INT32, content)
     means = []
@@ -181,12 +189,12 @@ def attach_head(
     bias: npt.NDArray[np.floating],
     scores: str = "",
 ) -> bytes:
-    """Append a linear classifier and a softmax to a model of pooled features,
-    without the levels that it does not read.
+    """Append a linear classifier and a softmax to a model of pooled features.
 
-    Its only output is ``features``, float32 (1, F), which becomes ``probabilities``, (1, C). The
-    weights (F, C) and the bias (C,) are finite. With a name for ``scores``, the only output is
-    that, (1, C): a sigmoid of each class.
+    Levels that the classifier does not read are removed. The model's only output is ``features``,
+    float32 (1, F), which becomes ``probabilities``, (1, C). The weights (F, C) and the bias (C,)
+    are finite. With a name for ``scores``, the only output is that, (1, C): a sigmoid of each
+    class.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
@@ -196,13 +204,9 @@ def attach_head(
             f"a head needs a model whose only output is '{FEATURES}', and this one has {names}"
         )
     features = int(graph.outputs[0])
-    width = _width(graph.tensors[features])
-    if (
-        weights.ndim != 2
-        or weights.shape[0] != width
-        or bias.shape != weights.shape[1:]
-        or not bias.size
-    ):
+    width = _require_width(graph.tensors[features])
+    weights_fit = weights.ndim == 2 and weights.shape[0] == width
+    if not weights_fit or bias.shape != weights.shape[1:] or not bias.size:
         raise StageError(
             f"a head of {weights.shape} and {bias.shape} does not fit {width} features"
         )
@@ -210,7 +214,7 @@ def attach_head(
     offset = np.ascontiguousarray(bias, dtype="<f4")
     if not (np.isfinite(kernel).all() and np.isfinite(offset).all()):
         raise StageError("the head's weights are not finite")
-    logits = _logits(model, graph, _parts(model, graph, features), kernel, offset)
+    logits = _add_logits(model, graph, _split_features(model, graph, features), kernel, offset)
     operator = schema.BuiltinOperator.LOGISTIC if scores else schema.BuiltinOperator.SOFTMAX
     softmax = None if scores else schema.SoftmaxOptionsT(beta=1.0)
     name = f"head/{scores or PROBABILITIES}"
@@ -224,7 +228,7 @@ def attach_head(
     return pack(model)
 
 
-def _parts(model: schema.ModelT, graph: schema.SubGraphT, features: int) -> list[int]:
+def _split_features(model: schema.ModelT, graph: schema.SubGraphT, features: int) -> list[int]:
     """Return the vectors that ``features`` concatenates, or itself.
 
     A head on each and their sum is the same head. Quantized, each part keeps a scale of its own:
@@ -233,24 +237,20 @@ def _parts(model: schema.ModelT, graph: schema.SubGraphT, features: int) -> list
     for operator in graph.operators:
         if operator_name(model, operator) == "CONCATENATION" and features in operator.outputs:
             parts = list(map(int, operator.inputs))
-            if all(
-                graph.tensors[part].shape is not None and len(graph.tensors[part].shape) == 2
-                for part in parts
-            ):
+            shapes = [graph.tensors[part].shape for part in parts]
+            if all(shape is not None and len(shape) == 2 for shape in shapes):
                 return parts
     return [features]
 
 
-def _logits(
+def _add_logits(
     model: schema.ModelT,
     graph: schema.SubGraphT,
     parts: list[int],
     kernel: npt.NDArray[np.floating],
     offset: npt.NDArray[np.floating],
 ) -> int:
-    """Add a fully connected operator for each part and sum them up;
-    return the tensor of the sum, (1, C).
-    """
+    """Add a fully connected operator for each part; return the tensor of their sum, (1, C)."""
     operator = schema.BuiltinOperator
     classes = len(offset)
     total = -1
@@ -258,7 +258,9 @@ def _logits(
     shape = (1, classes)
     for number, part in enumerate(parts):
         mark = f"/{number}" if number else ""
-        columns = np.ascontiguousarray(kernel[:, start : start + _width(graph.tensors[part])])
+        columns = np.ascontiguousarray(
+            kernel[:, start : start + _require_width(graph.tensors[part])]
+        )
         start += columns.shape[1]
         # A head on the last layer has zeros for the levels,
         # and an operator for them would only cost time.
@@ -287,7 +289,7 @@ def _logits(
     return total
 
 
-def _width(tensor: schema.TensorT) -> int:
+def _require_width(tensor: schema.TensorT) -> int:
     shape = []
     if tensor.shape is not None:
         shape = list(map(int, tensor.shape))

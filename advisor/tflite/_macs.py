@@ -1,4 +1,9 @@
-"""Count a model's multiply-accumulates and parameters, and describe the work of each operator."""
+"""Count a file's multiply-accumulates and parameters, and describe the work of its operators.
+
+Reports and cards show the counts; the predictor of latencies (`devices/_latency`) reads the works.
+The numbers are stored with profiles of devices (`SIZES` are columns there) and with the catalogue,
+so a change of a count makes old and new figures differ.
+"""
 
 import math
 from collections import Counter
@@ -20,11 +25,11 @@ SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """One operator's cost: its place, its type (``CONV_2D``), and the name of its first output,
-    empty without one.
+    """One operator's cost, with its index, its type (``CONV_2D``) and its first output's name.
 
-    ``macs`` are multiply-accumulates of one run, 0 for a type that has none or is not counted;
-    ``parameters`` are elements of the weights that it is the first to read.
+    The name is empty for an operator without outputs. ``macs`` are multiply-accumulates of one
+    run, 0 for a type that has none or is not counted; ``parameters`` are elements of the weights
+    that it is the first to read.
     """
 
     index: int
@@ -79,15 +84,13 @@ def count(model: Model) -> Cost:
         if operator.outputs:
             output = graph.tensors[operator.outputs[0]].name
         costs.append(
-            OperatorCost(index, operator.name, output, _macs(graph, operator), parameters)
+            OperatorCost(index, operator.name, output, _count_macs(graph, operator), parameters)
         )
     return Cost(tuple(costs))
 
 
-def _macs(graph: Subgraph, operator: Operator) -> int:
-    """Return the operator's multiply-accumulates;
-    0 if its tensors do not have the shapes of its type.
-    """
+def _count_macs(graph: Subgraph, operator: Operator) -> int:
+    """Return an operator's multiply-accumulates; 0 if its tensors do not fit its type."""
     tensors = []
     for index in operator.inputs:
         if index >= 0:
@@ -126,16 +129,17 @@ def form_of(model: Model, cost: Cost) -> str:
     work: Counter[str] = Counter()
     for operator, counted in zip(graph.operators, cost.operators, strict=True):
         if counted.macs:
-            work[_form_of(graph, operator, stored)] += counted.macs
+            work[_find_form(graph, operator, stored)] += counted.macs
     # By arithmetic and not by the number of operators: a mixed file has small float layers.
     if work:
         return work.most_common(1)[0][0]
     return "float32"
 
 
-def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
-    """Return the form of one operator,
-    from its input and its weights as they are stored before a DEQUANTIZE.
+def _find_form(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
+    """Return the form of one operator, by the types of its input and of its weights.
+
+    ``stored`` has the type of the constants that a DEQUANTIZE expands, by the expanded tensor.
     """
     source = operator.inputs[0]
     kernel = operator.inputs[1]
@@ -154,7 +158,7 @@ Works = tuple[tuple[Work, int], ...]
 """Different operators of a network, each with its number."""
 
 
-def works_of(model: Model) -> tuple[Work, ...]:
+def list_works(model: Model) -> tuple[Work, ...]:
     """Return the operators of the main graph that take time.
 
     XNNPACK runs a PAD as a part of the convolution that alone reads it, and a clamp as a part of
@@ -181,9 +185,9 @@ def works_of(model: Model) -> tuple[Work, ...]:
 
     works = list[Work]()
     for operator in model.operators:
-        sources = _activations(model, operator)
+        sources = _list_activations(model, operator)
         if operator.outputs and sources and takes_time(operator):
-            works.append(_work(model, operator, sources))
+            works.append(_describe_work(model, operator, sources))
     return tuple(works)
 
 
@@ -193,17 +197,14 @@ def count_works(works: Iterable[Work]) -> Works:
 
 
 def share_of_transposes(model: Model) -> float:
-    """Return the share of transposes in the values that the operators
-    of a model read and write, 0 to 1.
-    """
+    """Return the share of transposes, 0 to 1, in the values that operators read and write."""
     moved = 0
     moved_by_transposes = 0
     for operator in model.operators:
-        indices = []
+        values = 0
         for index in (*operator.inputs, *operator.outputs):
             if index >= 0:
-                indices.append(index)
-        values = sum(model.tensors[index].elements for index in indices)
+                values += model.tensors[index].elements
         moved += values
         if operator.name == "TRANSPOSE":
             moved_by_transposes += values
@@ -211,21 +212,22 @@ def share_of_transposes(model: Model) -> float:
 
 
 def count_graph_works(model: Model) -> Works:
-    """Return each different operator of the main graph that takes time with its number,
-    see :func:`works_of`.
+    """Return each different operator of the main graph that takes time, with its number.
+
+    See :func:`list_works`.
     """
-    return count_works(works_of(model))
+    return count_works(list_works(model))
 
 
-def _activations(model: Model, operator: Operator) -> list[Tensor]:
+def _list_activations(model: Model, operator: Operator) -> list[Tensor]:
     inputs = []
     for index in operator.inputs:
-        if index >= 0:
+        if index >= 0 and not model.tensors[index].is_constant:
             inputs.append(model.tensors[index])
-    return [tensor for tensor in inputs if not tensor.is_constant]
+    return inputs
 
 
-def _work(model: Model, operator: Operator, sources: Iterable[Tensor]) -> Work:
+def _describe_work(model: Model, operator: Operator, sources: Iterable[Tensor]) -> Work:
     output = model.tensors[operator.outputs[0]]
     read = sum(source.elements for source in sources)
     channels = 1

@@ -1,9 +1,10 @@
-"""Read and write labels, normalization and licence in a `.tflite` file,
-where MediaPipe and Android Studio expect them.
+"""Read and write a file's labels, normalization and licence.
 
-A flatbuffer in the file describes its inputs and outputs (TensorFlow Lite metadata, ``M001``).
-Slots and field numbers are those of the public schema ``metadata_schema.fbs``, for the tables that
-a classifier or an object detector needs.
+They stand where MediaPipe and Android Studio expect them: a flatbuffer in the file describes its
+inputs and outputs (TensorFlow Lite metadata, ``M001``), and a zip archive behind the model has the
+lists of labels. Slots and field numbers are those of the public schema ``metadata_schema.fbs``,
+for the tables that a classifier or an object detector needs. All that a search ships is described
+so; equal arguments must give equal bytes, as files are known by their hash.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -31,9 +32,7 @@ _IDENTIFIER = b"M001"
 _AXIS_LABELS = 2
 _VALUE_LABELS = 3
 _AXIS_CALIBRATION = 4
-"""Kinds of an associated file: labels of a row of scores or of class numbers,
-and a line for each score of a row.
-"""
+"""Kinds of an associated file: labels of scores, labels of class numbers, a line a score."""
 
 _NORMALIZATION = 1
 _SCORE_CALIBRATION = 2
@@ -70,9 +69,7 @@ _LABELS_FILE = "labels.txt"
 _SCORES_FILE = "scores.txt"
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date of every associated file:
-the oldest of the zip format, so that equal models give equal bytes.
-"""
+"""The date of every associated file: the oldest of the zip format, so that bytes are equal."""
 
 _MIN_PARSER_VERSION = "1.0.0"
 """The oldest parser that reads every field written here; the first one does."""
@@ -128,9 +125,7 @@ class Metadata:
 
 
 def one_line(label: str) -> str:
-    """Return ``label`` as it is stored: every run of line breaks (and NUL) replaced by one
-    space.
-    """
+    """Return ``label`` as it is stored, with a space for each run of line breaks (and NUL)."""
     return _LINE_BREAKS.sub(" ", label)
 
 
@@ -144,23 +139,22 @@ def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
 
 
 def read_description(model: Model, data: bytes, name: str) -> Metadata | None:
-    """Return the description in ``data``, of which ``model`` is the value;
-    see :func:`read_metadata`.
-    """
+    """Return the description in ``data``, whose value is ``model``; see :func:`read_metadata`."""
     content = model.metadata.get(_ENTRY)
     if content is None:
         return None
     with guard_reader(f"{name} (its metadata)"):
         metadata, labels_file, scores_file = _decode_metadata(content)
     with guard_reader(f"{name} (its labels)"):
-        labels = _lines(data, labels_file)
+        labels = _read_lines(data, labels_file)
     with guard_reader(f"{name} (its thresholds)"):
-        return replace(metadata, labels=labels, by_class=_least_scores(data, scores_file))
+        return replace(metadata, labels=labels, by_class=_read_least_scores(data, scores_file))
 
 
 def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
-    """Return the description without what its files hold,
-    and the names of the files of labels and of scores, or "".
+    """Return the description, and the names of the files of labels and of scores, or "".
+
+    It lacks the contents of these files.
     """
     # The bytes come from a file of somebody else: every offset is checked before it is followed.
     verify_tables(content, _IDENTIFIER, _SCHEMA)
@@ -171,7 +165,7 @@ def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
     image = None
     if graph:
         image = next(iter(graph.children(8)), None)
-    mean, std = _normalization(image)
+    mean, std = _read_normalization(image)
     files = list[_View]()
     thresholds = list[float]()
     for output in graph.children(10) if graph else []:
@@ -180,10 +174,8 @@ def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
             options = unit.child(6)
             if unit.kind(4) == _SCORE_THRESHOLD and options is not None:
                 thresholds.append(float(options.GetSlot(4, 0.0, Float32Flags)))
-    labels_file = next(
-        (file.text(4) for file in files if file.kind(8) in {_AXIS_LABELS, _VALUE_LABELS}), ""
-    )
-    scores_file = next((file.text(4) for file in files if file.kind(8) == _AXIS_CALIBRATION), "")
+    labels_file = _first_file_name(files, {_AXIS_LABELS, _VALUE_LABELS})
+    scores_file = _first_file_name(files, {_AXIS_CALIBRATION})
     metadata = Metadata(
         name=root.text(4),
         labels=(),
@@ -232,7 +224,14 @@ class _View(Table):  # type: ignore[misc]
         return ()
 
 
-def _normalization(image: _View | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _first_file_name(files: Iterable[_View], kinds: Container[int]) -> str:
+    for file in files:
+        if file.kind(8) in kinds:
+            return file.text(4)
+    return ""
+
+
+def _read_normalization(image: _View | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return mean and deviation of an input, empty where not stated."""
     for unit in image.children(12) if image else []:
         options = unit.child(6)
@@ -245,15 +244,15 @@ def _normalization(image: _View | None) -> tuple[tuple[float, ...], tuple[float,
     return (), ()
 
 
-def _least_scores(data: bytes, name: str) -> tuple[float, ...]:
+def _read_least_scores(data: bytes, name: str) -> tuple[float, ...]:
     """Return the last number of each line: the score from which on a class is shown."""
     try:
-        return tuple(float(line.rpartition(",")[2]) for line in _lines(data, name))
+        return tuple(float(line.rpartition(",")[2]) for line in _read_lines(data, name))
     except ValueError:
         raise Damage(f"the file {name!r} does not hold numbers") from None
 
 
-def _lines(data: bytes, name: str) -> tuple[str, ...]:
+def _read_lines(data: bytes, name: str) -> tuple[str, ...]:
     """Return the lines of an associated file; none for an empty name."""
     if not name:
         return ()
@@ -275,12 +274,11 @@ def _lines(data: bytes, name: str) -> tuple[str, ...]:
 
 
 def write_metadata(data: bytes, metadata: Metadata) -> bytes:
-    """Return the model with ``metadata`` in place of any that it has;
-    the same arguments give the same bytes.
+    """Return the model with ``metadata`` in place of any description that it has.
 
-    Normalization is written as one number where the channels agree, else as one a channel.
-    MediaPipe (1.2.2) refuses the latter, and inputs that are neither float32 nor uint8;
-    ``quantization`` has edits that make such a model fit.
+    The same arguments give the same bytes. Normalization is written as one number where the
+    channels agree, else as one a channel. MediaPipe (1.2.2) refuses the latter, and inputs that
+    are neither float32 nor uint8; ``quantization`` has edits that make such a model fit.
 
     Raises:
         UsageError: the file is damaged.
@@ -292,8 +290,9 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
 
 
 def write_description(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
-    """Return the file of the tables with ``metadata``, given its value;
-    see :func:`write_metadata`.
+    """Return the file of the tables with ``metadata``; see :func:`write_metadata`.
+
+    ``model`` is the value of the tables.
     """
     from advisor.tflite._rewrite import (
         DESCRIBING_METADATA,
@@ -303,16 +302,23 @@ def write_description(tables: schema.ModelT, model: Model, metadata: Metadata) -
         pack,
     )
 
+    # A detector has four outputs, a classifier one.
     detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
-    _check(model, metadata, detects)
+    _require_fit(model, metadata, detects)
     description = _encode_metadata(metadata, detects)
     add_metadata(make_editable(tables), DESCRIBING_METADATA, description)
     drop_unused_buffers(tables)
+    stream = io.BytesIO()
+    stream.write(pack(tables))
+    _append_files(stream, metadata)
+    return stream.getvalue()
+
+
+def _append_files(stream: io.BytesIO, metadata: Metadata) -> None:
+    """Append the zip archive of the labels, and of the scores of each class if there are any."""
     files = {_LABELS_FILE: "".join(f"{one_line(label)}\n" for label in metadata.labels)}
     if metadata.by_class:
         files[_SCORES_FILE] = "\n".join(f"{_UNCHANGED},{score:.6f}" for score in metadata.by_class)
-    stream = io.BytesIO()
-    stream.write(pack(tables))
     # The format of associated files.
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, text in files.items():
@@ -321,10 +327,9 @@ def write_description(tables: schema.ModelT, model: Model, metadata: Metadata) -
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, text.encode("utf-8", "replace"))
-    return stream.getvalue()
 
 
-def _check(model: Model, metadata: Metadata, detects: bool) -> None:
+def _require_fit(model: Model, metadata: Metadata, detects: bool) -> None:
     takes_image = len(model.inputs) == 1 and len(model.inputs[0].shape) == 4
     outputs_fit = detects or len(model.outputs) == 1
     if not takes_image or not outputs_fit:
@@ -349,15 +354,18 @@ def _check(model: Model, metadata: Metadata, detects: bool) -> None:
 
 
 class _Writer(flatbuffers.Builder):  # type: ignore[misc]
-    """Writes texts, vectors and tables, children before their parents."""
+    """Writes texts, vectors and tables, children before their parents.
 
-    def text(self, text: str) -> int:
+    Each method returns the offset of what it has written.
+    """
+
+    def write_text(self, text: str) -> int:
         return int(self.CreateString(text.encode("utf-8", "replace")))
 
-    def numbers(self, numbers: Sequence[float], dtype: str = "<f4") -> int:
+    def write_numbers(self, numbers: Sequence[float], dtype: str = "<f4") -> int:
         return int(self.CreateNumpyVector(np.asarray(numbers, dtype=dtype)))
 
-    def tables(self, offsets: Sequence[int]) -> int:
+    def write_tables(self, offsets: Sequence[int]) -> int:
         """Write a vector of tables or texts."""
         self.StartVector(4, len(offsets), 4)
         # A flatbuffer is built from its end.
@@ -365,14 +373,16 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
             self.PrependUOffsetTRelative(offset)
         return int(self.EndVector())
 
-    def table(
+    def write_table(
         self,
         fields: int,
         offsets: Mapping[int, int],
         kinds: Mapping[int, int] = MappingProxyType({}),
     ) -> int:
-        """Write a table of ``fields`` fields:
-        ``offsets`` to children and one-byte ``kinds``, by field number.
+        """Write a table of ``fields`` fields, given ``offsets`` to children and one-byte
+        ``kinds``.
+
+        Both are by the number of the field.
         """
         self.StartObject(fields)
         for number, offset in offsets.items():
@@ -381,45 +391,49 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
             self.PrependUint8Slot(number, kind, 0)
         return int(self.EndObject())
 
-    def feature(self) -> int:
-        return self.table(3, {1: self.table(0, {})}, {0: _FEATURE_PROPERTIES})
+    def write_feature(self) -> int:
+        return self.write_table(3, {1: self.write_table(0, {})}, {0: _FEATURE_PROPERTIES})
 
-    def files(self, kinds: Mapping[str, int]) -> int:
+    def write_files(self, kinds: Mapping[str, int]) -> int:
         """Write the entries of associated files by their names."""
-        return self.tables(
-            [self.table(5, {0: self.text(name)}, {2: kind}) for name, kind in kinds.items()]
+        return self.write_tables(
+            [
+                self.write_table(5, {0: self.write_text(name)}, {2: kind})
+                for name, kind in kinds.items()
+            ]
         )
 
-    def units(self, threshold: float | None, by_class: bool = False) -> dict[int, int]:
+    def write_units(self, threshold: float | None, by_class: bool = False) -> dict[int, int]:
         """Write the process units of scores; return them by their field."""
         if threshold is None:
             return {}
         self.StartObject(1)
         self.PrependFloat32Slot(0, threshold, 0.0)
         options = int(self.EndObject())
-        units = [self.table(2, {1: options}, {0: _SCORE_THRESHOLD})]
+        units = [self.write_table(2, {1: options}, {0: _SCORE_THRESHOLD})]
         if by_class:
-            options = self.table(2, {}, {0: _INVERSE_LOGISTIC})
-            units.append(self.table(2, {1: options}, {0: _SCORE_CALIBRATION}))
-        return {4: self.tables(units)}
+            options = self.write_table(2, {}, {0: _INVERSE_LOGISTIC})
+            units.append(self.write_table(2, {1: options}, {0: _SCORE_CALIBRATION}))
+        return {4: self.write_tables(units)}
 
 
 def _encode_metadata(metadata: Metadata, detects: bool) -> bytes:
-    """Return the flatbuffer of ``metadata``,
-    for a model of one image input and of scores or detections.
+    """Return the flatbuffer of ``metadata`` for a model of one image input.
+
+    Its outputs are detections, or scores if ``detects`` is False.
     """
     writer = _Writer(1024)
-    inputs = writer.tables([_input(writer, metadata)])
+    inputs = writer.write_tables([_write_input(writer, metadata)])
     if detects:
-        outputs = {3: writer.tables(_detections(writer, metadata.threshold))}
+        outputs = {3: writer.write_tables(_write_detections(writer, metadata.threshold))}
         # The group says that entry n of locations, categories and scores is one object.
-        names = writer.tables(list(map(writer.text, _DETECTOR_OUTPUTS[:3])))
-        outputs[7] = writer.tables(
-            [writer.table(2, {0: writer.text("detection_result"), 1: names})]
+        names = writer.write_tables(list(map(writer.write_text, _DETECTOR_OUTPUTS[:3])))
+        outputs[7] = writer.write_tables(
+            [writer.write_table(2, {0: writer.write_text("detection_result"), 1: names})]
         )
     else:
-        outputs = {3: writer.tables([_scores(writer, metadata)])}
-    graph = writer.table(10, {2: inputs, **outputs})
+        outputs = {3: writer.write_tables([_write_scores(writer, metadata)])}
+    graph = writer.write_table(10, {2: inputs, **outputs})
     # In the order of the fields; the empty ones are the graphs, which follow,
     # and the associated files.
     texts = (
@@ -434,43 +448,51 @@ def _encode_metadata(metadata: Metadata, detects: bool) -> bytes:
     slots = {}
     for slot, text in enumerate((*texts, _MIN_PARSER_VERSION)):
         if text:
-            slots[slot] = writer.text(text)
-    slots[3] = writer.tables([graph])
-    writer.Finish(writer.table(8, slots), file_identifier=_IDENTIFIER)
+            slots[slot] = writer.write_text(text)
+    slots[3] = writer.write_tables([graph])
+    writer.Finish(writer.write_table(8, slots), file_identifier=_IDENTIFIER)
     return bytes(writer.Output())
 
 
-def _input(writer: _Writer, metadata: Metadata) -> int:
+def _write_input(writer: _Writer, metadata: Metadata) -> int:
     uniform = len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1
     mean = metadata.mean[:1] if uniform else metadata.mean
     std = metadata.std[:1] if uniform else metadata.std
-    content = writer.table(3, {1: writer.table(2, {}, {0: _RGB})}, {0: _IMAGE_PROPERTIES})
-    options = writer.table(2, {0: writer.numbers(mean), 1: writer.numbers(std)})
-    unit = writer.table(2, {1: options}, {0: _NORMALIZATION})
-    return writer.table(7, {0: writer.text("image"), 3: content, 4: writer.tables([unit])})
+    content = writer.write_table(
+        3, {1: writer.write_table(2, {}, {0: _RGB})}, {0: _IMAGE_PROPERTIES}
+    )
+    options = writer.write_table(2, {0: writer.write_numbers(mean), 1: writer.write_numbers(std)})
+    unit = writer.write_table(2, {1: options}, {0: _NORMALIZATION})
+    return writer.write_table(
+        7, {0: writer.write_text("image"), 3: content, 4: writer.write_tables([unit])}
+    )
 
 
-def _scores(writer: _Writer, metadata: Metadata) -> int:
+def _write_scores(writer: _Writer, metadata: Metadata) -> int:
     by_class = bool(metadata.by_class)
-    feature = writer.feature()
-    units = writer.units(metadata.threshold, by_class)
+    feature = writer.write_feature()
+    units = writer.write_units(metadata.threshold, by_class)
     kinds = {_LABELS_FILE: _AXIS_LABELS}
     if by_class:
         kinds[_SCORES_FILE] = _AXIS_CALIBRATION
-    files = writer.files(kinds)
-    return writer.table(7, {0: writer.text("probabilities"), 3: feature, 6: files, **units})
+    files = writer.write_files(kinds)
+    return writer.write_table(
+        7, {0: writer.write_text("probabilities"), 3: feature, 6: files, **units}
+    )
 
 
-def _detections(writer: _Writer, threshold: float | None) -> list[int]:
-    units = writer.units(threshold)
-    order = writer.numbers(_LEFT_TOP_RIGHT_BOTTOM, "<u4")
-    properties = writer.table(3, {0: order}, {1: _BOUNDARIES})
-    boxes = writer.table(3, {1: properties}, {0: _BOX_PROPERTIES})
+def _write_detections(writer: _Writer, threshold: float | None) -> list[int]:
+    units = writer.write_units(threshold)
+    order = writer.write_numbers(_LEFT_TOP_RIGHT_BOTTOM, "<u4")
+    properties = writer.write_table(3, {0: order}, {1: _BOUNDARIES})
+    boxes = writer.write_table(3, {1: properties}, {0: _BOX_PROPERTIES})
     location, category, score, count = _DETECTOR_OUTPUTS
-    labels = {6: writer.files({_LABELS_FILE: _VALUE_LABELS})}
+    labels = {6: writer.write_files({_LABELS_FILE: _VALUE_LABELS})}
     return [
-        writer.table(7, {0: writer.text(location), 3: boxes}),
-        writer.table(7, {0: writer.text(category), 3: writer.feature(), **labels}),
-        writer.table(7, {0: writer.text(score), 3: writer.feature(), **units}),
-        writer.table(7, {0: writer.text(count), 3: writer.feature()}),
+        writer.write_table(7, {0: writer.write_text(location), 3: boxes}),
+        writer.write_table(
+            7, {0: writer.write_text(category), 3: writer.write_feature(), **labels}
+        ),
+        writer.write_table(7, {0: writer.write_text(score), 3: writer.write_feature(), **units}),
+        writer.write_table(7, {0: writer.write_text(count), 3: writer.write_feature()}),
     ]

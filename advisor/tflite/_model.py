@@ -1,4 +1,10 @@
-"""Read a `.tflite` file as a frozen value."""
+"""Read a `.tflite` file, of anybody, as a frozen value.
+
+Every other module of the room, and most rooms above, get a file through :func:`read` or
+:func:`open_model`. The bytes are untrusted: `_verify.py` checks them before the reader of the
+schema follows an offset, and a damaged file is a UsageError that names the file. Keep it so: no
+code elsewhere may parse a file without this check.
+"""
 
 import re
 import struct
@@ -47,8 +53,7 @@ def read(source: bytes | Path, name: str = "") -> Model:
 
 
 def open_model(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Model]:
-    """Read a `.tflite` file, or its bytes, which errors call ``name``,
-    after checking that it is not damaged.
+    """Read a `.tflite` file, or its bytes, after a check for damage; errors call it ``name``.
 
     Returns:
         The tables of the file, every buffer's content inside them, and their value.
@@ -56,9 +61,12 @@ def open_model(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Mod
     Raises:
         UsageError: the file is absent, damaged, truncated or not a `.tflite` file.
     """
-    called = name or (str(source) if isinstance(source, Path) else "the model")
-    data = _content(source) if isinstance(source, Path) else source
-    with guard_reader(called):
+    if isinstance(source, Path):
+        data = _read_file(source)
+        name = name or str(source)
+    else:
+        data = source
+    with guard_reader(name or "the model"):
         return _parse_model(data)
 
 
@@ -68,7 +76,7 @@ def guard_reader(name: str) -> Iterator[None]:
     try:
         yield
     except Damage as damage:
-        raise _refusal(name, str(damage)) from None
+        raise _refuse(name, str(damage)) from None
     except (
         struct.error,
         LookupError,
@@ -77,7 +85,7 @@ def guard_reader(name: str) -> Iterator[None]:
         OverflowError,
         AttributeError,
     ) as error:
-        raise _refusal(name, f"a part of it cannot be read ({error})") from error
+        raise _refuse(name, f"a part of it cannot be read ({error})") from error
 
 
 def text_of(value: bytes | None) -> str:
@@ -85,13 +93,13 @@ def text_of(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
 
 
-def _refusal(name: str, reason: str) -> UsageError:
+def _refuse(name: str, reason: str) -> UsageError:
     return UsageError(
         f"{name} is not a usable .tflite file: {reason}", "Fetch or convert the file again."
     )
 
 
-def _content(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         # Reading a pipe or a device may never end.
         if path.exists() and not path.is_file():
@@ -99,7 +107,7 @@ def _content(path: Path) -> bytes:
                 f"cannot read {path}: it is not a file", "Give the path of a .tflite file."
             )
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise _refusal(str(path), f"it has more than {MAX_FILE_BYTES} bytes")
+            raise _refuse(str(path), f"it has more than {MAX_FILE_BYTES} bytes")
         return path.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
@@ -109,15 +117,13 @@ def _content(path: Path) -> bytes:
 
 
 def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
-    """Return the operators of a file that no builtin kernel runs, in alphabetical order,
-    without the known ones.
-    """
+    """Return the operators that no builtin kernel runs, without the ``known`` ones, sorted."""
     names = set[str]()
     for graph in model.subgraphs:
-        names.update(operator.name for operator in graph.operators)
-    return sorted(
-        name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE"))
-    )
+        for operator in graph.operators:
+            if operator.name.startswith(("CUSTOM", "DELEGATE")):
+                names.add(operator.name)
+    return sorted(names.difference(known))
 
 
 def _parse_model(data: bytes) -> tuple[schema.ModelT, Model]:
@@ -125,15 +131,15 @@ def _parse_model(data: bytes) -> tuple[schema.ModelT, Model]:
     root = schema.Model.GetRootAs(data, 0)
     if root.Version() != 3:
         raise Damage(f"its schema version is {root.Version()}, not 3")
-    tables = _tables(root, data)
-    model = _Reader(tables).model(len(data))
+    tables = _complete_tables(root, data)
+    model = _ValueReader(tables).read_model(len(data))
     if not model.subgraphs:
         raise Damage("it holds no graph")
-    _check(model)
+    _check_tensor_indices(model)
     return tables, model
 
 
-def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
+def _complete_tables(root: schema.Model, data: bytes) -> schema.ModelT:
     """Return the tables with a list in place of each one that the file leaves out."""
     model = schema.ModelT.InitFromObj(root)
     for name in ("buffers", "metadata", "operatorCodes", "signatureDefs", "subgraphs"):
@@ -160,24 +166,26 @@ def _indices(vector: Any) -> tuple[int, ...]:
     return tuple(map(int, vector))
 
 
-class _Reader:
+class _ValueReader:
+    """Makes the value of a file's tables; raises Damage for a place that does not exist."""
+
     def __init__(self, tables: schema.ModelT) -> None:
         self._tables = tables
         self._buffers = [
             b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers
         ]
-        self._codes = list(map(_code, tables.operatorCodes))
+        self._codes = list(map(_read_code, tables.operatorCodes))
 
-    def model(self, size_bytes: int) -> Model:
+    def read_model(self, size_bytes: int) -> Model:
         metadata = {}
         # Backwards: of entries with one name, the first one counts.
         for entry in reversed(self._tables.metadata):
             name = text_of(entry.name)
-            metadata[name] = self._buffer(entry.buffer, f"metadata {name!r}")
+            metadata[name] = self._find_buffer(entry.buffer, f"metadata {name!r}")
         graphs = []
         for graph in self._tables.subgraphs:
-            tensors = tuple(map(self._tensor, graph.tensors))
-            operators = tuple(map(self._operator, graph.operators))
+            tensors = tuple(map(self._read_tensor, graph.tensors))
+            operators = tuple(map(self._read_operator, graph.operators))
             graphs.append(
                 Subgraph(
                     text_of(graph.name),
@@ -187,24 +195,24 @@ class _Reader:
                     tuple(graph.outputs),
                 )
             )
-        signatures = tuple(map(_signature, self._tables.signatureDefs))
+        signatures = tuple(map(_read_signature, self._tables.signatureDefs))
         return Model(tuple(graphs), signatures, metadata, size_bytes)
 
-    def _buffer(self, index: int, owner: str) -> bytes:
+    def _find_buffer(self, index: int, owner: str) -> bytes:
         if index >= len(self._buffers):
             raise Damage(f"{owner} names buffer {index} of {len(self._buffers)}")
         return self._buffers[int(index)]
 
-    def _tensor(self, entry: schema.TensorT) -> Tensor:
+    def _read_tensor(self, entry: schema.TensorT) -> Tensor:
         name = text_of(entry.name)
         shape = _indices(entry.shape)
-        content = self._buffer(entry.buffer, f"tensor {name!r}")
+        content = self._find_buffer(entry.buffer, f"tensor {name!r}")
         if len(shape) > _MAX_RANK:
             raise Damage(f"tensor {name!r} has {len(shape)} dimensions")
         if any(dimension < -1 for dimension in shape):
             raise Damage(f"tensor {name!r} has shape {shape}")
         dtype = _TYPES.get(entry.type, f"type_{entry.type}").lower()
-        quantization = _quantization(entry.quantization)
+        quantization = _read_quantization(entry.quantization)
         sparse = entry.sparsity is not None
         tensor = Tensor(name, shape, dtype, content, quantization, bool(entry.isVariable), sparse)
         if content and not sparse and dtype in BITS and len(content) != tensor.size_bytes:
@@ -212,16 +220,16 @@ class _Reader:
             raise Damage(f"tensor {name!r} {needed}, but holds {len(content)}")
         return tensor
 
-    def _operator(self, operator: schema.OperatorT) -> Operator:
+    def _read_operator(self, operator: schema.OperatorT) -> Operator:
         if operator.opcodeIndex >= len(self._codes):
             raise Damage(f"an operator names code {operator.opcodeIndex} of {len(self._codes)}")
         name, version = self._codes[operator.opcodeIndex]
         return Operator(
-            name, version, tuple(operator.inputs), tuple(operator.outputs), _options(operator)
+            name, version, tuple(operator.inputs), tuple(operator.outputs), _read_options(operator)
         )
 
 
-def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
+def _read_code(code: schema.OperatorCodeT) -> tuple[str, int]:
     # The old field has one byte and holds a placeholder where the number does not fit.
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
     name = BUILTINS.get(number, f"BUILTIN_{number}")
@@ -231,7 +239,7 @@ def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
     return name, code.version
 
 
-def _options(operator: schema.OperatorT) -> dict[str, float | str]:
+def _read_options(operator: schema.OperatorT) -> dict[str, float | str]:
     table = vars(operator.builtinOptions) if operator.builtinOptions else {}
     # The generated tables write strideH what the schema calls stride_h.
     fields = {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in table.items()}
@@ -244,14 +252,14 @@ def _options(operator: schema.OperatorT) -> dict[str, float | str]:
     return options
 
 
-def _quantization(parameters: schema.QuantizationParametersT | None) -> Quantization | None:
+def _read_quantization(parameters: schema.QuantizationParametersT | None) -> Quantization | None:
     if parameters is None or parameters.scale is None or len(parameters.scale) == 0:
         return None
     scales = tuple(map(float, parameters.scale))
     return Quantization(scales, _indices(parameters.zeroPoint), parameters.quantizedDimension)
 
 
-def _signature(signature: schema.SignatureDefT) -> Signature:
+def _read_signature(signature: schema.SignatureDefT) -> Signature:
     inputs = _named_tensors(signature.inputs)
     outputs = _named_tensors(signature.outputs)
     return Signature(text_of(signature.signatureKey), signature.subgraphIndex, inputs, outputs)
@@ -261,7 +269,7 @@ def _named_tensors(entries: Iterable[schema.TensorMapT] | None) -> tuple[tuple[s
     return tuple((text_of(entry.name), entry.tensorIndex) for entry in entries or [])
 
 
-def _check(model: Model) -> None:
+def _check_tensor_indices(model: Model) -> None:
     """Raise Damage for indices of tensors that do not exist."""
     for graph in model.subgraphs:
         count = len(graph.tensors)

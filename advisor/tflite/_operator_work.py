@@ -1,4 +1,8 @@
-"""The work of one operator."""
+"""State the work of one operator in numbers: pixels, channels, kernel, stride.
+
+`_macs.py` reads it from a file. The predictor of latencies (`devices/`) learns seconds from it,
+and its fields are columns of measured kernels (`_profiles/measurements.py`): their names stay.
+"""
 
 from dataclasses import dataclass
 
@@ -39,8 +43,6 @@ class Work:
     @property
     def weights(self) -> int:
         """Values of its kernel."""
-        return (
-            self.channels * self.depth * self.taps
-            if self.kind in (CONVOLUTION, DEPTHWISE, DENSE)
-            else 0
-        )
+        if self.kind in (CONVOLUTION, DEPTHWISE, DENSE):
+            return self.channels * self.depth * self.taps
+        return 0

@@ -1,5 +1,9 @@
-"""Cut off and append TensorFlow Lite's post-processing of detectors:
-decoding of boxes and non-maximum suppression.
+"""Cut off and append TensorFlow Lite's post-processing of detectors.
+
+The operator decodes boxes and drops those that overlap (non-maximum suppression). No compression
+recipe can handle it, so a detector is cut before the recipes and put together after them; a search
+appends it to detectors that it trains. Names of outputs, order and scales are what clients such as
+MediaPipe read: they stay.
 """
 
 import math
@@ -31,20 +35,16 @@ from advisor.tflite._rewrite import (
 from advisor.tflite._values import Operator, real_values
 
 OPERATOR = "TFLite_Detection_PostProcess"
-_NAME = f"CUSTOM:{OPERATOR}"
+_OPERATOR_NAME = f"CUSTOM:{OPERATOR}"
 ENCODINGS = "encodings"
 SCORES = "scores"
 """The outputs of a detector before post-processing."""
 
 CENTRES = "centres"
-"""The output of a network that marks centres:
-a map of scores (1, rows, columns, C), one class a channel.
-"""
+"""The output of a network that marks centres: scores (1, rows, columns, C), a channel a class."""
 
 CENTRE_DISTANCE = 2
-"""Distance in places, down and across,
-within which only the centre with the highest score of a class counts.
-"""
+"""Distance in places, down and across, within which only a class's best centre counts."""
 
 CENTRE_SCALE = 10.0
 SIDE_SCALE = 5.0
@@ -67,11 +67,11 @@ DETECTIONS: tuple[str, ...] = ("boxes", "classes", "scores", "count")
 
 @dataclass(frozen=True)
 class Suppression:
-    """Rules that select the boxes to keep:
-    at most ``most`` of an image, with at least the ``score`` (0-1).
+    """Rules that select the boxes to keep.
 
-    Of two boxes that overlap by more than ``overlap`` (intersection over union), also of two
-    classes, the one with the lower score is dropped.
+    An image has at most ``most`` of them, with at least the ``score`` (0-1). Of two boxes that
+    overlap by more than ``overlap`` (intersection over union), also of two classes, the one with
+    the lower score is dropped.
     """
 
     most: int = 100
@@ -101,7 +101,7 @@ class PostProcess:
 
 def has_postprocess(model: Model) -> bool:
     """Return whether a file decodes boxes and drops those that overlap."""
-    return any(operator.name == _NAME for operator in model.operators)
+    return any(operator.name == _OPERATOR_NAME for operator in model.operators)
 
 
 def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess]:
@@ -115,15 +115,15 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
         UsageError: the file is damaged, has no such operator or several, or does not end in it.
     """
     tables, model = open_model(data, name)
-    return _cut(tables, model, name)
+    return _cut_tables(tables, model, name)
 
 
-def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostProcess]:
+def _cut_tables(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostProcess]:
     operator = post_processing(model, name)
     graph = make_editable(tables).subgraphs[0]
     options = graph.operators[model.operators.index(operator)].customOptions
     content = b"" if options is None else bytes(options)
-    process = _process(model, operator, content, name)
+    process = _read_process(model, operator, content, name)
     encodings, scores, _ = operator.inputs
     replace_signature(tables, graph, "image", {SCORES: scores, ENCODINGS: encodings})
     prune_graph(tables, graph)
@@ -131,18 +131,17 @@ def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostPro
 
 
 def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
-    """Return the result of :func:`cut_postprocess`;
-    without post-processing, the file itself and None.
-    """
+    """Return the result of :func:`cut_postprocess`; the file and None if it has no such part."""
     tables, model = open_model(data, name)
     if has_postprocess(model):
-        return _cut(tables, model, name)
-    return (data, None)
+        return _cut_tables(tables, model, name)
+    return data, None
 
 
 def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
-    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`,
-    without description.
+    """Return a detector whose outputs are named and ordered as in :data:`DETECTIONS`.
+
+    Its description is dropped.
     """
     tables, model = open_model(data, name)
     operator = post_processing(model, name)
@@ -155,8 +154,9 @@ def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
 
 
 def put_back(data: bytes, process: PostProcess) -> bytes:
-    """Append post-processing to a model with the outputs ``encodings`` and ``scores``;
-    it gets :data:`DETECTIONS`.
+    """Append post-processing to a model with the outputs ``encodings`` and ``scores``.
+
+    The new file has the outputs :data:`DETECTIONS`.
     """
     model = unpack(data)
     take_floats(model)
@@ -211,22 +211,39 @@ def append_postprocess(
     classes = model.tensors[scores].shape[-1]
     return put_back(
         data,
-        PostProcess(anchors, _options(suppression, classes), suppression.most, classes, classes),
+        PostProcess(
+            anchors, _encode_options(suppression, classes), suppression.most, classes, classes
+        ),
     )
 
 
 def with_calibrated_scores(
     data: bytes, slope: float, offset: float, name: str = "the model"
 ) -> bytes:
-    """Return a float detector of :func:`append_postprocess` whose logits are ``slope`` times
-    as large, plus ``offset``.
+    """Return a float detector whose logits are ``slope`` times as large, plus ``offset``.
 
-    Kernels and biases of the layers that give the logits change; no operator does. The same boxes
-    are kept: the least score moves with them. StageError: the scores are no logistic function of
-    float convolutions.
+    The detector is one of :func:`append_postprocess`. Kernels and biases of the layers that give
+    the logits change; no operator does. The same boxes are kept: the least score moves with them.
+    StageError: the scores are no logistic function of float convolutions.
     """
     raw, process = cut_postprocess(data, name)
     model = unpack(raw, name)
+    _scale_scores(model, slope, offset, name)
+    drop_unused_buffers(model)
+    options = flexbuffers.GetRoot(bytearray(process.options)).AsMap
+    least_score = options["nms_score_threshold"].AsFloat
+    overlap = options["nms_iou_threshold"].AsFloat
+    # The least score moves with the others: the same boxes stay.
+    logit = math.log(least_score / (1 - least_score))
+    least_score = 1 / (1 + math.exp(-slope * logit - offset))
+    suppression = Suppression(process.most, least_score, overlap)
+    return put_back(
+        pack(model), replace(process, options=_encode_options(suppression, process.classes))
+    )
+
+
+def _scale_scores(model: schema.ModelT, slope: float, offset: float, name: str) -> None:
+    """Scale the convolutions that give the logits of the output ``scores``."""
     graph, signature = single_graph(model)
     makers = index_makers(graph)
     waiting = []
@@ -254,15 +271,6 @@ def with_calibrated_scores(
             raise StageError(
                 f"{name}: its scores come from {kind}, and not from a float convolution"
             )
-    drop_unused_buffers(model)
-    options = flexbuffers.GetRoot(bytearray(process.options)).AsMap
-    least_score = options["nms_score_threshold"].AsFloat
-    overlap = options["nms_iou_threshold"].AsFloat
-    # The least score moves with the others: the same boxes stay.
-    logit = math.log(least_score / (1 - least_score))
-    least_score = 1 / (1 + math.exp(-slope * logit - offset))
-    suppression = Suppression(process.most, least_score, overlap)
-    return put_back(pack(model), replace(process, options=_options(suppression, process.classes)))
 
 
 def _scale_constant(
@@ -282,10 +290,11 @@ def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:
 
 
 def post_processing(model: Model, name: str = "the model") -> Operator:
-    """Return the post-processing that a detector ends in;
-    raise UsageError if it ends in none, or has several.
+    """Return the post-processing operator that a detector ends in.
+
+    UsageError is raised if it ends in none, or has several.
     """
-    operators = [operator for operator in model.operators if operator.name == _NAME]
+    operators = [operator for operator in model.operators if operator.name == _OPERATOR_NAME]
     if len(operators) != 1:
         raise UsageError(
             f"{name} has {len(operators)} operators {OPERATOR}, and a detector has 1", ENDS
@@ -296,13 +305,11 @@ def post_processing(model: Model, name: str = "the model") -> Operator:
     inputs = len(model.inputs)
     if graphs > 1 or inputs != 1:
         raise UsageError(f"{name} has {graphs} graphs and {inputs} inputs, not 1 of each", ENDS)
-    reader = next(
-        (node for node in model.operators if set(node.inputs) & set(operator.outputs)), None
-    )
-    if reader is not None:
-        raise UsageError(
-            f"{name} does not end in {OPERATOR}: {reader.name} reads its output", ENDS
-        )
+    for reader in model.operators:
+        if set(reader.inputs) & set(operator.outputs):
+            raise UsageError(
+                f"{name} does not end in {OPERATOR}: {reader.name} reads its output", ENDS
+            )
     if sorted(graph.outputs) != sorted(operator.outputs) or len(graph.outputs) != len(DETECTIONS):
         names = ", ".join(tensor.name for tensor in model.outputs)
         raise UsageError(
@@ -311,9 +318,10 @@ def post_processing(model: Model, name: str = "the model") -> Operator:
     return operator
 
 
-def _process(model: Model, operator: Operator, options: bytes, name: str) -> PostProcess:
-    """Return the post-processing that an operator and its options describe;
-    refuse one that is not a detector's.
+def _read_process(model: Model, operator: Operator, options: bytes, name: str) -> PostProcess:
+    """Return the post-processing that an operator and its options describe.
+
+    UsageError is raised for one that is not a detector's.
     """
     shapes = [model.tensors[index].shape for index in operator.inputs]
     if list(map(len, shapes)) != [3, 3, 2]:
@@ -343,7 +351,7 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
     return PostProcess(anchors.astype(np.float32), options, most, classes, columns)
 
 
-def _options(suppression: Suppression, classes: int) -> bytes:
+def _encode_options(suppression: Suppression, classes: int) -> bytes:
     builder = flexbuffers.Builder()
     with builder.Map():
         builder.Int("max_detections", suppression.most)

@@ -1,5 +1,9 @@
-"""Quantize values as a runtime describes a tensor, and change the types of a model's inputs,
-outputs and constants.
+"""Change the types of a file's inputs, outputs and constants; quantize values for a run.
+
+:func:`quantize` and :func:`dequantize` turn values into those of a tensor as a runtime describes
+it; whoever runs a file calls them. The edits make files that more clients take: float inputs
+(:func:`to_float_io`), a normalization inside (:func:`fold_normalization`), float16 weights
+(:func:`to_float16`, the recipe ``float16``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,8 +50,10 @@ DEQUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
 """The version of DEQUANTIZE that first took the type."""
 
 IN_FLOAT = "advisor_in_float"
-"""Part of the name of a tensor that stays float, with all that follows it, where activations are
-quantized: squares of 8 bits lose what is small.
+"""Part of the name of a tensor that stays float where activations are quantized.
+
+All that follows it stays float, too: squares of 8 bits lose small values. The task ``anomaly``
+names a layer so, and the quantizer looks for the name.
 """
 
 _MAX_FLOAT16 = 65504.0
@@ -61,8 +67,9 @@ _REDUCED_PRECISION = (b"reduced_precision_support", b"fp16accfp32")
 
 
 def quantize(values: NDArray[np.float32], detail: dict[str, Any]) -> NDArray[Any]:
-    """Return ``values`` in the type of a tensor,
-    quantized with its scale and zero point if it is an integer type.
+    """Return ``values`` in the type of a tensor, quantized if that is an integer type.
+
+    ``detail`` describes the tensor, as the interpreter of LiteRT gives it.
     """
     kind = np.dtype(detail["dtype"])
     scale, zero_point = detail["quantization"]
@@ -85,13 +92,13 @@ def dequantize(values: NDArray[Any], detail: dict[str, Any]) -> NDArray[np.float
 
 
 def to_float_io(data: bytes) -> bytes:
-    """Give a quantized model float32 inputs and outputs,
-    with a QUANTIZE operator first and a DEQUANTIZE last.
+    """Give a quantized model float32 inputs and outputs.
 
-    The values are those that a client would get that quantizes and dequantizes by itself.
-    MediaPipe (1.2.2) takes float32 and uint8 inputs, but refuses the int8 and int16 that
-    ai-edge-quantizer gives. Inputs and outputs that are float32 already stay as they are. Files
-    with several subgraphs, or inputs of another type, are refused.
+    A QUANTIZE operator comes first and a DEQUANTIZE last. The values are those that a client would
+    get that quantizes and dequantizes by itself. MediaPipe (1.2.2) takes float32 and uint8 inputs,
+    but refuses the int8 and int16 that ai-edge-quantizer gives. Inputs and outputs that are
+    float32 already stay as they are. Files with several subgraphs, or inputs of another type, are
+    refused.
     """
     model = unpack(data)
     take_floats(model)
@@ -107,14 +114,14 @@ def take_floats(model: schema.ModelT) -> None:
     first = []
     last = []
     for place, stored in enumerate(graph.inputs):
-        version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
+        version = _find_version(graph.tensors[stored], _QUANTIZE_VERSIONS)
         if version:
             graph.inputs[place] = floats = float_stand_in(model, graph, stored, signature.inputs)
             first.append(
                 new_operator(model, _OPERATOR.QUANTIZE, [floats], stored, version=version)
             )
     for place, stored in enumerate(graph.outputs):
-        version = _version(graph.tensors[stored], DEQUANTIZE_VERSIONS)
+        version = _find_version(graph.tensors[stored], DEQUANTIZE_VERSIONS)
         if version:
             graph.outputs[place] = floats = float_stand_in(model, graph, stored, signature.outputs)
             last.append(
@@ -123,7 +130,7 @@ def take_floats(model: schema.ModelT) -> None:
     graph.operators = [*first, *graph.operators, *last]
 
 
-def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
+def _find_version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     """Return the operator's version for the tensor's type, 0 for float32 and for indices."""
     scales = None if tensor.quantization is None else tensor.quantization.scale
     if tensor.type == _FLOAT32 or (tensor.type in _INDICES and scales is None):
@@ -136,11 +143,10 @@ def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
 
 
 def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
-    """Return a file whose open batch dimension is fixed to one image;
-    a file without one is returned as it is.
+    """Return a file whose open batch dimension is fixed to one image.
 
-    Exports state the batch as -1 beside a shape that says 1, and runtimes take 1. A file with an
-    open side of the image stays as it is, too.
+    A file without one is returned as it is. Exports state the batch as -1 beside a shape that says
+    1, and runtimes take 1. A file with an open side of the image stays as it is, too.
     """
     model = unpack(data, name)
     graph = model.subgraphs[0]
@@ -159,16 +165,16 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
 
 
 def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequence[float]) -> None:
-    """Give a model with a normalized float32 input an input of raw values (0..255),
-    normalized inside the model.
+    """Normalize the input inside the model, which then takes raw values (0..255).
 
-    A MUL and an ADD operator go first, between two RESHAPE. Needed where ``mean`` or ``std``
-    differ by channel: MediaPipe (1.2.2) refuses such a normalization. The mean is subtracted, and
-    the difference divided by ``std``, one number a channel of the image (1, H, W, C). Describe the
-    result with mean 0 and deviation 1.
+    The model has one float32 input, of normalized values. A MUL and an ADD operator go first,
+    between two RESHAPE. Needed where ``mean`` or ``std`` differ by channel: MediaPipe (1.2.2)
+    refuses such a normalization. The mean is subtracted, and the difference divided by ``std``,
+    one number a channel of the image (1, H, W, C). Describe the result with mean 0 and deviation
+    1.
 
-    A row of the image is one vector there:
-    with vectors of C = 3 numbers, XNNPACK took ten times as long.
+    A row of the image is one vector there: with vectors of C = 3 numbers, XNNPACK took ten times
+    as long.
     """
     graph, signature = single_graph(model)
     tensors = [graph.tensors[index] for index in graph.inputs]
@@ -188,7 +194,7 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
     flat = add_tensor(model, graph, "normalization/rows", rows, _FLOAT32)
     scaled = add_tensor(model, graph, "normalization/scaled", rows, _FLOAT32)
     shifted = add_tensor(model, graph, "normalization/shifted", rows, _FLOAT32)
-    scale_bytes, shift_bytes = _affine(mean, std, channels)
+    scale_bytes, shift_bytes = _encode_affine(mean, std, channels)
     # A row holds the channels of all its pixels, so their numbers are repeated for each pixel.
     factor = add_tensor(
         model, graph, "normalization/scale", rows[-1:], _FLOAT32, width * scale_bytes
@@ -197,16 +203,16 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
         model, graph, "normalization/shift", rows[-1:], _FLOAT32, width * shift_bytes
     )
     graph.operators = [
-        _reshape(model, graph, image, flat, rows),
+        _new_reshape(model, graph, image, flat, rows),
         new_operator(model, _OPERATOR.MUL, [flat, factor], scaled, schema.MulOptionsT()),
         new_operator(model, _OPERATOR.ADD, [scaled, offset], shifted, schema.AddOptionsT()),
-        _reshape(model, graph, shifted, normalized, (count, height, width, channels)),
+        _new_reshape(model, graph, shifted, normalized, (count, height, width, channels)),
         *graph.operators,
     ]
     graph.inputs = [image]
 
 
-def _reshape(
+def _new_reshape(
     model: schema.ModelT, graph: schema.SubGraphT, values: int, result: int, shape: Sequence[int]
 ) -> schema.OperatorT:
     content = np.asarray(shape, "<i4").tobytes()
@@ -218,10 +224,10 @@ def _reshape(
     )
 
 
-def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple[bytes, bytes]:
-    """Return the factor and the summand of (value - mean) / std as float32, computed in
-    float64.
-    """
+def _encode_affine(
+    mean: Sequence[float], std: Sequence[float], channels: int
+) -> tuple[bytes, bytes]:
+    """Return factor and summand of (value - mean) / std as float32, computed in float64."""
     means = np.asarray(mean, np.float64)
     deviations = np.asarray(std, np.float64)
     if means.shape != (channels,) or deviations.shape != (channels,):
@@ -236,8 +242,7 @@ def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple
 
 
 def to_float16(data: bytes) -> bytes:
-    """Store every float32 constant that an operator reads as float16,
-    followed by a DEQUANTIZE operator.
+    """Store every float32 constant that an operator reads as float16, before a DEQUANTIZE.
 
     The rules are those of the TensorFlow Lite converter with ``supported_types = [tf.float16]``:
     constants of every size and every operator, one DEQUANTIZE for a constant whatever the number
@@ -255,18 +260,16 @@ def to_float16(data: bytes) -> bytes:
 
 
 def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
-    """Make readers of float32 constants read their expanded float16 form;
-    return the number of constants.
+    """Let readers of float32 constants read their expanded float16 form.
+
+    Return the number of constants.
     """
     expanded: dict[int, int] = {}
     added: list[schema.OperatorT] = []
     for operator in graph.operators:
         for place, index in enumerate(operator.inputs):
-            if (
-                index >= 0
-                and index not in expanded
-                and _is_float_constant(model, graph.tensors[index])
-            ):
+            is_new = index >= 0 and index not in expanded
+            if is_new and _is_float_constant(model, graph.tensors[index]):
                 added.append(_halve_constant(model, graph, index))
                 expanded[index] = added[-1].outputs[0]
             operator.inputs[place] = expanded.get(index, index)
@@ -280,9 +283,7 @@ def _is_float_constant(model: schema.ModelT, tensor: schema.TensorT) -> bool:
 
 
 def _halve_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
-    """Convert constant ``index`` to float16 and return the operator
-    that expands it into a new tensor.
-    """
+    """Convert constant ``index`` to float16; return the operator that expands it again."""
     constant = graph.tensors[index]
     values: NDArray[np.float32] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f4")
     half = np.clip(values, -_MAX_FLOAT16, _MAX_FLOAT16).astype("<f2").tobytes()
@@ -300,9 +301,7 @@ def _halve_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -
 
 
 def _raise_min_runtime(model: schema.ModelT) -> None:
-    """Raise the oldest runtime in the file's metadata to one with this DEQUANTIZE,
-    if the file states one.
-    """
+    """Raise the oldest runtime that the file states, if any, to one with this DEQUANTIZE."""
     name, needed = _MIN_RUNTIME
     for entry in model.metadata:
         content = model.buffers[entry.buffer].data

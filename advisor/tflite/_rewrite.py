@@ -1,5 +1,8 @@
-"""Unpack a `.tflite` file into editable tables (the generated object API), change its graph,
-and pack them again.
+"""Unpack a `.tflite` file into editable tables, change its graph, and pack them again.
+
+All edits of the room, and makers of files in other rooms, are built on it. The tables are those of
+the generated object API (``schema.ModelT``). Equal tables must give equal bytes: files are known
+by their hash, and stages are cached by it.
 
 Every edit of a file raises UsageError if it is damaged, and StageError if it cannot be edited:
 most edits need exactly one subgraph and one signature. Descriptions (labels, normalization) are
@@ -19,9 +22,7 @@ from advisor.tflite._model import BUILTINS, open_model, text_of
 from advisor.tflite._verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"
-"""Entry that describes inputs and outputs (labels, normalization);
-its files are behind the flatbuffer.
-"""
+"""Entry that describes inputs and outputs; its files (labels) are behind the flatbuffer."""
 
 _SIGNATURE = b"serving_default"
 """The converter's name for a single signature."""
@@ -51,10 +52,9 @@ class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
 
 
 def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
-    """Return the file's tables (``schema.ModelT``), every buffer's content inside them,
-    without description.
+    """Return the tables of a file (``schema.ModelT``) with all contents, without description.
 
-    A damaged file is a UsageError; see also :func:`make_editable`.
+    A damaged file is a UsageError, which calls it ``name``; see also :func:`make_editable`.
     """
     return make_editable(open_model(data, name)[0])
 
@@ -103,9 +103,7 @@ def _content(buffer: schema.BufferT) -> Any:
 
 
 def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.SignatureDefT]:
-    """Return the only subgraph and the only signature of ``model``;
-    refuse more or fewer of either.
-    """
+    """Return the only subgraph and the only signature; StageError if there are more or none."""
     if len(model.subgraphs) != 1:
         raise StageError(f"the model has {len(model.subgraphs)} subgraphs, and one can be edited")
     if len(model.signatureDefs) != 1:
@@ -118,8 +116,9 @@ def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.Signatu
 def replace_signature(
     model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]
 ) -> None:
-    """Replace the signatures of ``model`` by one of the only input and of ``outputs``,
-    the graph's new outputs.
+    """Replace all signatures by one of the only input and of ``outputs``.
+
+    ``outputs`` become the outputs of the graph, in their order.
     """
     if len(graph.inputs) != 1:
         raise StageError(f"the model has {len(graph.inputs)} inputs")
@@ -137,14 +136,10 @@ def _tensor_maps(indices: Mapping[str, int]) -> list[Any]:
 
 
 def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
-    """Return the index of the operator code (``builtin``, ``version``);
-    add it to ``model`` if it is missing.
-    """
+    """Return the index of an operator code; add it to ``model`` if it is missing."""
     for index, code in enumerate(model.operatorCodes):
-        if (
-            max(code.builtinCode, code.deprecatedBuiltinCode) == builtin
-            and code.version == version
-        ):
+        number = max(code.builtinCode, code.deprecatedBuiltinCode)
+        if (number, code.version) == (builtin, version):
             return index
     code = schema.OperatorCodeT(builtinCode=builtin, version=version)
     code.deprecatedBuiltinCode = min(builtin, _PLACEHOLDER_CODE)
@@ -153,16 +148,15 @@ def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
 
 
 def operator_name(model: schema.ModelT, operator: schema.OperatorT) -> str:
-    """Return the name of a builtin operator (``CONV_2D``),
-    empty for one that this version does not know.
-    """
+    """Return the name of a builtin operator (``CONV_2D``); empty for an unknown one."""
     code = model.operatorCodes[operator.opcodeIndex]
     return BUILTINS.get(max(code.builtinCode, code.deprecatedBuiltinCode), "")
 
 
 def index_makers(graph: schema.SubGraphT) -> dict[int, schema.OperatorT]:
-    """Return the operator that makes each tensor, by the tensor's index;
-    inputs and constants have none.
+    """Return the operator that makes each tensor, by the tensor's index.
+
+    Inputs and constants have none.
     """
     makers = {}
     for operator in graph.operators:
@@ -200,8 +194,9 @@ def append_operator(
     options: object = None,
     version: int = 1,
 ) -> int:
-    """Add an operator at the end of ``graph`` and return its float32 result,
-    a new tensor of that name and shape.
+    """Add an operator at the end of ``graph``; return the index of its float32 result.
+
+    The result is a new tensor with ``name`` and ``shape``.
     """
     result = add_tensor(model, graph, name, shape, schema.TensorType.FLOAT32)
     graph.operators.append(new_operator(model, builtin, list(inputs), result, options, version))
@@ -253,8 +248,9 @@ def float_stand_in(
     entries: list[schema.TensorMapT],
     name: str = "",
 ) -> int:
-    """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature;
-    return its index.
+    """Add a float32 tensor in place of tensor ``index``; return its index.
+
+    It takes that place in ``entries`` of a signature only: the caller connects the operators.
     """
     tensor = graph.tensors[index]
     float_name = name or (tensor.name or b"") + b"_float32"
@@ -295,8 +291,9 @@ def _move_indices(indices: Iterable[int] | None, places: Mapping[int, int]) -> l
 
 
 def prune_graph(model: schema.ModelT, graph: schema.SubGraphT) -> None:
-    """Remove every operator, tensor,
-    buffer and code that the outputs of the only graph do not need; inputs stay.
+    """Remove operators, tensors, buffers and codes that no output of the only graph needs.
+
+    Inputs stay. Indices of tensors change, so the caller must not keep any.
     """
     needed = set(graph.outputs)
     live = list[schema.OperatorT]()
@@ -331,8 +328,9 @@ def prune_graph(model: schema.ModelT, graph: schema.SubGraphT) -> None:
 
 
 def select_output(data: bytes, name: str) -> bytes:
-    """Keep only the signature output ``name``, and every input;
-    remove what the output does not need.
+    """Keep every input and the output ``name`` of the signature; remove what it does not need.
+
+    StageError is raised if the file has no such output.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
@@ -353,11 +351,11 @@ def select_output(data: bytes, name: str) -> bytes:
 
 
 def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int, ...]]:
-    """Return a file with operator ``index`` of the main graph
-    and the operators that expand its constants.
+    """Return a file of operator ``index`` of the main graph, and the inputs that it reads.
 
-    Its inputs and outputs are those of the operator. The second value names the inputs' tensors in
-    ``tables``, which :func:`unpack` gave, and which stay as they are.
+    The operators that expand its constants are in it too. Its inputs and outputs are those of the
+    operator. The second value names the inputs' tensors in ``tables``, which :func:`unpack` gave,
+    and which stay as they are.
     """
 
     def is_stored(tensor: int) -> bool:

@@ -1,4 +1,8 @@
-"""The fields of a table in a FlatBuffer."""
+"""List the offset fields of a FlatBuffer's tables, so that a file can be checked before it is
+read.
+
+`_verify.py` states the fields of a model with it, `_metadata.py` those of a description.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +14,8 @@ class Field:
     """One offset field of a table, at ``slot`` of its vtable.
 
     ``kind`` is ``vector`` (of scalars or bytes, ``width`` bytes each), ``table``, ``tables`` or
-    ``union``. ``of`` names the table in the schema; empty for one without offset fields that need
-    a visit.
+    ``union``. ``of`` names the table in the schema; it is empty for a table whose offset fields
+    need no visit.
     """
 
     slot: int

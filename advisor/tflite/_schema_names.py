@@ -1,4 +1,4 @@
-"""Names of the numbers in the schema."""
+"""List the names of an enumeration of TensorFlow Lite's schema (operators, types, activations)."""
 
 from typing import Any
 

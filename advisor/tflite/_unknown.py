@@ -1,5 +1,8 @@
-"""Fold a temperature into a classifier, read its features, and give it one more class:
-``unknown``.
+"""Change what a classifier's head answers: calibrated probabilities, its features, ``unknown``.
+
+A search folds a temperature into the file that ships (:func:`with_temperature`), reads features
+and logits of a file (:func:`with_probe`), and adds a last class for images of no known class
+(:func:`with_unknown`; `engine/_pipeline/stages/unknown_jobs.py`).
 
 A temperature divides the logits, inside the constants of the last linear layer. Source: C. Guo et
 al., "On Calibration of Modern Neural Networks", ICML 2017, section 4.2. The option ``beta`` of
@@ -17,7 +20,7 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError
-from advisor.tflite._heads import AFTER_SOFTMAX, ends_of, logits_of, name_of
+from advisor.tflite._heads import AFTER_SOFTMAX, describe_operator, find_head_ends, find_logits
 from advisor.tflite._levels import FEATURES, PROBABILITIES
 from advisor.tflite._metadata import read_description, write_description
 from advisor.tflite._model import guard_reader, open_model, text_of
@@ -44,8 +47,9 @@ _SCALED_INPUTS: Mapping[str, tuple[int, ...]] = MappingProxyType(
         **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2)),
     }
 )
-"""The inputs of each operator that, divided by a number, divide its result by that number:
-of layers the weights and the bias.
+"""The inputs of each operator that, divided by a number, divide its result by that number.
+
+Of layers, they are the weights and the bias.
 """
 
 _FLOATS: Mapping[int, str] = MappingProxyType(
@@ -57,8 +61,7 @@ _FLOAT16 = schema.TensorType.FLOAT16
 
 
 def with_temperature(data: bytes, temperature: float, name: str = "the model") -> bytes:
-    """Divide the logits of a classifier by ``temperature``,
-    so that its softmax gives calibrated probabilities.
+    """Divide the logits of a classifier by ``temperature``, to calibrate its probabilities.
 
     The file keeps its operators, and so its latency. Float constants of the last linear layer are
     divided. Quantized constants and activations keep their integers, and their scales are divided.
@@ -78,17 +81,17 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     model = make_editable(tables)
     graph = model.subgraphs[0]
     with guard_reader(name):
-        head = _head(model, graph, name)
+        head = _find_head(model, graph, name)
     for index in head:
         _divide(model, graph.tensors[index], temperature)
     drop_unused_buffers(model)
     return write_description(model, value, metadata) if metadata else pack(model)
 
 
-def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
+def _find_head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
     """Return the tensors from the logits up to the constants of the linear layers."""
     makers = index_makers(graph)
-    logits = logits_of(model, graph, makers, name)
+    logits = find_logits(model, graph, makers, name)
     head = list[int]()
     waiting = [logits]
     read_in_head = Counter([logits])
@@ -105,22 +108,19 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
     readings = Counter[int]()
     for operator in graph.operators:
         readings.update(map(int, operator.inputs))
-    shared = [
-        text_of(graph.tensors[index].name)
-        for index in head
-        if readings[index] != read_in_head[index]
-    ]
-    if shared:
-        raise StageError(
-            f"{name}: '{shared[0]}' of the head has another reader, which a temperature would"
-            " change"
-        )
+    for index in head:
+        if readings[index] != read_in_head[index]:
+            tensor = text_of(graph.tensors[index].name)
+            raise StageError(
+                f"{name}: '{tensor}' of the head has another reader, which a temperature would"
+                " change"
+            )
     return head
 
 
 def _scale_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name: str) -> list[int]:
     """Return the inputs to divide instead of the operator's result."""
-    kind = name_of(model, operator)
+    kind = describe_operator(model, operator)
     if operator is None or kind not in _SCALED_INPUTS:
         raise StageError(
             f"{name} has no linear layer before its SOFTMAX that a temperature fits: {kind} is in"
@@ -132,9 +132,10 @@ def _scale_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name:
         )
     inputs = []
     for place in _SCALED_INPUTS[kind]:
-        if place < len(operator.inputs):
+        # An optional input, such as the bias, may be missing, or have the index -1.
+        if place < len(operator.inputs) and operator.inputs[place] >= 0:
             inputs.append(int(operator.inputs[place]))
-    return [index for index in inputs if index >= 0]
+    return inputs
 
 
 def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) -> None:
@@ -169,7 +170,7 @@ def _divide_values(values: npt.NDArray[Any], temperature: float, name: str) -> n
     return divided
 
 
-class _Edit:
+class _HeadEdit:
     """One change of a classifier, which adds operators with the results ``unknown/<number>``."""
 
     def __init__(self, data: bytes, name: str) -> None:
@@ -181,7 +182,7 @@ class _Edit:
 
     def find_ends(self) -> tuple[list[int], int]:
         with guard_reader(self._name):
-            return ends_of(self._model, self.graph, self._name)
+            return find_head_ends(self._model, self.graph, self._name)
 
     def finish_file(self, output: str, tensor: int) -> bytes:
         replace_signature(
@@ -249,15 +250,16 @@ class _Edit:
 
 
 def with_probe(data: bytes, name: str = "the model", logits: bool = True) -> bytes:
-    """Return the classifier with the single float32 output ``features``:
-    its features, then its logits, (1, F + C).
+    """Return the classifier with the float32 output ``features``: features, then logits, (1, F +
+    C).
 
-    Without ``logits``, the features alone, (1, F): files of equal bytes compute the same features.
+    Without ``logits``, it gives the features alone, (1, F): files of equal bytes compute the same
+    features.
 
     Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The
     features are the inputs of the layers, in their order.
     """
-    edit = _Edit(data, name)
+    edit = _HeadEdit(data, name)
     features, scores = edit.find_ends()
     return edit.finish_file(
         FEATURES, edit.join_values((*features, scores) if logits else features)
@@ -268,7 +270,7 @@ def head_layers(data: bytes, name: str = "the model") -> int:
     """Return the number of linear layers in a classifier's head."""
     model = unpack(data, name)
     with guard_reader(name):
-        return len(ends_of(model, model.subgraphs[0], name)[0])
+        return len(find_head_ends(model, model.subgraphs[0], name)[0])
 
 
 def with_unknown(
@@ -286,7 +288,7 @@ def with_unknown(
     the softmax is computed in float32 over all. The classifier is one for :func:`with_probe` with
     float32 output (1, C). The axes (F, R) and the images (R, N) are kept as float16.
     """
-    edit = _Edit(data, name)
+    edit = _HeadEdit(data, name)
     if edit.graph.tensors[edit.graph.outputs[0]].type != _FLOAT32:
         raise StageError(f"{name}: a class 'unknown' needs a float32 output")
     layers, scores = edit.find_ends()

@@ -1,4 +1,9 @@
-"""The frozen values that describe a `.tflite` file: model, graph, operator, tensor."""
+"""Describe a `.tflite` file as frozen values: model, graph, operator, tensor.
+
+`_model.py` makes them of a file, and every room that only looks at a file reads them. They cannot
+be edited: edits work on the tables of `_rewrite.py`. Names of operators and types are those of
+TensorFlow Lite, because profiles of devices and rules of accelerators name them too.
+"""
 
 from __future__ import annotations
 
@@ -26,41 +31,46 @@ BITS = MappingProxyType(
 """Bits of one element, by type; strings, resources and variants have no fixed width."""
 
 OPTIONS = (
-    *(
-        "fused_activation_function",
-        "padding",
-        "stride_h",
-        "stride_w",
-        "dilation_h_factor",
-        "dilation_w_factor",
-    ),
-    *(
-        "depth_multiplier",
-        "filter_height",
-        "filter_width",
-        "axis",
-        "beta",
-        "keep_dims",
-        "keep_num_dims",
-    ),
-    *(
-        "weights_format",
-        "align_corners",
-        "half_pixel_centers",
-        "begin_mask",
-        "end_mask",
-        "ellipsis_mask",
-    ),
-    *("new_axis_mask", "shrink_axis_mask"),
-    *("block_size", "mode", "num_splits", "asymmetric_quantize_inputs", "adj_x", "adj_y"),
+    "fused_activation_function",
+    "padding",
+    "stride_h",
+    "stride_w",
+    "dilation_h_factor",
+    "dilation_w_factor",
+    "depth_multiplier",
+    "filter_height",
+    "filter_width",
+    "axis",
+    "beta",
+    "keep_dims",
+    "keep_num_dims",
+    "weights_format",
+    "align_corners",
+    "half_pixel_centers",
+    "begin_mask",
+    "end_mask",
+    "ellipsis_mask",
+    "new_axis_mask",
+    "shrink_axis_mask",
+    "block_size",
+    "mode",
+    "num_splits",
+    "asymmetric_quantize_inputs",
+    "adj_x",
+    "adj_y",
 )
-"""The numbers among an operator's builtin options that decide which kernels take it."""
+"""The numbers among an operator's builtin options that decide which kernels take it.
+
+Rules of accelerators name them, so a name here is part of the format of
+`device_profiles/accelerators/*.yaml`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """An affine mapping: real = scale * (stored - zero point),
-    per tensor or per slice along ``axis``.
+    """An affine mapping, per tensor or per slice along ``axis``.
+
+    A real value is scale * (stored value - zero point).
     """
 
     scales: tuple[float, ...]
@@ -109,16 +119,13 @@ class Tensor:
 
 
 def real_values(constant: Tensor) -> NDArray[np.float64] | None:
-    """Return the real values of a constant, dequantized;
-    None for a type that NumPy lacks, such as 4 bits.
-    """
+    """Return the dequantized values of a constant; None for a type that NumPy lacks (4 bits)."""
     import numpy as np
 
     if constant.dtype not in ("float32", "float16", "int8", "uint8", "int16", "int32", "int64"):
         return None
-    stored = np.frombuffer(constant.buffer, np.dtype(constant.dtype).newbyteorder("<")).reshape(
-        constant.shape
-    )
+    dtype = np.dtype(constant.dtype).newbyteorder("<")
+    stored = np.frombuffer(constant.buffer, dtype).reshape(constant.shape)
     values: NDArray[np.float64] = stored.astype(np.float64)
     quantization = constant.quantization
     if quantization is None or stored.dtype.kind == "f":
@@ -127,18 +134,16 @@ def real_values(constant: Tensor) -> NDArray[np.float64] | None:
     if len(quantization.scales) > 1:
         shape[quantization.axis] = -1
     zeros = np.asarray(quantization.zero_points or (0,), np.float64)
-    return (values - zeros.reshape(shape)) * np.asarray(quantization.scales, np.float64).reshape(
-        shape
-    )
+    scales = np.asarray(quantization.scales, np.float64)
+    return (values - zeros.reshape(shape)) * scales.reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator: its builtin name (``CONV_2D``) or ``CUSTOM:<code>``, and the version,
-    which a runtime must know.
+    """One operator: its builtin name (``CONV_2D``) or ``CUSTOM:<code>``, and its version.
 
-    Inputs and outputs are indices of tensors, -1 for an optional input that is absent. Options are
-    those of ``OPTIONS`` that it has, by name.
+    A runtime must know the version. Inputs and outputs are indices of tensors, -1 for an optional
+    input that is absent. Options are those of ``OPTIONS`` that it has, by name.
     """
 
     name: str
@@ -160,8 +165,9 @@ class Subgraph:
 
     @property
     def expanded(self) -> dict[int, int]:
-        """The stored constant behind each tensor
-        that a DEQUANTIZE expands (float16, or weights of 8 bits).
+        """The stored constant of each tensor that a DEQUANTIZE expands, by its index.
+
+        Such constants are float16, or weights of 8 bits.
         """
         sources = {}
         for operator in self.operators:
@@ -184,8 +190,9 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A `.tflite` file: its graphs, the main one first, its named calls (older files have none),
-    and named bytes.
+    """A `.tflite` file: its graphs, its signatures and its named bytes.
+
+    The main graph comes first. Older files have no signatures.
     """
 
     subgraphs: tuple[Subgraph, ...]

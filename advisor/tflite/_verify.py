@@ -1,8 +1,10 @@
-"""Check the structure of an untrusted `.tflite` file before it is read.
+"""Check the structure of an untrusted flatbuffer before it is read.
 
-The generated Python reader follows any offset in a file, and its object reader builds any number
-of objects. This check visits every table, vector and string that those readers would visit. It
-rejects a file with parts outside of it, or with more parts than its bytes can hold.
+`_model.py` calls it for each `.tflite` file, `_metadata.py` for each description in one. The
+generated Python reader follows any offset in a file, and its object reader builds any number of
+objects. This check visits every table, vector and string that those readers would visit. It
+rejects a file with parts outside of it, or with more parts than its bytes can hold. A field that a
+reader begins to read must be added to ``_SCHEMA`` first.
 """
 
 import struct
@@ -16,17 +18,13 @@ MAX_FILE_BYTES = 2**31 - 1
 """Flatbuffers address their parts by 31-bit offsets."""
 
 MAX_TABLES = 50_000
-"""Largest number of tables, enough for 10,000 operators.
-EfficientNet-B0 has 1,466 tables for 239 operators.
-"""
+"""Largest number of tables, enough for 10,000 operators (EfficientNet-B0: 1,466 for 239)."""
 
 _MAX_HEADER = 512
 """Largest size of a table's header in bytes: 254 fields; the schema's largest table has 14."""
 
 _SHARING = 2
-"""Largest mean number of visits of a byte; writers may share strings and vectors, but rarely
-do.
-"""
+"""Largest mean number of visits of a byte: writers may share strings and vectors."""
 
 # Operator options that hold strings, which the reader copies:
 # (slot of the union's type, its type) to the table.
@@ -116,7 +114,7 @@ class _Walk:
         self._bytes_left = _SHARING * len(data)
         self._tables_left = MAX_TABLES
 
-    def number(self, form: str, position: int) -> int:
+    def read_number(self, form: str, position: int) -> int:
         width = struct.calcsize(form)
         if not 0 <= position <= len(self._data) - width:
             raise Damage(f"it points to byte {position}, but has {len(self._data)}")
@@ -128,14 +126,15 @@ class _Walk:
         if self._bytes_left < 0:
             raise Damage("its parts claim more bytes than it has")
 
-    def table(self, position: int, name: str) -> None:
+    def visit_table(self, position: int, name: str) -> None:
         self._tables_left -= 1
         if self._tables_left < 0:
             raise Damage(f"it claims more than {MAX_TABLES} parts")
-        start = position - self.number("<i", position)
-        size = self.number("<H", start)
-        table_size = self.number("<H", start + 2)
-        if size < 4 or size % 2 or size > _MAX_HEADER or start + size > len(self._data):
+        start = position - self.read_number("<i", position)
+        size = self.read_number("<H", start)
+        table_size = self.read_number("<H", start + 2)
+        is_header = 4 <= size <= _MAX_HEADER and size % 2 == 0
+        if not is_header or start + size > len(self._data):
             raise Damage(f"the table at byte {position} has a broken header")
         if table_size < 4 or position + table_size > len(self._data):
             raise Damage(f"the table at byte {position} ends beyond the file")
@@ -148,33 +147,35 @@ class _Walk:
             # An offset of 0 stands for a field that the file leaves out.
             offset = by_slot.get(field.slot)
             if offset:
-                self._field(field, position + offset, self._find_table(field, position, by_slot))
+                self._visit_field(
+                    field, position + offset, self._find_table(field, position, by_slot)
+                )
 
     def _find_table(self, field: Field, position: int, by_slot: Mapping[int, int]) -> str:
-        """Return the table that ``field`` holds, which for a union depends on the type beside
-        it.
+        """Return the table that ``field`` holds; of a union, the type beside it names the
+        table.
         """
         if field.kind != "union":
             return field.of
         offset = by_slot.get(field.slot - 2)
         kind = 0
         if offset:
-            kind = self.number("<B", position + offset)
+            kind = self.read_number("<B", position + offset)
         return _OPTIONS_WITH_STRINGS.get((field.slot - 2, kind), "")
 
-    def _field(self, field: Field, position: int, of: str) -> None:
-        target = position + self.number("<I", position)
+    def _visit_field(self, field: Field, position: int, of: str) -> None:
+        target = position + self.read_number("<I", position)
         if field.kind in {"table", "union"}:
-            self.table(target, of)
+            self.visit_table(target, of)
             return
-        count = self.number("<I", target)
+        count = self.read_number("<I", target)
         width = 4 if field.kind == "tables" else field.width
         if target + 4 + count * width > len(self._data):
             raise Damage(f"the list of {count} at byte {target} ends beyond the file")
         self._spend(count * width)
         if field.kind == "tables":
             for entry in range(target + 4, target + 4 + 4 * count, 4):
-                self.table(entry + self.number("<I", entry), of)
+                self.visit_table(entry + self.read_number("<I", entry), of)
 
 
 def verify_model(data: bytes) -> None:
@@ -183,9 +184,7 @@ def verify_model(data: bytes) -> None:
 
 
 def verify_tables(data: bytes, identifier: bytes, schema: Schema) -> None:
-    """Raise Damage if a part of the flatbuffer ``data`` that ``schema`` knows lies outside of
-    it.
-    """
+    """Raise Damage if a part of a flatbuffer that ``schema`` knows lies outside of it."""
     if len(data) > MAX_FILE_BYTES:
         raise Damage(f"it has {len(data)} bytes, and the format ends at {MAX_FILE_BYTES}")
     if len(data) < 8:
@@ -196,4 +195,4 @@ def verify_tables(data: bytes, identifier: bytes, schema: Schema) -> None:
     if data[4:8] != identifier:
         raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {identifier!r}")
     walk = _Walk(data, schema)
-    walk.table(walk.number("<I", 0), "Model")
+    walk.visit_table(walk.read_number("<I", 0), "Model")

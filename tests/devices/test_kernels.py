@@ -33,7 +33,7 @@ from advisor.devices._profiles.storing import remove_profile, write_profile
 from advisor.measurement._on_device.benchmark import benchmark_on_device
 from advisor.reporting import print_device_benchmark
 from advisor.tflite import Work, read
-from advisor.tflite._macs import works_of
+from advisor.tflite._macs import list_works
 from tests.builders import interval, must_fail
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
@@ -56,7 +56,7 @@ def one_of_each() -> list[Work]:
 @pytest.mark.parametrize("work", one_of_each(), ids=lambda work: f"{work.kind}-{work.pixels}-{work.taps}-{work.stride}")
 def test_a_file_has_its_operator_in_both_forms(work: Work) -> None:
     data = kernel_file(work, 2)
-    found = works_of(read(data))
+    found = list_works(read(data))
     assert found == (replace(work, read=found[0].read),) * 2
     assert found[0].read in (work.read, work.read - work.channels)  # a vector is constant
     stored = read(timing.as_int8(data))

@@ -26,7 +26,7 @@ from advisor.tflite import (
     without_transposes,
 )
 from advisor.tflite._layout import TO_NCHW, TO_NHWC
-from advisor.tflite._macs import count_works, works_of
+from advisor.tflite._macs import count_works, list_works
 from tests.measurement.small_models import Builder
 from tests.tflite.graphs import INT32, Graph, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
@@ -236,7 +236,7 @@ def test_a_network_is_its_layers_with_their_sizes() -> None:
     stem = builder.convolution(image, 8, kernel=3, stride=2)
     pooled = builder.mean(builder.depthwise(stem))
     scores = builder.dense(pooled, 5)
-    works = works_of(read(builder.finish({"image": image}, {"scores": scores})))
+    works = list_works(read(builder.finish({"image": image}, {"scores": scores})))
     assert works == (
         Work(CONVOLUTION, 64, 8, 3, 9, 2, 16 * 16 * 3),
         Work(DEPTHWISE, 64, 8, 1, 9, 1, 64 * 8),
@@ -258,8 +258,8 @@ def padded_of_work(consumers: int) -> bytes:
 
 
 def test_a_pad_before_one_convolution_takes_no_time() -> None:
-    assert [work.kind for work in works_of(read(padded_of_work(1)))] == [CONVOLUTION]
-    assert [work.kind for work in works_of(read(padded_of_work(2)))] == ["PAD", CONVOLUTION, CONVOLUTION]
+    assert [work.kind for work in list_works(read(padded_of_work(1)))] == [CONVOLUTION]
+    assert [work.kind for work in list_works(read(padded_of_work(2)))] == ["PAD", CONVOLUTION, CONVOLUTION]
 
 
 def test_a_clamp_takes_no_time_and_an_operator_on_constants_runs_at_loading() -> None:
@@ -270,7 +270,7 @@ def test_a_clamp_takes_no_time_and_an_operator_on_constants_runs_at_loading() ->
     graph.operator(OPERATORS.LOGISTIC, [stored], [expanded])
     graph.operator(OPERATORS.ADD, [image, stored], [total], schema.AddOptionsT())
     graph.operator(OPERATORS.RELU, [total], [clamped])
-    works = works_of(read(graph.finish({"image": image}, {"y": clamped, "z": expanded})))
+    works = list_works(read(graph.finish({"image": image}, {"y": clamped, "z": expanded})))
     assert works == (Work("ADD", 1, 4, read=4),)
 
 
@@ -281,7 +281,7 @@ def test_a_clamp_of_a_result_that_others_read_takes_time() -> None:
     graph.operator(OPERATORS.ADD, [image, image], [total], schema.AddOptionsT())
     graph.operator(OPERATORS.RELU, [total], [clamped])
     graph.operator(OPERATORS.LOGISTIC, [total], [other])
-    works = works_of(read(graph.finish({"image": image}, {"y": clamped, "z": other})))
+    works = list_works(read(graph.finish({"image": image}, {"y": clamped, "z": other})))
     assert [work.kind for work in works] == ["ADD", "RELU", "LOGISTIC"]
 
 
@@ -298,7 +298,7 @@ def test_a_split_writes_all_its_parts_and_a_slice_reads_only_its_own() -> None:
     left, right, part = (graph.tensor(name, (1, 2, 2, 4)) for name in ("left", "right", "part"))
     graph.operator(OPERATORS.SPLIT, [axis, image], [left, right], schema.SplitOptionsT(numSplits=2))
     graph.operator(OPERATORS.STRIDED_SLICE, [image, *bounds], [part], schema.StridedSliceOptionsT())
-    works = works_of(read(graph.finish({"image": image}, {"a": left, "b": right, "c": part})))
+    works = list_works(read(graph.finish({"image": image}, {"a": left, "b": right, "c": part})))
     assert works == (Work("SPLIT", 4, 8, read=32), Work("STRIDED_SLICE", 4, 4, read=16))
 
 
