@@ -1,5 +1,8 @@
-"""Read the images that a file is calibrated on, as it takes them:
-a user's folder, or the bundled photographs.
+"""Choose and read the images that a file is calibrated on, in the form that the file takes.
+
+The stages of a search and `advisor compress` use a user's images, or crops of the bundled
+photographs. The recipes, the quantizer and the diagnosis get arrays from here. Draws are by seed:
+equal images and seeds must give equal arrays, as the compressed files are cached by them.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from advisor.tflite import Metadata, Model
 PHOTOGRAPHS_VERSION = 3
 """Raised when the crops that :func:`.photograph_crops` draws change."""
 
-_EXAMPLE = (
+_NORMALIZATION_EXAMPLE = (
     "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
 )
 
@@ -49,18 +52,15 @@ class CalibrationImages:
 
     def read(self) -> NDArray[np.float32]:
         """Return the images as model input, float32 (n, size, size, 3)."""
-        images = (
-            from_images(self.paths, self.spec)
-            if self.paths
-            else from_photographs(self.spec, self.seed)
-        )
+        if self.paths:
+            images = from_images(self.paths, self.spec)
+        else:
+            images = from_photographs(self.spec, self.seed)
         return images[: self.limit]
 
 
 def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
-    """Return the sorted indices of at most ``count`` images,
-    drawn by ``seed`` from each class in turn.
-    """
+    """Return the sorted indices of at most ``count`` images, drawn from each class in turn."""
     by_class: dict[int, list[int]] = defaultdict(list)
     for index, label in enumerate(labels):
         by_class[label].append(index)
@@ -76,6 +76,7 @@ def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ..
 
 
 def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
+    """Return images by their files, float32 (n, size, size, 3)."""
     return np.stack(list(map(spec.read, paths)))
 
 
@@ -85,24 +86,28 @@ def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:
-    """Return the readable images of a folder and its sub-folders, sorted;
-    a UsageError if fewer than ``FEWEST`` are.
+    """Return the readable images of a folder and its sub-folders, sorted.
+
+    Fewer than ``FEWEST_IMAGES`` are a UsageError.
     """
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
     verdicts = try_images(folder, PROBED_SIDE)
-    good = tuple(file for file, reason in verdicts.items() if not reason)
-    if len(good) < FEWEST_IMAGES:
-        bad = next(
-            (f"; '{file.name}': {reason}" for file, reason in verdicts.items() if reason), ""
-        )
-        readable = f"{len(good)} readable images of {len(verdicts)} in '{folder}'"
+    readable = []
+    first_failure = ""
+    for file, reason in verdicts.items():
+        if not reason:
+            readable.append(file)
+        elif not first_failure:
+            first_failure = f"; '{file.name}': {reason}"
+    if len(readable) < FEWEST_IMAGES:
+        counts = f"{len(readable)} readable images of {len(verdicts)} in '{folder}'"
         raise UsageError(
-            f"--calibration: {readable}, and {FEWEST_IMAGES} are needed{bad}",
+            f"--calibration: {counts}, and {FEWEST_IMAGES} are needed{first_failure}",
             f"give about {CALIBRATION_IMAGES} images like those that the app will see",
         )
-    return good
+    return tuple(readable)
 
 
 def draw_paths(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
@@ -125,49 +130,53 @@ def spec_of_file(
     say how they are normalised. It raises a UsageError if the input is not one square RGB image,
     or the normalisation is not known.
     """
+    size = _find_image_size(name, model)
+    # One without the other would silently take the missing one from the file.
+    if (mean is None) != (std is None):
+        raise UsageError(
+            "--mean and --std are needed together, and only one was given", _NORMALIZATION_EXAMPLE
+        )
+    if mean is not None and std is not None:
+        stated_mean = _require_three("--mean", mean)
+        return InputSpec(size, stated_mean, _require_three("--std", std, positive=True))
+    if metadata is not None and metadata.mean:
+        stated_mean = _require_three(name, metadata.mean)
+        return InputSpec(size, stated_mean, _require_three(name, metadata.std, positive=True))
+    image = model.inputs[0]
+    if image.quantization and image.dtype in _FIRST_OF_BYTE:
+        # A pixel becomes (pixel - zero) x scale, so mean and deviation follow from the steps.
+        zero = (image.quantization.zero_points or (0,))[0] - _FIRST_OF_BYTE[image.dtype]
+        deviation = 1 / image.quantization.scales[0]
+        mean_of_steps = _require_three(name, (zero,))
+        return InputSpec(size, mean_of_steps, _require_three(name, (deviation,), positive=True))
+    raise UsageError(
+        f"{name} does not say how its images are normalised",
+        f"give it on the scale 0 to 255: {_NORMALIZATION_EXAMPLE}",
+    )
+
+
+def _find_image_size(name: str, model: Model) -> int:
+    """Return the side of the only input of a model, a square RGB image."""
     shape = model.inputs[0].shape if len(model.inputs) == 1 else ()
-    if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:
+    is_image = len(shape) == 4 and shape[0] == 1 and shape[3] == 3
+    if not is_image or shape[1] != shape[2] or shape[1] < 1:
         shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in model.inputs)
         raise UsageError(
             f"{name} takes {shapes}, not one square RGB image",
             "the input must be 1 x size x size x 3",
         )
-    # One without the other would silently take the missing one from the file.
-    if (mean is None) != (std is None):
-        raise UsageError("--mean and --std are needed together, and only one was given", _EXAMPLE)
-    if mean is not None and std is not None:
-        return InputSpec(
-            shape[1], _require_three("--mean", mean), _require_three("--std", std, positive=True)
-        )
-    steps = model.inputs[0].quantization
-    if (
-        (metadata is None or not metadata.mean)
-        and steps
-        and model.inputs[0].dtype in _FIRST_OF_BYTE
-    ):
-        # A pixel becomes (pixel - zero) x scale, so mean and deviation follow from the steps.
-        zero = (steps.zero_points or (0,))[0] - _FIRST_OF_BYTE[model.inputs[0].dtype]
-        mean_of_steps = _require_three(name, (zero,))
-        std_of_steps = _require_three(name, (1 / steps.scales[0],), positive=True)
-        return InputSpec(shape[1], mean_of_steps, std_of_steps)
-    if metadata is None or not metadata.mean:
-        raise UsageError(
-            f"{name} does not say how its images are normalised",
-            f"give it on the scale 0 to 255: {_EXAMPLE}",
-        )
-    return InputSpec(
-        shape[1],
-        _require_three(name, metadata.mean),
-        _require_three(name, metadata.std, positive=True),
-    )
+    return shape[1]
 
 
 def _require_three(
     what: str, values: Sequence[float], positive: bool = False
 ) -> tuple[float, float, float]:
+    """Return a number for each channel of RGB, given one for all or one each."""
     if len(values) not in (1, 3):
-        raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _EXAMPLE)
+        raise UsageError(
+            f"{what}: {len(values)} numbers, and one or three are needed", _NORMALIZATION_EXAMPLE
+        )
     if positive and min(values) <= 0:
-        raise UsageError(f"{what}: {min(values):g} is not above 0", _EXAMPLE)
+        raise UsageError(f"{what}: {min(values):g} is not above 0", _NORMALIZATION_EXAMPLE)
     first, second, third = (values[0],) * 3 if len(values) == 1 else values
     return float(first), float(second), float(third)

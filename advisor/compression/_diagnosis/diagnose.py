@@ -1,5 +1,8 @@
-"""Compare a quantized file with its float file, in a child process,
-as a file may crash the runtime.
+"""Compare a quantized file with its float file, layer by layer, in a child process.
+
+`advisor diagnose` calls :func:`diagnose`, and a search :func:`run_in_child` for forms of its best
+cards that lose accuracy. A child runs the comparison, because a file may crash the runtime; it
+imports ``diagnose_images`` by its name.
 """
 
 from __future__ import annotations
@@ -18,26 +21,23 @@ from advisor.compression._calibration import (
     find_images,
     spec_of_file,
 )
+from advisor.compression._diagnosis.equalization import find_factors
+from advisor.compression._diagnosis.explanations import explain_loss, sum_up
+from advisor.compression._diagnosis.kernels import (
+    describe_storage,
+    find_bias,
+    find_kernel,
+    find_lost_biases,
+    find_widest_kernel,
+    has_scale_a_channel,
+)
 from advisor.compression._diagnosis.pairs import (
     OperatorPair,
-    bias_of,
-    describe_storage,
-    find_factors,
-    find_lost_biases,
-    has_scale_a_channel,
-    kernel_of,
+    list_working_operators,
     pair_operators,
-    short_name,
-    widest_kernel,
-    working_operators,
+    shorten_name,
 )
-from advisor.compression._diagnosis.result import (
-    DiagnosedLayer,
-    Diagnosis,
-    explain_loss,
-    sum_up,
-    to_decibel,
-)
+from advisor.compression._diagnosis.result import DiagnosedLayer, Diagnosis, to_decibel
 from advisor.compression._diagnosis.running import Alone, InspectableModel, Sums, isolate_operators
 from advisor.core import StageError, UsageError
 from advisor.datasets import InputSpec
@@ -71,8 +71,7 @@ def diagnose(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Diagnosis:
-    """Compare a quantized file with its float file on images of a folder,
-    or on the bundled photographs.
+    """Compare a quantized file with its float file on a folder's images, or bundled photographs.
 
     ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the
     files' metadata. It raises the errors of :func:`compare_layers` and of what reads the images as
@@ -105,8 +104,9 @@ def run_in_child(
     source: str,
     seconds: float = SECONDS,
 ) -> Diagnosis:
-    """Run the diagnosis in a child process, so that a native crash ends only that process;
-    see :func:`diagnose`.
+    """Run the diagnosis in a child process, so that a native crash ends only that process.
+
+    See :func:`diagnose`; ``source`` says which images these are.
     """
     limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_images"
@@ -116,12 +116,10 @@ def run_in_child(
                 job, model, against, tuple(images), spec, source, seconds, limits=limits
             )
         except StageError as error:
+            message = error.message
             # Some errors name the file already.
-            message = (
-                error.message
-                if ".tflite" in error.message
-                else f"{model.name} against {against.name}: {error}"
-            )
+            if ".tflite" not in message:
+                message = f"{model.name} against {against.name}: {error}"
             raise UsageError(message, error.hint) from error
     return diagnosis
 
@@ -163,9 +161,10 @@ def compare_layers(
     if not operator_pairs:
         hint = "give the float file that the quantized one was made from"
         raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
-    runs = InspectableModel(data, model.name), InspectableModel(float_data, against.name)
+    ours = InspectableModel(data, model.name)
+    theirs = InspectableModel(float_data, against.name)
     operators_alone = isolate_operators(data, quantized, reference, operator_pairs)
-    comparison = _Comparison(*runs, operators_alone, quantized, reference, operator_pairs)
+    comparison = _Comparison(ours, theirs, operators_alone, quantized, reference, operator_pairs)
     deadline = time.monotonic() + seconds
     for image in images:
         if comparison.count and time.monotonic() > deadline:
@@ -186,7 +185,7 @@ def compare_layers(
         images=comparison.count,
         source=source,
         layers=tuple(layers),
-        unmatched=len(working_operators(quantized)) - len(operator_pairs),
+        unmatched=len(list_working_operators(quantized)) - len(operator_pairs),
         output_snr_db=to_decibel(comparison.answer.signal, comparison.answer.noise),
         agreement=comparison.same / comparison.count,
         delegation=delegation.sentence,
@@ -244,9 +243,7 @@ class _Comparison:
         self.count += 1
 
     def _floats(self, tensor: int) -> NDArray[np.float32]:
-        """Return a tensor of the float file,
-        its channels multiplied as equalization multiplied them.
-        """
+        """Return a tensor of the float file, multiplied by the factors of equalization."""
         values = self._theirs.read(tensor)
         factor = self._factors.get(tensor)
         if factor is None or factor.shape[0] != values.shape[-1]:
@@ -263,44 +260,38 @@ def _require_same_model(model: Path, quantized: Model, against: Path, reference:
             f" {_show_inputs(reference)}: one was not made from the other",
             "give the float file that the quantized one was made from",
         )
-    if (
-        len(shapes) != 1
-        or len(shapes[0]) != 4
-        or min(shapes[0], default=0) < 1
-        or shapes[0][-1] != 3
-    ):
+    takes_image = len(shapes) == 1 and len(shapes[0]) == 4
+    if not takes_image or min(shapes[0]) < 1 or shapes[0][-1] != 3:
         raise UsageError(
             f"{model.name} takes {_show_inputs(quantized)}, not one RGB image",
             "(1, height, width, 3)",
         )
-    stored = []
+    quantized_tensors = []
     for tensor in reference.tensors:
         if tensor.quantization and tensor.dtype in _LEVELS:
-            stored.append(tensor.name)
-    if stored:
+            quantized_tensors.append(tensor.name)
+    if quantized_tensors:
         raise UsageError(
-            f"{against.name} is quantized itself ({len(stored)} tensors, the first is"
-            f" '{stored[0]}')",
+            f"{against.name} is quantized itself ({len(quantized_tensors)} tensors, the first is"
+            f" '{quantized_tensors[0]}')",
             "give the float file with --against",
         )
 
 
 def _show_inputs(model: Model) -> str:
-    return ", ".join(
-        f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs
-    )
+    inputs = []
+    for tensor in model.inputs:
+        shape = "x".join(map(str, tensor.shape))
+        inputs.append(f"{tensor.dtype} {shape}")
+    return ", ".join(inputs)
 
 
 def _range_of(tensor: Tensor) -> tuple[float, float] | None:
-    """Return the least and greatest value that a tensor can hold;
-    None for floats and for per-channel scales.
-    """
+    """Return the least and greatest value that a tensor can hold; None for floats."""
+    if tensor.dtype not in _LEVELS or tensor.quantization is None:
+        return None
     # A tensor with a scale for each channel has no single range.
-    if (
-        tensor.dtype not in _LEVELS
-        or tensor.quantization is None
-        or len(tensor.quantization.scales) != 1
-    ):
+    if len(tensor.quantization.scales) != 1:
         return None
     scale = tensor.quantization.scales[0]
     zero = (*tensor.quantization.zero_points, 0)[0]
@@ -315,12 +306,12 @@ def _diagnose_layer(
     limits = _range_of(quantized.tensors[pair.output])
     scale = output.quantization.scales[0] if limits and output.quantization else None
     operator = quantized.operators[pair.quantized].name
-    ours = kernel_of(quantized, pair.quantized)
-    weights, zeros, few = describe_storage(ours, kernel_of(reference, pair.reference))
+    ours = find_kernel(quantized, pair.quantized)
+    weights, zeros, few = describe_storage(ours, find_kernel(reference, pair.reference))
     layer = DiagnosedLayer(
         index=pair.quantized,
         operator=operator,
-        name=short_name(reference.tensors[pair.reference_output].name) or operator.lower(),
+        name=shorten_name(reference.tensors[pair.reference_output].name) or operator.lower(),
         shape=output.shape,
         data=output.dtype,
         snr_db=to_decibel(sums.signal, sums.noise),
@@ -330,10 +321,10 @@ def _diagnose_layer(
         clipped=sums.outside / sums.count,
         steps=sums.deviation / scale if scale else None,
         channels=sums.channels,
-        kernel=widest_kernel(reference, pair.reference),
+        kernel=find_widest_kernel(reference, pair.reference),
         per_channel=has_scale_a_channel(ours),
         lost=find_lost_biases(
-            bias_of(quantized, pair.quantized), bias_of(reference, pair.reference)
+            find_bias(quantized, pair.quantized), find_bias(reference, pair.reference)
         ),
         weights=weights,
         zeros=zeros,

@@ -1,5 +1,7 @@
-"""Run both files with every tensor kept, and single operators of the quantized one;
-sum what their outputs show.
+"""Run both files with all tensors readable, and single operators of the quantized file.
+
+`diagnose.py` adds the values of each image to :class:`Sums`. Builtin kernels run, not XNNPACK,
+which fuses operators and drops the tensors between them.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ Floats = NDArray[np.float32]
 
 
 class InspectableModel:
-    """A file with builtin kernels; all its tensors can be read after a run.
-    If it cannot be loaded: a StageError.
+    """A file with builtin kernels, whose tensors can all be read after a run.
+
+    StageError is raised for a file that cannot be loaded.
     """
 
     def __init__(self, data: bytes, name: str) -> None:
@@ -46,11 +49,10 @@ class InspectableModel:
     def __call__(self, *values: Floats) -> None:
         """Run on one float32 value for each input; values of integer inputs are quantized."""
         for detail, value in zip(self.inputs, values, strict=True):
-            stored = (
-                quantize(value, detail)
-                if detail["quantization"][0]
-                else value.astype(detail["dtype"])
-            )
+            stored = value.astype(detail["dtype"])
+            # A scale of 0 means that the input is not quantized.
+            if detail["quantization"][0]:
+                stored = quantize(value, detail)
             self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
         self._interpreter.invoke()
 
@@ -65,9 +67,7 @@ class InspectableModel:
 
 
 Alone = tuple["InspectableModel", tuple[int, ...]]
-"""One operator as a file and, for each of its inputs, the corresponding tensor of the float
-file.
-"""
+"""One operator as a file, and the tensor of the float file for each of its inputs."""
 
 
 def isolate_operators(
@@ -90,9 +90,7 @@ def isolate_operators(
 def _match_feeds(
     quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]
 ) -> Mapping[int, int]:
-    """Return the corresponding tensor of the float file for each activation of the quantized
-    one.
-    """
+    """Return the tensor of the float file for each activation of the quantized file."""
     feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
     feeds.update((pair.output, pair.reference_output) for pair in operator_pairs)
     # A converted tensor holds the same values as the one before it.
@@ -103,9 +101,7 @@ def _match_feeds(
 
 
 def _make_interpreter(data: bytes) -> Interpreter:
-    """Return an interpreter with builtin kernels,
-    as XNNPACK fuses operators and drops the tensors between.
-    """
+    """Return an interpreter with builtin kernels that keeps all tensors."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     # The runtime warns that preserving tensors is for debugging, which this is.
@@ -143,8 +139,8 @@ class Sums:
     most: Any = -math.inf
 
     def add(self, floats: Floats, quantized: Floats, alone: Floats | None) -> None:
-        """Add one image's values: of the float file, of the quantized one,
-        and of its operator by itself.
+        """Add one image's values: of the float file, the quantized file, its operator
+        ``alone``.
         """
         values = floats.astype(np.float64)
         self.count += values.size
@@ -159,7 +155,8 @@ class Sums:
         if math.isfinite(self.high - self.low):
             margin = (self.high - self.low) / 510
         self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
-        rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)
+        channels = floats.shape[-1] if floats.ndim else 1
+        rows = floats.reshape(-1, channels)
         self.least = np.minimum(self.least, rows.min(axis=0))
         self.most = np.maximum(self.most, rows.max(axis=0))
 
@@ -181,8 +178,8 @@ class Sums:
 
     def ends(self, index: int) -> Channels:
         """Return the extremes of each channel in five digits, as those of the layer ``index``."""
-        return Channels(index, _shorten(self.least), _shorten(self.most))
+        return Channels(index, _round_digits(self.least), _round_digits(self.most))
 
 
-def _shorten(ends: NDArray[Any]) -> tuple[float, ...]:
+def _round_digits(ends: NDArray[Any]) -> tuple[float, ...]:
     return tuple(float(f"{end:.5g}") for end in ends.tolist())

@@ -1,5 +1,8 @@
-"""The values that weights are stored as:
-a grid of steps for each kind of kernel, or a few clusters.
+"""Define the values that weights are stored as, and round weights to them.
+
+They are a grid of steps for each kind of kernel, or a few clusters. Recipes name grids,
+`correction.py` puts kernels on them, and a search rounds adjusted heads with :func:`round_dense`.
+Grids are stored with a prepared model (`prepared.py`), so their fields are a format on disk.
 """
 
 from __future__ import annotations
@@ -12,9 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 RIDGE = 1e-2
-"""Added to the inputs' variances, as a share of their mean,
-so that rare directions are left unchanged.
-"""
+"""Share of the inputs' mean variance that is added to each: rare directions stay unchanged."""
 
 SHRINKS = tuple(1.5**-power for power in range(30))
 """Shares of the step that holds the greatest weight, to be tried where weights may be clipped."""
@@ -47,9 +48,7 @@ class Grid:
         return (1 << (self.bits - 1)) - 1
 
     def compute_steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        """Return the step of each output channel (``axis`` of the kernel), in the kernel's
-        rank.
-        """
+        """Return the step of each output channel, ``axis``, as an array of the kernel's rank."""
         # Over these axes one step is shared.
         kept_axis = axis if self.per_channel else None
         others = tuple(other for other in range(kernel.ndim) if other != kept_axis)
@@ -73,8 +72,7 @@ class Grid:
     def spread(
         self, kernel: NDArray[np.float64], axis: int, moments: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """Put a kernel on the grid and spread the errors over weights
-        with correlated inputs (:func:`spread_errors`).
+        """Put a kernel on the grid and spread the errors, as :func:`spread_errors` does.
 
         ``axis`` is that of its output channels. The layer's ``moments`` are those of
         :class:`.observe.Observation`, if any.
@@ -112,15 +110,14 @@ class Grids:
 def spread_errors(
     weights: Floats, steps: Floats, moments: Floats, last: int | None = None
 ) -> Floats:
-    """Round weights, (inputs, outputs), to multiples of their steps, (outputs,),
-    such that a layer's output changes least.
+    """Round weights to multiples of their steps such that a layer's output changes least.
 
-    Rounding each weight to the nearest step is best only if inputs are uncorrelated. Neighbouring
-    pixels and channels are correlated. So the weights of an output channel are rounded one after
-    another, and each error is spread over the weights that follow, by least squares over the
-    layer's inputs on the calibration images (Frantar et al., "GPTQ: Accurate Post-Training
-    Quantization for Generative Pre-trained Transformers", 2023; the largest inputs go first, as
-    there).
+    The weights are (inputs, outputs), the steps (outputs,). Rounding each weight to the nearest
+    step is best only if inputs are uncorrelated. Neighbouring pixels and channels are correlated.
+    So the weights of an output channel are rounded one after another, and each error is spread
+    over the weights that follow, by least squares over the layer's inputs on the calibration
+    images (Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained
+    Transformers", 2023; the largest inputs go first, as there).
 
     ``moments`` are the covariance of the inputs, (inputs, inputs), or of each output channel's,
     (outputs, inputs, inputs). Weights on the largest multiple, ``last``, keep it, as the step is
@@ -138,11 +135,11 @@ def spread_errors(
 def round_dense(
     kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_channel: bool = True
 ) -> Floats:
-    """Put a dense kernel (inputs, outputs) on 8-bit steps such that its outputs
-    on ``inputs`` (N, inputs) change least.
+    """Round a dense kernel to 8-bit steps such that its outputs on ``inputs`` change least.
 
-    The step of an output channel may clip its greatest weights. A head has such weights on
-    features that hardly ever vary: they would take all steps, and leave 0 of the others.
+    The kernel is (inputs, outputs), and ``inputs`` are (N, inputs). The step of an output channel
+    may clip its greatest weights. A head has such weights on features that hardly ever vary: they
+    would take all steps, and leave 0 of the others.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
@@ -204,8 +201,9 @@ def _round_weights(left: Floats, first: Floats, steps: Floats, last: int | None)
 
 
 def _factorise(moments: Floats) -> Floats:
-    """Return the upper Cholesky factor of the inverse;
-    its rows spread an error over the weights that follow.
+    """Return the upper Cholesky factor of the inverse.
+
+    Its rows spread an error over the weights that follow.
     """
     count = moments.shape[-1]
     size = np.trace(moments, axis1=-2, axis2=-1) / count
@@ -221,8 +219,7 @@ def _factorise(moments: Floats) -> Floats:
 def cluster_weights(
     kernel: NDArray[np.float32], count: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return ``count`` values and the index of the value of each weight,
-    by k-means in one dimension (Lloyd, 1982).
+    """Return ``count`` values and the index of each weight's value, by k-means (Lloyd, 1982).
 
     The start is values spread evenly over the kernel's range, which keeps the few large weights
     (Han et al., "Deep Compression", 2016).

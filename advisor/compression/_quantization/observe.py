@@ -1,4 +1,9 @@
-"""Observe a float model's activations on calibration images, once for all recipes."""
+"""Observe a float model's activations on calibration images, once for all recipes.
+
+:class:`Observer` runs the model when the first recipe needs it. The ranges become the steps of
+activations (`quantizer.py`), the covariances spread rounding errors (`grid.py`). Sums are added in
+the order of the images whatever the number of cores: equal images must give equal files.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +28,7 @@ if TYPE_CHECKING:
 
 Range = tuple[float, float]
 Inputs: TypeAlias = "NDArray[np.float32] | tuple[NDArray[Any], ...]"
-"""Images, float32 (n, S, S, 3), for a model of one input;
-or an array (n, ...) for each input, in their order.
-"""
+"""Images, float32 (n, S, S, 3), or for several inputs an array (n, ...) each, in their order."""
 
 LEVELS = 255
 """Steps of an 8-bit activation."""
@@ -50,8 +53,9 @@ WIDE = 1024
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """One tensor over all images, by channel (its last axis):
-    least, greatest (float32) and mean values (float64), (C,) each.
+    """The least, greatest and mean values of one tensor over all images, (C,) each.
+
+    C are the channels, the tensor's last axis.
     """
 
     lows: NDArray[np.float32]
@@ -80,22 +84,20 @@ class Observation:
     sources: tuple[int, ...]
 
     def compute_ranges(self, bits: int = 8) -> dict[int, Range]:
-        """Return the range of each tensor that ``bits`` bits must cover:
-        from the least to the greatest value seen.
+        """Return the range of each tensor that ``bits`` bits must cover, by tensor index.
 
-        Clipping outliers to lower the squared error of the rest (Nagel et al., "A White Paper on
-        Neural Network Quantization", 2021, section 3.1) harms, as later layers use the outliers to
-        tell classes apart. On TrashNet int8 MobileNetV2 lost two points with clipping and 1.2
-        without. EfficientNet-Lite0, SqueezeNet and MobileNetV1 0.25 lose the same with both.
+        It goes from the least to the greatest value seen. Clipping outliers to lower the squared
+        error of the rest (Nagel et al., "A White Paper on Neural Network Quantization", 2021,
+        section 3.1) harms, as later layers use the outliers to tell classes apart. On TrashNet
+        int8 MobileNetV2 lost two points with clipping and 1.2 without. EfficientNet-Lite0,
+        SqueezeNet and MobileNetV1 0.25 lose the same with both.
         """
         ranges = {index: activation.range for index, activation in self.activations.items()}
         # 16 bits have steps enough for every pixel value.
         if bits <= 8:
-            ranges |= {
-                source: widen_for_pixels(ranges[source])
-                for source in self.sources
-                if source in ranges
-            }
+            for source in self.sources:
+                if source in ranges:
+                    ranges[source] = widen_for_pixels(ranges[source])
         return ranges
 
 
@@ -111,11 +113,10 @@ def widen_for_pixels(whole: Range) -> Range:
 
 
 class Observer:
-    """Keeps the last observation, as the recipes of one model need the same one,
-    and that model corrected for each grid.
+    """Keeps the last observation, as the recipes of one model need the same one.
 
-    ``only`` is the observation of the only model that it will be called with;
-    None if it observes models.
+    ``corrected`` is that model corrected for each grid. ``only`` is the observation of the only
+    model that it will be called with; None if it observes models.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Observer:
     ) -> None:
         self._key: tuple[str, str] | None = None
         self.only = only
-        self._kept = only
+        self._last = only
         self.corrected: dict[Grids, bytes] = dict(corrected or {})
 
     def __call__(self, data: bytes, images: Inputs) -> Observation:
@@ -136,12 +137,12 @@ class Observer:
         for array in _as_arrays(images):
             digest.update(array.tobytes())
         key = (sha256(data).hexdigest(), digest.hexdigest())
-        if self._kept is None or key != self._key:
+        if self._last is None or key != self._key:
             # The key follows its result: after an error, the next call observes again.
-            self._kept = observe_activations(data, images)
+            self._last = observe_activations(data, images)
             self._key = key
             self.corrected = {}
-        return self._kept
+        return self._last
 
 
 def observe_activations(
@@ -150,11 +151,10 @@ def observe_activations(
     known: Mapping[int, Activation] | None = None,
     done: Collection[int] = (),
 ) -> Observation:
-    """Run a float ``.tflite`` on samples and record every activation;
-    one that is not finite is a StageError.
+    """Run a float ``.tflite`` on samples and record every activation.
 
-    ``known`` are activations that are known, by tensor index;
-    ``done`` are kernels whose covariances are not needed.
+    ``known`` are activations that are known, by tensor index; ``done`` are kernels whose
+    covariances are not needed. An activation that is not finite is a StageError.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
@@ -170,11 +170,11 @@ def observe_activations(
     for layer in find_layers(model):
         if layer.source in floats and layer.weights <= MOST_INPUTS:
             layers.append(layer)
-    sums = [_Sums(layer) for layer in layers if layer.kernel not in done]
-    notes = {index: _Notes() for index in floats if index not in activations}
+    sums = [_InputSums(layer) for layer in layers if layer.kernel not in done]
+    notes = {index: _Extremes() for index in floats if index not in activations}
     # The order of additions must not depend on the machine.
     with threadpool_limits(limits=1, user_api="blas"):
-        _run(tables, _as_arrays(images), sources, notes, sums)
+        _run_samples(tables, _as_arrays(images), sources, notes, sums)
         activations |= {index: note.make_activation() for index, note in notes.items()}
         for index, source in padded.items():
             activations[index] = activations[source]
@@ -183,8 +183,7 @@ def observe_activations(
 
 
 def _list_padded_with_lowest(model: Model) -> dict[int, int]:
-    """Return the tensors that are padded with the lowest number,
-    each with the tensor that it pads.
+    """Return the tensors that are padded with the lowest number, each with the one that it pads.
 
     Such a margin never wins the maximum that is taken behind it. In the range of the tensor it
     would leave a step of 1e36 to 8 bits: EfficientDet-Lite0 lost half of its mAP@0.5. The lowest
@@ -200,22 +199,23 @@ def _list_padded_with_lowest(model: Model) -> dict[int, int]:
     return padded
 
 
-def _as_arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
-    return given if isinstance(given, tuple) else (given,)
+def _as_arrays(samples: Inputs) -> tuple[NDArray[Any], ...]:
+    return samples if isinstance(samples, tuple) else (samples,)
 
 
-def _run(
+def _run_samples(
     tables: schema.ModelT,
     arrays: tuple[NDArray[Any], ...],
     sources: tuple[int, ...],
-    notes: Mapping[int, _Notes],
-    sums: list[_Sums],
+    notes: Mapping[int, _Extremes],
+    sums: list[_InputSums],
 ) -> None:
+    """Run the model on each sample, and add its values to the notes and sums."""
     read_at = sorted({*notes, *(layer_sums.layer.source for layer_sums in sums)})
     # All is known from an earlier model: nothing has to run.
     if not read_at:
         return
-    interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])
+    interpreter = _make_interpreter(tables, [index for index in read_at if index not in sources])
     shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
     recorders = usable_cores(for_job=True)
     with ThreadPoolExecutor(recorders) as pool:
@@ -239,8 +239,8 @@ def _run(
 
 def _record(
     values: Mapping[int, NDArray[np.float32]],
-    notes: Sequence[tuple[int, _Notes]],
-    sums: Sequence[_Sums],
+    notes: Sequence[tuple[int, _Extremes]],
+    sums: Sequence[_InputSums],
 ) -> None:
     """Add the values of one image, by tensor index, to some of the notes and sums."""
     for index, note in notes:
@@ -252,10 +252,8 @@ def _record(
         layer_sums.add(values[layer_sums.layer.source])
 
 
-def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
-    """Return an interpreter with these activations as outputs,
-    which keeps the runtime's own kernels.
-    """
+def _make_interpreter(tables: schema.ModelT, outputs: list[int]) -> Any:
+    """Return an interpreter with these activations as outputs and the runtime's usual kernels."""
     from ai_edge_litert.interpreter import Interpreter
 
     model = make_editable(tables)
@@ -266,7 +264,7 @@ def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
     return interpreter
 
 
-class _Notes:
+class _Extremes:
     """Records the least, greatest and mean values of one tensor over the images."""
 
     def __init__(self) -> None:
@@ -293,8 +291,9 @@ class _Notes:
 
 
 def _widen_rows(value: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return (positions, C) as fewer and longer rows:
-    numpy finds their extremes in a fifth of the time.
+    """Return (positions, C) as fewer and longer rows.
+
+    NumPy finds their extremes in a fifth of the time.
     """
     rows, columns = value.shape
     while rows % 2 == 0 and columns < WIDE:
@@ -303,7 +302,7 @@ def _widen_rows(value: NDArray[np.float32]) -> NDArray[np.float32]:
     return value.reshape(rows, columns)
 
 
-class _Sums:
+class _InputSums:
     """Sums the inputs of one layer and their products."""
 
     def __init__(self, layer: Layer) -> None:
@@ -322,16 +321,16 @@ class _Sums:
 
     def _flush(self) -> None:
         rows = np.concatenate(self._waiting)
-        by_channel = (
-            np.moveaxis(rows, 2, 0) if self.layer.depthwise else rows.reshape(1, len(rows), -1)
-        )
+        if self.layer.depthwise:
+            by_channel = np.moveaxis(rows, 2, 0)
+        else:
+            by_channel = rows.reshape(1, len(rows), -1)
         if self._centre is None:
             self._centre = by_channel.mean(axis=1, keepdims=True)
         # Without the mean, products keep their digits in float32.
         by_channel = by_channel - self._centre
-        self._products = self._products + np.matmul(
-            np.swapaxes(by_channel, 1, 2), by_channel
-        ).astype(np.float64)
+        products = np.matmul(np.swapaxes(by_channel, 1, 2), by_channel)
+        self._products = self._products + products.astype(np.float64)
         self._sum = self._sum + by_channel.sum(axis=1, dtype=np.float64)
         self._count += len(rows)
         self._waiting = []

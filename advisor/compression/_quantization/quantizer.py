@@ -1,32 +1,23 @@
-"""Run ai-edge-quantizer by rules for operators,
-on a model that was observed once for all its forms.
+"""Run ai-edge-quantizer on a float model by rules for its operators.
+
+The recipes call :func:`quantize_model` with rules from here, after their weights are on a grid
+(`correction.py`) and their activations are known (`observe.py`). The package is called nowhere
+else; what it refuses becomes an UnsupportedRecipe.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._quantization.grid import Grids
-from advisor.compression._quantization.layers import correct_model, find_layers, read_values
-from advisor.compression._quantization.observe import (
-    Activation,
-    Observation,
-    Observer,
-    observe_activations,
-)
-from advisor.core import StageError, UnsupportedRecipe, message_of, parse
-from advisor.tflite import IN_FLOAT, Model, pack, read, unpack
+from advisor.core import StageError, UnsupportedRecipe, message_of
+from advisor.tflite import IN_FLOAT, pack, read, unpack
 
 if TYPE_CHECKING:
     from advisor.compression._quantization.observe import Inputs, Range
@@ -43,13 +34,10 @@ _REFUSALS = (
     IndexError,
     AttributeError,
 )
-"""Errors that ai-edge-quantizer raises for a graph that it cannot quantize;
-it has no error class of its own.
-"""
+"""Errors that ai-edge-quantizer raises for a graph that it cannot quantize.
 
-FACTS = "prepared.json"
-ARRAYS = "activations.npz"
-CORRECTED = "corrected-{}.tflite"
+It has no error class of its own.
+"""
 
 
 def quantize_model(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
@@ -63,7 +51,7 @@ def quantize_model(model: bytes, rules: Rules, ranges: Mapping[int, Range] | Non
 
     model = _with_unique_names(model)
     if ranges:
-        rules = [*rules, *_make_no_rules(model)]
+        rules = [*rules, *_make_float_rules(model)]
     # The calibrator shows a progress bar.
     with contextlib.redirect_stderr(io.StringIO()):
         tool = quantizer.Quantizer(model)
@@ -99,11 +87,11 @@ def _with_unique_names(data: bytes) -> bytes:
     return pack(tables)
 
 
-def _make_no_rules(data: bytes) -> Rules:
-    """Return rules that leave every graph but the main one as it is,
-    and what follows :data:`IN_FLOAT`.
+def _make_float_rules(data: bytes) -> Rules:
+    """Return rules that leave some operators float.
 
-    Constant matrices that follow it have 8 bits in the file, and are read as floats.
+    These are all graphs but the main one, and operators that follow :data:`IN_FLOAT`. Constant
+    matrices that follow it have 8 bits in the file, and are read as floats.
     """
     from ai_edge_quantizer import qtyping, recipe_manager
 
@@ -114,7 +102,7 @@ def _make_no_rules(data: bytes) -> Rules:
         names = [model.tensors[index].name for index in operator.outputs]
         if floats & set(operator.inputs) or any(IN_FLOAT in name for name in names):
             floats |= set(operator.outputs)
-            _leave(manager, *names)
+            _leave_float(manager, *names)
             if operator.name == "BATCH_MATMUL":
                 manager.add_weight_only_config(
                     _join_scope(*names), qtyping.TFLOperationName.BATCH_MATMUL, num_bits=8
@@ -123,14 +111,12 @@ def _make_no_rules(data: bytes) -> Rules:
         # What a graph takes and gives counts as an operator each.
         results = [operator.outputs for operator in graph.operators]
         for tensors in (*results, graph.inputs, graph.outputs):
-            _leave(manager, *(graph.tensors[index].name for index in tensors))
+            _leave_float(manager, *(graph.tensors[index].name for index in tensors))
     return list(manager.get_quantization_recipe())
 
 
-def _leave(manager: Any, *names: str) -> None:
-    """Add a rule that leaves an operator as it is;
-    the quantizer identifies it by the names of its outputs.
-    """
+def _leave_float(manager: Any, *names: str) -> None:
+    """Add a rule that leaves an operator float; the names of its outputs identify it."""
     from ai_edge_quantizer import algorithm_manager, qtyping
 
     every = qtyping.TFLOperationName.ALL_SUPPORTED
@@ -139,12 +125,14 @@ def _leave(manager: Any, *names: str) -> None:
 
 
 def _join_scope(*names: str) -> str:
-    return f"^{''.join(f'{re.escape(name)};' for name in names)}$"
+    """Return the pattern by which the quantizer finds the operator with these outputs."""
+    outputs = "".join(re.escape(name) + ";" for name in names)
+    return f"^{outputs}$"
 
 
 def _make_statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
-    """Return ranges in the format of the quantizer's own calibration:
-    by name, arrays of the tensor's rank.
+    """Return ranges as the quantizer's own calibration does: by name, arrays of the tensor's
+    rank.
     """
     tensors = read(model).tensors
     statistics = {}
@@ -160,8 +148,8 @@ def _make_statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dic
 def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
     """Return the calibration images after checking that they fit the model's input.
 
-    They are refused with a StageError, and a model of several inputs, or samples,
-    with an UnsupportedRecipe.
+    Images that do not fit are a StageError. A model of several inputs, or samples in place of
+    images, is an UnsupportedRecipe.
     """
     inputs = read(model).inputs
     if len(inputs) != 1 or isinstance(images, tuple):
@@ -181,19 +169,18 @@ def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
     return images
 
 
-def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ...]:
-    """Return an array for each input of the model, its first axis the samples,
-    after checking that they fit.
+def fitting_inputs(model: bytes, samples: Inputs | None) -> tuple[NDArray[Any], ...]:
+    """Return an array for each input of the model after checking that they fit.
 
-    ``given`` are images for a model of one input, or a tuple of arrays in the order of its inputs;
-    else a StageError.
+    ``samples`` are images for a model of one input, or a tuple of arrays in the order of its
+    inputs, with the samples on the first axis. Arrays that do not fit are a StageError.
     """
-    if not isinstance(given, tuple):
-        return (fitting_images(model, given),)
+    if not isinstance(samples, tuple):
+        return (fitting_images(model, samples),)
     wanted = read(model).inputs
-    if len(given) != len(wanted) or len(set(map(len, given))) != 1:
-        raise StageError(f"{len(given)} arrays of samples for {len(wanted)} inputs")
-    for tensor, array in zip(wanted, given, strict=True):
+    if len(samples) != len(wanted) or len(set(map(len, samples))) != 1:
+        raise StageError(f"{len(samples)} arrays of samples for {len(wanted)} inputs")
+    for tensor, array in zip(wanted, samples, strict=True):
         if array.shape[1:] != tensor.shape or str(array.dtype) != tensor.dtype:
             raise StageError(
                 f"samples of input '{tensor.name}' are {array.dtype} {array.shape[1:]}, "
@@ -201,7 +188,7 @@ def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ..
             )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise StageError(f"samples of input '{tensor.name}' hold values that are not finite")
-    return given
+    return samples
 
 
 def read_shipped_rules(name: str) -> Rules:
@@ -212,8 +199,9 @@ def read_shipped_rules(name: str) -> Rules:
 
 
 def dynamic_rules() -> Rules:
-    """Return rules for dynamic kernels;
-    depthwise ones stay float, as no runtime runs them fast (4x slower on x86).
+    """Return rules for kernels that quantize their inputs at run time.
+
+    Depthwise kernels stay float, as no runtime runs them fast (4x slower on x86).
     """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
@@ -228,8 +216,9 @@ def dynamic_rules() -> Rules:
 
 
 def four_bit_rules() -> Rules:
-    """Return rules for 4-bit kernels;
-    depthwise ones take 8 bits, as 4 bits harm them and they are small.
+    """Return rules for 4-bit kernels.
+
+    Depthwise kernels take 8 bits, as 4 bits harm them and they are small.
     """
     from ai_edge_quantizer import qtyping, recipe_manager
 
@@ -240,20 +229,18 @@ def four_bit_rules() -> Rules:
 
 
 def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rules:
-    """Return rules for 8-bit weights and activations,
-    one step for each output channel of a kernel or one for the kernel.
+    """Return rules for 8-bit weights and activations.
 
-    Operators stay float whose output tensors have the names ``but``, and divisions: a kernel of
-    integers ends at a divisor that rounds to zero.
+    A kernel has one step for each output channel, or one for all. Operators with an output tensor
+    of a name in ``but`` stay float, and divisions do: a kernel of integers fails at a divisor that
+    rounds to zero.
     """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
     every = qtyping.TFLOperationName.ALL_SUPPORTED
-    steps = (
-        qtyping.QuantGranularity.CHANNELWISE
-        if per_channel
-        else qtyping.QuantGranularity.TENSORWISE
-    )
+    steps = qtyping.QuantGranularity.TENSORWISE
+    if per_channel:
+        steps = qtyping.QuantGranularity.CHANNELWISE
     manager = recipe_manager.RecipeManager()
     manager.add_static_config(
         ".*", every, activation_num_bits=8, weight_num_bits=8, weight_granularity=steps
@@ -261,171 +248,5 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
     keep = algorithm_manager.AlgorithmName.NO_QUANTIZE
     manager.add_quantization_config(".*", qtyping.TFLOperationName.DIV, algorithm_key=keep)
     for name in but:
-        _leave(manager, name)
+        _leave_float(manager, name)
     return list(manager.get_quantization_recipe())
-
-
-# Observe and correct a float model once for all its forms,
-# and reuse what a similar model has in common with it.
-#
-# Two models with the same layers up to some tensor have the same activations up to there: the
-# compared model and the one that ships share all layers but the head, or all layers below those
-# that fine-tuning trains.
-
-Corrected = Mapping[int, "NDArray[np.float64]"]
-"""Kernel and bias of a corrected layer, by tensor index."""
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedModel:
-    """The calibration of a float model, shared by its recipes.
-
-    Its activations, the tensor index of its input, the model corrected for each grid, and, by the
-    index of each tensor, the hash of all that it depends on.
-    """
-
-    activations: Mapping[int, Activation]
-    source: int
-    corrected: Mapping[Grids, bytes]
-    tensors: Mapping[int, str]
-
-    def observer(self) -> Observer:
-        """Return an observer of this model that need not run it."""
-        return Observer(Observation(self.activations, {}, (self.source,)), self.corrected)
-
-    def save(self, folder: Path) -> None:
-        """Write the files that :meth:`load` reads."""
-        arrays = dict[str, Any]()
-        for index, activation in self.activations.items():
-            for name, value in vars(activation).items():
-                arrays[f"{index}-{name}"] = value
-        np.savez(folder / ARRAYS, **arrays)
-        grids = []
-        for number, (grids_of_file, data) in enumerate(self.corrected.items()):
-            (folder / CORRECTED.format(number)).write_bytes(data)
-            grids.append(asdict(grids_of_file))
-        facts = {"source": self.source, "grids": grids, "tensors": self.tensors}
-        (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path) -> PreparedModel:
-        """Read what :meth:`save` wrote."""
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        by_index: dict[int, dict[str, Any]] = {}
-        with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
-            for key in arrays.files:
-                index, name = key.split("-")
-                by_index.setdefault(int(index), {})[name] = arrays[key]
-        activations = {
-            index: Activation(**arrays_of_tensor) for index, arrays_of_tensor in by_index.items()
-        }
-        corrected = dict[Grids, bytes]()
-        for number, grids in enumerate(facts["grids"]):
-            corrected[parse(Grids, grids)] = (folder / CORRECTED.format(number)).read_bytes()
-        # JSON knows texts alone as keys.
-        tensors = {int(index): digest for index, digest in facts["tensors"].items()}
-        return cls(activations, facts["source"], corrected, tensors)
-
-
-def prepare_all(
-    data: bytes,
-    images: NDArray[np.float32],
-    grids: Sequence[Grids],
-    earlier: PreparedModel | None = None,
-) -> PreparedModel:
-    """Observe a float model on normalised images, float32 (n, S, S, 3),
-    and correct it for each grid.
-
-    What the ``earlier`` similar model, on the same images,
-    has in common with it is not computed again. Raises as :func:`observe`.
-    """
-    model = read(data)
-    tensors = tensor_hashes(model)
-    before = PreparedModel({}, 0, {}, {}) if earlier is None else earlier
-    # Tensors with one hash depend on the same things, so they have the same values.
-    index_of_hash = {digest: index for index, digest in before.tensors.items()}
-    same_tensors = dict[int, int]()
-    known_activations = dict[int, Activation]()
-    for index, digest in tensors.items():
-        if digest not in index_of_hash:
-            continue
-        earlier_index = index_of_hash[digest]
-        same_tensors[index] = earlier_index
-        if earlier_index in before.activations:
-            known_activations[index] = before.activations[earlier_index]
-    rounded = {
-        grids_of_file: _reuse_rounded(model, same_tensors, before, grids_of_file)
-        for grids_of_file in grids
-    }
-    # The covariance of a layer is only spared if no grid needs it any more.
-    everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
-    observation = observe_activations(data, images, known_activations, everywhere)
-    corrected: dict[Grids, bytes] = {}
-    for grids_of_file in grids:
-        layers = _find_shared(model, corrected, grids_of_file) | rounded[grids_of_file]
-        corrected[grids_of_file] = correct_model(data, grids_of_file, observation, known=layers)
-    return PreparedModel(observation.activations, observation.sources[0], corrected, tensors)
-
-
-def _find_shared(
-    model: Model, corrected: Mapping[Grids, bytes], grids: Grids
-) -> dict[int, Corrected]:
-    """Return the layers that other grids of the same model put on the same grid,
-    by the index of their kernels.
-    """
-    shared = dict[int, Corrected]()
-    for other_grids, data in corrected.items():
-        tensors = read(data).tensors
-        for layer in find_layers(model):
-            if other_grids.of(layer.depthwise) == grids.of(layer.depthwise):
-                shared[layer.kernel] = {
-                    index: read_values(tensors[index]) for index in (layer.kernel, layer.bias)
-                }
-    return shared
-
-
-def _reuse_rounded(
-    model: Model, same_tensors: Mapping[int, int], earlier: PreparedModel, grids: Grids
-) -> dict[int, Corrected]:
-    """Return the layers whose output an earlier model has too, by the index of their kernels.
-
-    ``same_tensors`` names the tensor of the earlier model for each tensor with the same values.
-    """
-    if grids not in earlier.corrected:
-        return {}
-    earlier_model = read(earlier.corrected[grids])
-    rounded = dict[int, Corrected]()
-    inputs_by_output = {
-        operator.outputs[0]: operator.inputs for operator in earlier_model.operators
-    }
-    outputs_by_kernel = {}
-    for operator in model.operators:
-        if len(operator.inputs) > 2:
-            outputs_by_kernel[operator.inputs[1]] = operator.outputs[0]
-    for layer in find_layers(model):
-        output = same_tensors.get(outputs_by_kernel[layer.kernel])
-        if output is not None:
-            _, kernel, bias = inputs_by_output[output][:3]
-            kernel_values = read_values(earlier_model.tensors[kernel])
-            bias_values = read_values(earlier_model.tensors[bias])
-            rounded[layer.kernel] = {layer.kernel: kernel_values, layer.bias: bias_values}
-    return rounded
-
-
-def tensor_hashes(model: Model) -> dict[int, str]:
-    """Return a hash of all that each tensor of the main graph depends on:
-    content, or operator, options and inputs.
-    """
-    hashes: dict[int, str] = {}
-    for index, tensor in enumerate(model.tensors):
-        digest = sha256(repr((tensor.shape, tensor.dtype, tensor.is_constant)).encode())
-        digest.update(tensor.buffer)
-        hashes[index] = digest.hexdigest()
-    for operator in model.operators:
-        sources = [hashes.get(index, "") for index in operator.inputs]
-        for place, index in enumerate(operator.outputs):
-            shape = model.tensors[index].shape
-            # The place among the outputs: two outputs of one operator differ by nothing else.
-            text = repr((operator.name, sorted(operator.options.items()), sources, place, shape))
-            hashes[index] = sha256(text.encode()).hexdigest()
-    return hashes

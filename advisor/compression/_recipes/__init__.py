@@ -1,5 +1,9 @@
-"""Compression recipes, each of which turns one float ``.tflite`` into a compressed one;
-the one way to apply them.
+"""List the compression recipes, and apply one to a file.
+
+A recipe turns one float ``.tflite`` into a compressed one. The stages of a search and `advisor
+compress` call :func:`prepare_file` and :func:`make_file` and nothing else, so both make the same
+file. To add a recipe, add an object to ``RECIPES``: `docs/extend-stages.md`. The name of a recipe
+stands in file names, caches and runs, and stays.
 """
 
 import zlib
@@ -11,13 +15,12 @@ from typing import Any, Protocol
 
 from advisor.compression._quantization.grid import Grid, Grids
 from advisor.compression._quantization.observe import Inputs
+from advisor.compression._quantization.prepared import PreparedModel, prepare_all
 from advisor.compression._quantization.quantizer import (
-    PreparedModel,
     dynamic_rules,
     eight_bit_rules,
     fitting_images,
     four_bit_rules,
-    prepare_all,
     read_shipped_rules,
 )
 from advisor.compression._recipes.base import Edit, Needs, Recipe, RecipeInputs, require_float
@@ -55,12 +58,12 @@ __all__ = [
     "zstd_bytes",
 ]
 
-_ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
-_PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
+_COARSE_GRIDS = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
+_ONE_STEP_GRIDS = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 
-_WEIGHTS = partial(read_shipped_rules, "weight_only_wi8_afp32")
-_SIXTEEN = partial(read_shipped_rules, "static_wi8_ai16")
-_ONE_SCALE = partial(eight_bit_rules, per_channel=False)
+_WEIGHT_ONLY = partial(read_shipped_rules, "weight_only_wi8_afp32")
+_SIXTEEN_BIT = partial(read_shipped_rules, "static_wi8_ai16")
+_PER_TENSOR = partial(eight_bit_rules, per_channel=False)
 
 RECIPES: tuple[Recipe, ...] = (
     Edit("float32", bytes, "32-bit float weights and arithmetic, as trained"),
@@ -71,7 +74,7 @@ RECIPES: tuple[Recipe, ...] = (
         dynamic_rules,
         "8-bit weights, activations in 8 bits at run time",
     ),
-    PostTraining("weight_int8", BYTES, _WEIGHTS, "8-bit weights, float arithmetic"),
+    PostTraining("weight_int8", BYTES, _WEIGHT_ONLY, "8-bit weights, float arithmetic"),
     PostTraining(
         "int8",
         BYTES,
@@ -83,12 +86,16 @@ RECIPES: tuple[Recipe, ...] = (
         "weight_int4", Grids(Grid(4), Grid(8)), four_bit_rules, "4-bit weights, float arithmetic"
     ),
     PostTraining(
-        "int8_per_tensor", _PER_TENSOR, _ONE_SCALE, "int8 with one scale a tensor", bits=8
+        "int8_per_tensor",
+        _ONE_STEP_GRIDS,
+        _PER_TENSOR,
+        "int8 with one scale a tensor",
+        bits=8,
     ),
     PostTraining(
         "int16x8",
         BYTES,
-        _SIXTEEN,
+        _SIXTEEN_BIT,
         "8-bit weights, 16-bit activations, calibrated on images",
         bits=16,
     ),
@@ -105,7 +112,9 @@ RECIPES: tuple[Recipe, ...] = (
     Pruned(50),
     Pruned(75),
     Clustered(16),
-    PostTraining("rounded", _ROUNDED, None, "float weights in few steps: downloads like int8"),
+    PostTraining(
+        "rounded", _COARSE_GRIDS, None, "float weights in few steps: downloads like int8"
+    ),
 )
 
 DEFLATE_LEVEL = 6
@@ -117,21 +126,22 @@ ZSTD_LEVEL = 12
 
 def recipe(name: str) -> Recipe:
     """Return the recipe of that name; a UsageError names the nearest."""
-    known: dict[str, Recipe] = {known_recipe.name: known_recipe for known_recipe in RECIPES}
-    if name not in known:
+    by_name: dict[str, Recipe] = {candidate.name: candidate for candidate in RECIPES}
+    if name not in by_name:
+        names = ", ".join(by_name)
         raise UsageError(
-            f"unknown compression '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}"
+            f"unknown compression '{name}'{nearest(name, by_name)}", f"recipes: {names}"
         )
-    return known[name]
+    return by_name[name]
 
 
 def lighter_recipes(
     name: str, recipes: Collection[str], named: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return those of the ``recipes`` of a search whose results decide whether ``name`` is tried,
-    the lightest first.
+    """Return the recipes whose results decide whether ``name`` is tried, the lightest first.
 
-    None decides on a recipe that the user ``named``: it is always tried.
+    They are some of the ``recipes`` of a search. None decides on a recipe that the user ``named``:
+    it is always tried.
     """
     lighter: list[str] = []
     before = "" if name in named else recipe(name).after
@@ -183,10 +193,10 @@ def prepare_file(
     folder: Path,
     earlier: Sequence[Path] = (),
 ) -> None:
-    """Observe a float file, correct it for each grid of the recipes,
-    and write what its forms need into ``folder``.
+    """Observe a float file, correct it for each grid, and write what its forms need.
 
-    ``earlier`` are the files of a similar model's calibration.
+    The files go into ``folder`` and are the ``prepared`` ones of :func:`make_file`; ``earlier``
+    are those of a similar model.
     """
     data, _ = split_postprocess(model.read_bytes())
     require_float(data, "compression")
@@ -204,8 +214,7 @@ def make_file(
     out: Path,
     prepared: Sequence[Path] = (),
 ) -> Mapping[str, Any]:
-    """Apply a recipe to a float file, write the result with its metadata,
-    and return the recipe's notes.
+    """Apply a recipe to a float file and write the result with its metadata; return the notes.
 
     Recipes take builtin operators only. So a detector is compressed without its post-processing,
     and gets it back. The calibration is read only if the recipe needs it, and replaces that in
@@ -225,10 +234,10 @@ def make_file(
     needs_images = inputs.observer.only is None or chosen.needs > Needs.CALIBRATION
     arrays = calibration.read() if chosen.needs_calibration and needs_images else None
     raw, process = split_postprocess(model.read_bytes(), model.name)
-    made = chosen.make(raw, replace(inputs, calibration=arrays))
-    data = process.put_back(made.data) if process else made.data
+    compressed = chosen.make(raw, replace(inputs, calibration=arrays))
+    data = process.put_back(compressed.data) if process else compressed.data
     out.write_bytes(write_metadata(data, metadata) if metadata else data)
-    return dict(made.notes)
+    return dict(compressed.notes)
 
 
 def sizes_of(path: Path) -> Sizes:
@@ -238,9 +247,7 @@ def sizes_of(path: Path) -> Sizes:
 
 
 def arena_bytes(path: Path) -> int:
-    """Return the memory that the activations of a ``.tflite`` need at once;
-    a damaged one is a UsageError.
-    """
+    """Return the memory that a file's activations need at once; a damaged one is a UsageError."""
     return activation_arena_bytes(read(path.read_bytes(), path.name))
 
 
@@ -250,8 +257,9 @@ def measure_deflated(data: bytes) -> int:
 
 
 def zstd_bytes(data: bytes) -> int | None:
-    """Return the size of ``data`` compressed by Zstandard, as a server sends a file;
-    None if its package is missing.
+    """Return the size of ``data`` compressed by Zstandard, as a server sends a file.
+
+    None if the package is missing.
     """
     try:
         import zstandard

@@ -1,4 +1,8 @@
-"""Define what a compression recipe is and uses, and which files recipes take."""
+"""Define a compression recipe, its inputs, and which files recipes take.
+
+Each recipe of `RECIPES` is a :class:`Recipe`; the search knows no other part of it. A ``version``
+is part of the key of cached files: raise it whenever the same input would give other bytes.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +34,11 @@ INPUT_TYPES = ("float32", "int32", "int64", "bool")
 
 
 def require_float(data: bytes, recipe: str, any_graph: bool = False) -> None:
-    """Check that a file is a float model with one graph, at most one signature,
-    builtin operators and fixed shapes.
+    """Check that recipes can take a file: a float model of one graph with fixed shapes.
 
-    With ``any_graph`` it may have several graphs and signatures, and the custom operators that
-    LiteRT has. It raises an UnsupportedRecipe that says why it is not, or a UsageError if the file
-    is damaged.
+    It has at most one signature and only builtin operators. With ``any_graph`` it may have several
+    graphs and signatures, and the custom operators that LiteRT has. It raises an UnsupportedRecipe
+    that says why it is not, or a UsageError if the file is damaged.
     """
     for reason, hint in _list_reasons(*open_model(data), any_graph):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
@@ -44,8 +47,9 @@ def require_float(data: bytes, recipe: str, any_graph: bool = False) -> None:
 def _list_reasons(
     tables: schema.ModelT, model: Model, any_graph: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield why a file is not such a model and what to do;
-    a later reason expects that no earlier one holds.
+    """Yield why recipes cannot take a file and what to do.
+
+    A later reason expects that no earlier one holds.
     """
     if len(model.subgraphs) != 1 and not any_graph:
         yield f"the model has {len(model.subgraphs)} graphs", ONE_GRAPH
@@ -54,11 +58,8 @@ def _list_reasons(
         yield f"the model has {len(model.signatures)} signatures ({keys})", ONE_GRAPH
     custom = custom_operators(model, LITERT_CUSTOM if any_graph else ())
     if custom:
-        kind = (
-            "select TensorFlow"
-            if all(name.startswith(_SELECT_PREFIX) for name in custom)
-            else "custom"
-        )
+        are_select = all(name.startswith(_SELECT_PREFIX) for name in custom)
+        kind = "select TensorFlow" if are_select else "custom"
         yield f"the model has {kind} operators ({', '.join(custom[:3])})", BUILTIN
     quantized = []
     for tensor in model.tensors:
@@ -89,8 +90,7 @@ def _list_reasons(
 
 @dataclass(frozen=True)
 class TrainingImages:
-    """Labelled images for recipes that score files or train weights;
-    they never include the hold-out.
+    """Labelled images for recipes that score files or train weights, never of the hold-out.
 
     The training part with the class index of each image, or with its stratum
     (:func:`.division.list_strata`) if it has several objects; ``seed`` is that of every draw.
@@ -139,17 +139,16 @@ class RecipeInputs:
 
 @dataclass(frozen=True)
 class Compressed:
-    """A compressed ``.tflite``, with notes on what the recipe did and found, as JSON can hold
-    it.
-    """
+    """A compressed ``.tflite``, with the recipe's notes on its work, which JSON can hold."""
 
     data: bytes
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Needs(IntEnum):
-    """Needs of a recipe besides the float file;
-    each level includes the ones before and takes longer.
+    """Needs of a recipe besides the float file, as levels.
+
+    Each level includes the ones before and takes longer.
     """
 
     FILE = 0
@@ -217,9 +216,7 @@ class Recipe(ABC):
 
 
 class Edit(Recipe):
-    """A recipe that edits the file and needs nothing else:
-    ``edit`` takes the float file and returns the edited one.
-    """
+    """A recipe that needs the float file alone, which its ``edit`` turns into another one."""
 
     any_graph = True
 

@@ -1,4 +1,4 @@
-"""The grids of eight bits that several recipes store weights on."""
+"""Define the grids of eight bits that several recipes store weights on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
-"""The recipe ``mixed_int8``: int8 with those operators in float that cost most accuracy,
-as few as possible.
+"""Make files of the recipe ``mixed_int8``: int8 with the costliest operators in float.
+
+As few operators stay float as the limit of accuracy allows. The recipe tries forms and compares
+each with the float model on images. Equal inputs must give equal files, so work is counted in
+estimated seconds and not by the clock, unless the user limits the time. The notes are stored with
+a run, and ``float_places`` is read back for a similar model.
 """
 
 from __future__ import annotations
@@ -29,14 +33,10 @@ from advisor.measurement import predict_arrays
 from advisor.tflite import Model, count, read
 
 MOST_IMAGES = 500
-"""Images to compare on, at most. With 500, a drop of 0.5 points has a 95 % interval of 0.6;
-more take too long.
-"""
+"""Images to compare on, at most. With 500, a drop of 0.5 points has a 95 % interval of 0.6."""
 
 SMALLEST_PROBABILITY = 1e-3
-"""Floor of a probability before its logarithm.
-Integer scores have steps of 1/256 and hold nothing below it.
-"""
+"""Floor of a probability before its logarithm: integer scores have steps of 1/256."""
 
 DEFAULT_DROP_POINTS = 0.5
 """Points that may be lost if no limit was given."""
@@ -55,15 +55,14 @@ RANKING_SHARE = 0.4
 """Largest share of the work for ranking; runs that were not reached come last, in their order."""
 
 MOST_S = 600.0
-"""Work for all trials, in estimated seconds. The estimate replaces the clock:
-equal inputs must give equal files.
+"""Work for all trials, in estimated seconds.
+
+The estimate replaces the clock: equal inputs must give equal files.
 """
 
 OPERATOR_S = 0.015
 MACS_A_SECOND = 2e10
-"""Seconds that the quantizer takes for an operator (0.7 s for MobileNetV1 0.25),
-and speed of an image's run.
-"""
+"""The quantizer's time for an operator (MobileNetV1 0.25: 0.7 s), and speed of a run."""
 
 CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
@@ -82,8 +81,8 @@ class Deviation:
 
 
 class FloatComparison:
-    """Compares compressed files with one float model on the same normalised images,
-    float32 (n, S, S, 3).
+    """Compares compressed files with one float model on normalised images, float32 (n, S, S,
+    3).
     """
 
     def __init__(
@@ -97,8 +96,9 @@ class FloatComparison:
         return len(self._images)
 
     def __call__(self, form: bytes) -> Deviation:
-        """Return how far the compressed file ``form`` is from the float model;
-        a StageError if the runtime cannot run it.
+        """Return how far the compressed file ``form`` is from the float model.
+
+        StageError is raised if the runtime cannot run it.
         """
         probabilities = answer_images(form, self._images)
         floats = self._floats
@@ -107,9 +107,8 @@ class FloatComparison:
         if self._labels is None:
             drop = 100.0 * float((answers != float_answers).mean())
         else:
-            drop = 100.0 * float(
-                (float_answers == self._labels).mean() - (answers == self._labels).mean()
-            )
+            float_accuracy = (float_answers == self._labels).mean()
+            drop = 100.0 * float(float_accuracy - (answers == self._labels).mean())
         float_logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY))
         logs = np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
         divergences = (floats * (float_logs - logs)).sum(axis=1)
@@ -124,9 +123,10 @@ def answer_images(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float
         return predict_arrays(path, images)
 
 
-def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
-    """Return a comparison on the validation images, or without labels on the calibration images,
-    which must fit the model.
+def _choose_comparison(model: bytes, inputs: RecipeInputs) -> FloatComparison:
+    """Return a comparison on the validation images, or without labels on calibration images.
+
+    Calibration images must fit the model.
     """
     images = inputs.images
     if images is None or not images.validation_paths:
@@ -139,9 +139,7 @@ def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
 
 @dataclass(frozen=True)
 class OperatorChoice:
-    """One choice of operators left in float, by their index in the graph;
-    how far its file is from the float model.
-    """
+    """The operators left in float, by their index in the graph, and the file's deviation."""
 
     floats: frozenset[int]
     deviation: Deviation
@@ -149,8 +147,9 @@ class OperatorChoice:
     data: bytes
 
     def or_better(self, challenger: OperatorChoice, limit: float) -> OperatorChoice:
-        """Return the better trial: within the limit that with less float work,
-        outside it by the loss.
+        """Return the better of two trials.
+
+        Within the limit, that is the one with less float work, outside it the one that loses less.
         """
         drop = self.deviation.drop_points
         challenger_drop = challenger.deviation.drop_points
@@ -175,13 +174,13 @@ class Mixed(Recipe):
     after = "int8"
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
-        """Return the file with the least work in float within the limit,
-        or the one that loses least.
+        """Return the file within the limit with the least float work, or that which loses
+        least.
         """
         search = _Search(model, inputs)
         if inputs.decided is None:
             return search.run()
-        return search.again(inputs.decided)
+        return search.repeat_choice(inputs.decided)
 
 
 class _Search:
@@ -193,13 +192,13 @@ class _Search:
         self._model = read(self._prepared)
         self._ranges = observation.compute_ranges()
         images = fitting_images(model, inputs.calibration)
-        self._comparison = comparison_for(model, inputs)
+        self._comparison = _choose_comparison(model, inputs)
         self._ranker = FloatComparison(
             model, images[:: max(1, len(images) // RANKING_IMAGES)], None
         )
-        self._limit = (
-            DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
-        )
+        self._limit = DEFAULT_DROP_POINTS
+        if inputs.max_drop_points is not None:
+            self._limit = inputs.max_drop_points
         self._tried: dict[frozenset[int], OperatorChoice] = {}
         cost = count(self._model)
         self._macs = cost.macs
@@ -209,25 +208,22 @@ class _Search:
         self._seconds = inputs.seconds
 
     def run(self) -> Compressed:
-        int8 = self._try(frozenset())
+        int8 = self._try_floats(frozenset())
         best = int8
         # Often int8 alone is within the limit, and then one trial is enough.
         if int8.deviation.drop_points > self._limit:
             best = self._trim(self._grow(int8))
-        return Compressed(best.data, self._notes(best, int8))
+        return Compressed(best.data, self._make_notes(best, int8))
 
-    def again(self, decided: Mapping[str, Any]) -> Compressed:
+    def repeat_choice(self, decided: Mapping[str, Any]) -> Compressed:
         """Return the file with the operators in float that were chosen for a similar model."""
-        count = len(self._model.operators)
-        floats = frozenset(
-            index for index in decided.get("float_places", ()) if 0 <= index < count
-        )
+        # The other model may have more operators.
+        places = range(len(self._model.operators))
+        floats = frozenset(places).intersection(decided.get("float_places", ()))
         return Compressed(self._make_form(floats), decided)
 
     def _grow(self, best: OperatorChoice) -> OperatorChoice:
-        """Put the costliest runs into float, one after another,
-        until the drop is within the limit.
-        """
+        """Put runs into float, the costliest first, until the drop is within the limit."""
         floats: frozenset[int] = frozenset()
         most = max(RUN, int(MOST_SHARE * len(self._model.operators)))
         for run in self._rank_runs():
@@ -236,13 +232,11 @@ class _Search:
             # Neighbouring runs overlap. One that adds nothing would only cost a trial.
             if not run <= floats and len(floats | run) <= most:
                 floats |= run
-                best = self._try(floats).or_better(best, self._limit)
+                best = self._try_floats(floats).or_better(best, self._limit)
         return best
 
     def _trim(self, best: OperatorChoice) -> OperatorChoice:
-        """Put operators back into integers while the drop stays within the limit,
-        the ends of runs first.
-        """
+        """Put operators back into integers while the drop stays within the limit."""
         if best.deviation.drop_points > self._limit:
             return best
         floats = best.floats
@@ -257,7 +251,7 @@ class _Search:
             if self._is_late():
                 break
             if index in best.floats:
-                best = self._try(best.floats - {index}).or_better(best, self._limit)
+                best = self._try_floats(best.floats - {index}).or_better(best, self._limit)
         return best
 
     def _rank_runs(self) -> list[frozenset[int]]:
@@ -269,7 +263,7 @@ class _Search:
         for run in runs:
             if self._is_late(RANKING_SHARE):
                 break
-            self._spend(len(self._ranker))
+            self._count_spent(len(self._ranker))
             # Some operators cannot stay float beside integers.
             # Such a run is not ranked and comes last.
             with suppress(UnsupportedRecipe):
@@ -283,16 +277,16 @@ class _Search:
             names.append(self._model.tensors[output].name)
         return quantize_model(self._prepared, eight_bit_rules(names), self._ranges)
 
-    def _try(self, floats: frozenset[int]) -> OperatorChoice:
+    def _try_floats(self, floats: frozenset[int]) -> OperatorChoice:
         if floats not in self._tried:
-            self._spend(len(self._comparison))
+            self._count_spent(len(self._comparison))
             data = self._make_form(floats)
             self._tried[floats] = OperatorChoice(
-                floats, self._comparison(data), float_work(read(data)), data
+                floats, self._comparison(data), count_float_work(read(data)), data
             )
         return self._tried[floats]
 
-    def _spend(self, images: int) -> None:
+    def _count_spent(self, images: int) -> None:
         self._spent_s += self._form_s + images * self._macs / MACS_A_SECOND
 
     def _is_late(self, share: float = 1.0) -> bool:
@@ -300,15 +294,15 @@ class _Search:
         late = self._seconds is not None and time.monotonic() - self._began > share * self._seconds
         return late or self._spent_s > share * MOST_S
 
-    def _notes(self, best: OperatorChoice, int8: OperatorChoice) -> dict[str, Any]:
-        float_macs = sum(
-            cost.macs for cost in count(self._model).operators if cost.index in best.floats
-        )
+    def _make_notes(self, best: OperatorChoice, int8: OperatorChoice) -> dict[str, Any]:
+        float_macs = 0
+        for cost in count(self._model).operators:
+            if cost.index in best.floats:
+                float_macs += cost.macs
+        places = sorted(best.floats)
         return {
-            "float_operators": [
-                _describe_operator(self._model, index) for index in sorted(best.floats)
-            ],
-            "float_places": sorted(best.floats),
+            "float_operators": [_describe_operator(self._model, index) for index in places],
+            "float_places": places,
             "drop_points": round(best.deviation.drop_points, 2),
             "int8_drop_points": round(int8.deviation.drop_points, 2),
             "max_drop_points": self._limit,
@@ -319,12 +313,11 @@ class _Search:
         }
 
 
-def float_work(model: Model) -> int:
-    """Return the operations that int8 does not have:
-    float multiply-accumulates and values, and converted values.
+def count_float_work(model: Model) -> int:
+    """Return the number of operations that int8 does not have.
 
-    It stands for the latency, which is never measured twice the same:
-    a file must depend on its inputs alone.
+    These are float multiply-accumulates, float values, and converted values. The number stands for
+    the latency, which is never measured twice the same: a file must depend on its inputs alone.
     """
     work = 0
     for operator, cost in zip(model.operators, count(model).operators, strict=True):

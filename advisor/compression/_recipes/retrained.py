@@ -1,4 +1,9 @@
-"""Recipes that change weights: quantized after training, or trained again."""
+"""Make files whose weights change: quantized after training, or trained again.
+
+:class:`PostTraining` covers most recipes of `RECIPES`. The others train the float file's weights
+in its own graph (`training/_flatgraph/`) to give what the file gave: pruned, clustered, or
+quantization-aware. Trained files must be equal bit by bit for equal inputs.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from advisor.compression._calibration import choose_images, from_images
+from advisor.compression._quantization.correction import correct_model
 from advisor.compression._quantization.grid import Grids, cluster_weights
-from advisor.compression._quantization.layers import correct_model
 from advisor.compression._quantization.observe import Observation
 from advisor.compression._quantization.quantizer import (
     Rules,
@@ -60,19 +65,19 @@ class Retrained(Recipe):
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the trained file, with notes on the training.
 
-        An operator that cannot be trained here is an UnsupportedRecipe;
-        training that diverges is a StageError.
+        An operator that cannot be trained here is an UnsupportedRecipe, and training that diverges
+        is a StageError.
         """
-        trained, summary = self._learn(model, inputs)
-        return Compressed(trained, {"learning": summary, **self._notes(trained)})
+        trained, summary = self._train(model, inputs)
+        return Compressed(trained, {"learning": summary, **self._make_notes(trained)})
 
-    def _learn(
+    def _train(
         self, model: bytes, inputs: RecipeInputs, change: Change | None = None
     ) -> tuple[bytes, Mapping[str, Any]]:
-        """Train the kernels and the biases on the training part;
-        ``change`` applies to the activations.
+        """Train the kernels and the biases on the training part.
 
-        Return the file, and the course of the training as notes.
+        ``change`` applies to the activations. Return the file, and the course of the training as
+        notes.
         """
         from advisor.training import Schedule, train_weights
 
@@ -81,7 +86,7 @@ class Retrained(Recipe):
         graph = Graph.read(model)
         weights = {index: Weight(graph.constants[index]) for index in graph.biases}
         # A recipe may let a bias start from another value.
-        weights |= self._weights(graph, images)
+        weights |= self._start_weights(graph, images)
         schedule = Schedule(
             self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed
         )
@@ -89,18 +94,16 @@ class Retrained(Recipe):
         most_steps = max(1, int(MOST_MACS / macs / schedule.batch))
         schedule = replace(schedule, most_steps=most_steps)
         summary = train_weights(graph, weights, images.paths, images.spec, schedule, change)
-        values = {
-            index: np.asarray(weight.value(), np.float32) for index, weight in weights.items()
-        }
+        values = {}
+        for index, weight in weights.items():
+            values[index] = np.asarray(weight.value(), np.float32)
         return graph.with_weights(values), asdict(summary)
 
     @abstractmethod
-    def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
-        """Return the trainable kernels, and the biases that start from other values,
-        by tensor index.
-        """
+    def _start_weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
+        """Return trainable kernels, and biases that start from other values, by tensor index."""
 
-    def _notes(self, _trained: bytes) -> Mapping[str, Any]:
+    def _make_notes(self, _trained: bytes) -> Mapping[str, Any]:
         return {}
 
 
@@ -117,7 +120,7 @@ class Pruned(Retrained):
         self.description = f"{percent} % of the weights 0, the rest retrained: less to download"
         self._share = percent / 100
 
-    def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
+    def _start_weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         # A kernel without a bias cannot make up for what its lost weights added on the average.
         biases = {}
         for node in graph.nodes:
@@ -127,13 +130,15 @@ class Pruned(Retrained):
         places = choose_images(images.labels, FITTED_IMAGES, images.seed)
         arrays = from_images([images.paths[place] for place in places], images.spec)
         refitted = refit_kernels(graph, inner, self._share, arrays)
-        kernels = {kernel: Masked(layer.kernel, layer.keep) for kernel, layer in refitted.items()}
-        refitted_biases = {
-            biases[kernel]: Weight(layer.bias) for kernel, layer in refitted.items()
-        }
+        kernels = dict[int, Weight]()
+        refitted_biases = dict[int, Weight]()
+        for kernel, layer in refitted.items():
+            kernels[kernel] = Masked(layer.kernel, layer.keep)
+            refitted_biases[biases[kernel]] = Weight(layer.bias)
+        # The order is that in which the optimizer takes them.
         return {**kernels, **refitted_biases}
 
-    def _notes(self, trained: bytes) -> Mapping[str, Any]:
+    def _make_notes(self, trained: bytes) -> Mapping[str, Any]:
         graph = Graph.read(trained)
         kernels = [graph.constants[index] for index in graph.kernels]
         zeros = sum(int(np.count_nonzero(kernel == 0)) for kernel in kernels)
@@ -150,7 +155,7 @@ class Clustered(Retrained):
         self.description = f"{values} values a kernel, retrained: less to download"
         self._values = values
 
-    def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
+    def _start_weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
         weights = {}
         for index in _find_inner(graph):
             values, places = cluster_weights(graph.constants[index], self._values)
@@ -159,13 +164,10 @@ class Clustered(Retrained):
 
 
 def _find_inner(graph: Graph) -> list[int]:
-    """Return the kernels of convolutions and dense layers,
-    but those next to the input and the output.
-    """
+    """Return the kernels of convolutions and dense layers that are not next to input or output."""
     spared = {node.inputs[1] for node in (*graph.first, *graph.last)}
-    kernels = graph.kernels.items()
     inner = []
-    for index, name in kernels:
+    for index, name in graph.kernels.items():
         if index not in spared and name != "DEPTHWISE_CONV_2D":
             inner.append(index)
     return inner
@@ -187,25 +189,23 @@ class QuantizationAware(Retrained):
         observation = inputs.observer(model, fitting_images(model, inputs.calibration))
         ranges = observation.compute_ranges()
 
-        def as_integers(index: int, value: Any) -> Any:
+        def round_known(index: int, value: Any) -> Any:
             return round_activation(value, *ranges[index]) if index in ranges else value
 
-        trained, summary = self._learn(model, inputs, as_integers)
+        trained, summary = self._train(model, inputs, round_known)
         on_grid = correct_model(trained, BYTES, observation, shifted=False)
         return Compressed(
             quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": summary}
         )
 
-    def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
+    def _start_weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
         return {
             index: Rounded(graph.constants[index], name) for index, name in graph.kernels.items()
         }
 
 
 def prepare_model(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
-    """Return the file with its weights on their grid and its biases corrected,
-    and its activations.
-    """
+    """Return the file with its weights on their grid and corrected biases, and its activations."""
     only = inputs.observer.only
     observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
     corrected = inputs.observer.corrected
@@ -253,8 +253,8 @@ class PostTraining(Recipe):
             return Compressed(prepared)
         ranges = observation.compute_ranges(self._bits) if self._bits else None
         quantized = self._finish(quantize_model(prepared, self._rules(), ranges))
-        # Activations are known of the main graph alone:
-        # the others, such as the body of a loop, stay float.
+        # Activations are known of the main graph alone: the others, such as the body of a loop,
+        # stay float.
         float_operators = list[str]()
         for graph in read(model).subgraphs[1:]:
             float_operators += [operator.name for operator in graph.operators]

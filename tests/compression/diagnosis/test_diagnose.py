@@ -7,8 +7,9 @@ import pytest
 
 from advisor.compression import Diagnosis, recipe
 from advisor.compression._diagnosis.diagnose import compare_layers
-from advisor.compression._diagnosis.pairs import fit_factors, pair_operators, short_name
-from advisor.compression._diagnosis.result import explain_loss
+from advisor.compression._diagnosis.equalization import fit_factors
+from advisor.compression._diagnosis.explanations import explain_loss
+from advisor.compression._diagnosis.pairs import pair_operators, shorten_name
 from advisor.core import UsageError
 from advisor.tflite import Model, cut_postprocess, pack, read, unpack
 from tests.builders import must_fail, present
@@ -151,7 +152,7 @@ def test_other_shapes_and_a_quantized_origin_fail(tmp_path: Path, float_model: b
 
 @with_cases
 def test_a_short_name_tells_the_layer(name: str, short: str) -> None:
-    assert short_name(name) == short
+    assert shorten_name(name) == short
 
 
 @pytest.mark.parametrize("form", ["int8", "int8_float_io", "dynamic_int8", "weight_int8", "int16x8"])

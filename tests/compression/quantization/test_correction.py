@@ -10,8 +10,9 @@ from advisor.catalog import run
 from advisor.compression import Grids, RecipeInputs, recipe, round_dense
 from advisor.compression._diagnosis.running import InspectableModel
 from advisor.compression._quantization import observe as observing
+from advisor.compression._quantization.correction import correct_model
 from advisor.compression._quantization.grid import Grid, cluster_weights, spread_errors
-from advisor.compression._quantization.layers import Layer, correct_model, find_layers
+from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.compression._quantization.observe import (
     LEVELS,
     Activation,
@@ -20,7 +21,7 @@ from advisor.compression._quantization.observe import (
     observe_activations,
     widen_for_pixels,
 )
-from advisor.compression._quantization.quantizer import PreparedModel, prepare_all
+from advisor.compression._quantization.prepared import PreparedModel, prepare_all
 from advisor.compression._recipes import measure_deflated
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import answer_images
@@ -350,13 +351,13 @@ def test_a_model_with_another_head_gives_the_same_as_if_it_were_the_first(
     other = _with_another_head(float_model)
     alone = prepare_all(other, photographs, GRIDS)
     read_at: list[list[int]] = []
-    with_outputs = observing._with_outputs
+    make_interpreter = observing._make_interpreter
 
     def watched(data: bytes, outputs: list[int]) -> object:
         read_at.append(outputs)
-        return with_outputs(data, outputs)
+        return make_interpreter(data, outputs)
 
-    monkeypatch.setattr(observing, "_with_outputs", watched)
+    monkeypatch.setattr(observing, "_make_interpreter", watched)
     again = prepare_all(other, photographs, GRIDS, prepared)
     assert len(read_at[0]) < len(prepared.activations) / 2
     assert dict(again.corrected) == dict(alone.corrected) != dict(prepared.corrected)
@@ -369,6 +370,6 @@ def test_a_model_with_another_head_gives_the_same_as_if_it_were_the_first(
 def test_an_equal_model_is_not_run_again(
     float_model: bytes, photographs: np.ndarray, prepared: PreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observing, "_with_outputs", lambda *_: pytest.fail("the model was run again"))
+    monkeypatch.setattr(observing, "_make_interpreter", lambda *_: pytest.fail("the model was run again"))
     again = prepare_all(float_model, photographs, GRIDS, prepared)
     assert dict(again.corrected) == dict(prepared.corrected)

@@ -16,7 +16,7 @@ from advisor.compression._recipes.mixed import (
     Mixed,
     OperatorChoice,
     answer_images,
-    float_work,
+    count_float_work,
 )
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite import IN_FLOAT, count, quantize, read
@@ -163,10 +163,10 @@ def test_what_misses_the_limit_is_left_in_float_and_the_notes_say_what_it_cost(m
 
 
 def test_float_work_grows_with_operators(float_model: bytes, forms: dict[str, bytes], mixed: Compressed) -> None:
-    works = [float_work(read(data)) for data in (forms["int8"], mixed.data)]
+    works = [count_float_work(read(data)) for data in (forms["int8"], mixed.data)]
     assert works[0] == 0
     assert works[0] < works[1]
-    assert float_work(read(float_model)) > count(read(float_model)).macs
+    assert count_float_work(read(float_model)) > count(read(float_model)).macs
 
 
 def test_int8_that_keeps_within_the_limit_is_kept_and_without_time_the_best_so_far(
