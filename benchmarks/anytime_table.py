@@ -279,9 +279,10 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
 def watched(parts: Parts) -> Any:
     """Return the class of a fine-tuning that also scores the test images after every epoch, outside its seconds."""
     from advisor.training import TrainingTime
-    from advisor.training._features import Batches
+    from advisor.training._batches import Batches
     from advisor.training._finetune.finetune import _Session
-    from advisor.training._finetune.maps import MapBatches, halve_network
+    from advisor.training._finetune.halves import halve_network
+    from advisor.training._finetune.maps import MapBatches
 
     class Watched(_Session):
         def __init__(self, backbone: Any, data: Any, hyperparameters: Any, folder: Path) -> None:

@@ -38,7 +38,7 @@ from advisor.tflite import split_postprocess
 from advisor.training import HeadKind, Hyperparameters, LabelledImages, TrainingStart, _on_maps as on_maps, train
 from advisor.training._finetune.network import freeze_layers
 from advisor.training._on_maps import with_maps
-from advisor.training._on_maps.kept import Objects, RandomChanges, change_image
+from advisor.training._on_maps.changes import Objects, RandomChanges, change_image
 from advisor.training._on_maps.train import NEW
 from benchmarks.tables import Row, keep, kept_of_others, percent
 

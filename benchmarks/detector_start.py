@@ -24,7 +24,7 @@ from advisor.measurement import Detections, Detector, score_boxes
 from advisor.store import sha256_file
 from advisor.tasks.detection import DETECTION
 from advisor.training import LabelledImages, train
-from advisor.training._on_maps.kept import Objects
+from advisor.training._on_maps.changes import Objects
 from benchmarks.detection import Part, shown
 from benchmarks.tables import Row, keep
 

@@ -24,7 +24,7 @@ from advisor.datasets._tiles import load_windows
 from advisor.measurement import Detections, Detector, average_precision, score_boxes
 from advisor.tasks.detection import DETECTION
 from advisor.training import LabelledImages, train
-from advisor.training._on_maps.kept import Objects
+from advisor.training._on_maps.changes import Objects
 from benchmarks.detection import Part, parts_of
 from benchmarks.tables import Row, keep, kept_of_others, percent
 

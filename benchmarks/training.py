@@ -105,7 +105,7 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
 
     from advisor.catalog import build_model, load_catalogue
     from advisor.training import Finetuning
-    from advisor.training._features import Batches
+    from advisor.training._batches import Batches
     from advisor.training._finetune import network
     from advisor.training._finetune.network import Start
     from advisor.training._finetune.optimizer import Optimizer

@@ -11,7 +11,8 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.training._capture_augmentation import CaptureAugmentation
-    from advisor.training._detection.boxes import box_detector_head, centre_detector_head
+    from advisor.training._detection.boxes import box_detector_head
+    from advisor.training._detection.centres import centre_detector_head
     from advisor.training._detection.whole import detector_head
     from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
     from advisor.training._features import AS_IT_IS, CAPTURED, extract_features, join_parts
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
     from advisor.training._finetune.network import convert_to_flatbuffer
     from advisor.training._flatgraph import Change, Graph
+    from advisor.training._flatgraph.refitting import refit_kernels
     from advisor.training._flatgraph.retraining import (
         Masked,
         Rounded,
         Schedule,
         Shared,
         Weight,
-        refit_kernels,
         round_activation,
         train_weights,
     )
@@ -38,14 +39,9 @@ if TYPE_CHECKING:
     from advisor.training._labels import LANDMARKS, Suspect, find_suspects
     from advisor.training._loop import Reserve
     from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
+    from advisor.training._on_maps.changes import ImageSection, Labels, objects_of
     from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Shape, TrainableHead
-    from advisor.training._on_maps.kept import (
-        ImageSection,
-        LabelledImages,
-        Labels,
-        list_outputs,
-        objects_of,
-    )
+    from advisor.training._on_maps.kept import LabelledImages, list_outputs
     from advisor.training._on_maps.train import HeadKind, train
     from advisor.training._on_maps.training_start import TrainingStart
 else:

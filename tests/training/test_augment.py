@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from advisor.training._features import Augmentation, augment_images, change_pixels
+from advisor.training._augmentation import Augmentation, augment_images, change_pixels
 
 Change = Callable[..., np.ndarray]
 

@@ -6,8 +6,8 @@ import pytest
 
 from advisor.core import StageError
 from advisor.datasets import InputSpec, load
-from advisor.training import AS_IT_IS, CAPTURED, _features as batches, _labels as module, extract_features, join_parts
-from advisor.training._features import Batches
+from advisor.training import AS_IT_IS, CAPTURED, _batches as batches, _labels as module, extract_features, join_parts
+from advisor.training._batches import Batches
 from advisor.training._labels import doubt_labels, predict_left_out
 from tests.builders import must_fail
 from tests.datasets.folders import fill

@@ -11,7 +11,8 @@ import numpy as np
 
 from advisor.tflite import CENTRE_SCALE, SIDE_SCALE
 from advisor.training._detection import FIRST_LOGIT, join_levels
-from advisor.training._detection.boxes import Anchors, box_detector_head, learn_boxes
+from advisor.training._detection.anchors import Anchors
+from advisor.training._detection.boxes import box_detector_head, learn_boxes
 from advisor.training._on_maps import COARSEST, add_last
 from advisor.training._on_maps.fit import Hyperparameters, TrainableHead
 from advisor.training._on_maps.train import HeadKind

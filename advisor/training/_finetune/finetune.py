@@ -27,12 +27,14 @@ from numpy.typing import NDArray
 from advisor.core import StageError, UsageError, parse
 from advisor.measurement import label_precision
 from advisor.store import read_json
+from advisor.training._batches import Batches
 from advisor.training._cut_maps import find_cut_maps
-from advisor.training._features import Batches, Pixels
+from advisor.training._features import Pixels
 from advisor.training._finetune import network
 from advisor.training._finetune.finetuning import Finetuning
+from advisor.training._finetune.halves import Halves, halve_network
 from advisor.training._finetune.hyperparameters import TrainingTime
-from advisor.training._finetune.maps import Halves, MapBatches, Maps, PlainMaps, halve_network
+from advisor.training._finetune.maps import MapBatches, Maps, PlainMaps
 from advisor.training._finetune.network import FinetuneData, first_head
 from advisor.training._loop import Timer, run_training
 from advisor.training._steps import read_variables, write_variables

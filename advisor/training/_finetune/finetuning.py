@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from advisor.training._features import Augmentation
+from advisor.training._augmentation import Augmentation
 
 MOST_EPOCHS = 24  # of few images: each ends with a validation and a checkpoint
 

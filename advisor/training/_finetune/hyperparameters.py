@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from advisor.core import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, recipe_of
-from advisor.training._features import Augmentation
+from advisor.training._augmentation import Augmentation
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._loop import Reserve
 

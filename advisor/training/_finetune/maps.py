@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -22,11 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import StageError
 from advisor.isolation import usable_cores
+from advisor.training._augmentation import change_pixels
+from advisor.training._batches import Batches
 from advisor.training._cut_maps import CutMaps
-from advisor.training._features import Batches, Pixels, change_pixels
+from advisor.training._features import Pixels
 from advisor.training._finetune.finetuning import Finetuning
+from advisor.training._finetune.halves import Halves
 from advisor.training._finetune.network import convert_to_flatbuffer
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
-# Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
-MAX_BYTES = 2_000_000_000
 # Largest difference of maps of two graphs, over the standard deviation of their values.
 MARGIN = 1e-2
 # The same over the value itself: twice the rounding to float16.
@@ -46,127 +45,6 @@ _COMPARED = 2
 _BATCH = 32
 # Largest share of a time limit that the maps may take; then there are fewer changed copies.
 _SHARE = 0.25
-
-
-@dataclass(frozen=True, eq=False)
-class Halves:
-    """A network in two parts that share its weights."""
-
-    # ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are. If
-    # the head reads levels below the cut, a row holds the flattened map, followed by the means of
-    # these levels.
-    lower: keras.Model
-    # ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``.
-    upper: keras.Model
-    cut: tuple[int, ...] = ()  # shape of the map, (height, width, channels)
-    # Columns of the features that have the means of the levels below the cut.
-    means: tuple[int, ...] = ()
-
-
-def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
-    """Split a network, see :func:`.build_network`, below its lowest trained layer, or higher if
-    the maps of ``rows`` images and copies would not fit on disk. ``levels`` are the layers of the
-    backbone whose means the head reads too.
-    """
-    import keras
-
-    body = model.get_layer("backbone")
-    features, *means_of_levels = (
-        body.outputs[0]._keras_history.operation.input if levels else body.outputs
-    )
-    plain = keras.Model(body.input, features)
-    place = {layer.name: number for number, layer in enumerate(plain.layers)}
-    cut = plain.get_layer(_cut(plain, rows)).output
-    place_of_cut = place[cut._keras_history[0].name]
-    # The upper part cannot compute the means of levels below the cut,
-    # so the lower part gives them.
-    means_with_levels = zip(means_of_levels, levels, strict=True)
-    below = []
-    for mean, level in means_with_levels:
-        if place[level] < place_of_cut:
-            below.append(mean)
-    joined = cut
-    if below:
-        joined = keras.layers.Concatenate()([keras.layers.Flatten()(cut), *below])
-    whole = keras.Input(body.input.shape[1:], name="pictures")
-    lower = keras.Model(whole, keras.Model(body.input, joined)(model.get_layer("normal")(whole)))
-    top = keras.Model([cut, *below], body.outputs[0], name="backbone")
-    maps = keras.Input(joined.shape[1:], name="maps")
-    inputs = [maps]
-    # Rows hold the map and the means one after another.
-    if below:
-        starts = np.cumsum(
-            [int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]
-        ).tolist()
-        means = [maps[:, start:end] for start, end in pairwise(starts)]
-        inputs = [keras.layers.Reshape(cut.shape[1:])(maps[:, : starts[0]]), *means]
-    upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(inputs))))
-    shape = tuple(map(int, cut.shape[1:]))
-    return Halves(
-        lower, upper, shape, _columns_of(int(features.shape[-1]), means_of_levels, below)
-    )
-
-
-def _columns_of(
-    last: int, means: Sequence[keras.KerasTensor], below: Sequence[keras.KerasTensor]
-) -> tuple[int, ...]:
-    """Return the columns of some means in features of ``last`` values
-    that are followed by all ``means``.
-    """
-    columns = list[int]()
-    chosen = set(map(id, below))
-    for mean in means:
-        end = last + int(mean.shape[-1])
-        if id(mean) in chosen:
-            columns += range(last, end)
-        last = end
-    return tuple(columns)
-
-
-def find_cuts(body: keras.Model) -> list[str]:
-    """Return the layers through which all data passes, from the lowest to the highest,
-    without input and output.
-    """
-    import keras
-
-    # The layers, and sums or products of maps that are no layers.
-    operations = body.operations
-    place = {operation.name: number for number, operation in enumerate(operations)}
-    last_use = [0] * len(place)
-    for operation in operations[1:]:
-        for source in keras.tree.flatten(operation.input):
-            maker = place[source._keras_history.operation.name]
-            last_use[maker] = max(last_use[maker], place[operation.name])
-    passages = []
-    reach = last_use[0]
-    for number, operation in enumerate(operations[1:-1], start=1):
-        if reach <= number and isinstance(operation, keras.layers.Layer):
-            passages.append(operation.name)
-        reach = max(reach, last_use[number])
-    return passages
-
-
-def _cut(body: keras.Model, rows: int) -> str:
-    """Return the highest cut below all trained layers;
-    the lowest one above it if its maps would not fit on disk.
-    """
-    place = {layer.name: number for number, layer in enumerate(body.layers)}
-    first = next(number for number, layer in enumerate(body.layers) if layer.trainable)
-    names = find_cuts(body)
-    below = [name for name in names if place[name] < first]
-    above = [name for name in names if place[name] >= first]
-    # Higher layers have smaller maps.
-    # What lies below such a cut is then frozen, although the recipe would train it.
-    for name in (*below[-1:], *above):
-        # Two bytes a value: maps are stored in float16.
-        bytes_of_map = 2 * int(np.prod(body.get_layer(name).output.shape[1:]))
-        if rows * bytes_of_map <= MAX_BYTES:
-            return name
-    raise StageError(
-        f"{body.name}: the maps of {rows} images take more than {MAX_BYTES / 1e9:.0f} GB at every"
-        " layer",
-        "train on fewer images, or take --training finetune_top",
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from advisor.training._augmentation import augment_images, mix_images
 from advisor.training._convolution import fold_norms
-from advisor.training._features import Pixels, augment_images, mix_images
+from advisor.training._features import Pixels
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.maps import Floats, Maps
 from advisor.training._loop import Adam

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core import HeadFacts
-from advisor.training._head import assign_folds, divide_groups
+from advisor.training._head.folds import assign_folds, divide_groups
 from advisor.training._head.trials import FIRST_LOOK, FOLDS, Trial, path_to
 
 Floats = NDArray[np.float32]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from advisor.core import StageError
 from advisor.training._loop import Timer, run_training
-from advisor.training._on_maps.kept import Arrays, KeptMaps, Labels, Photographs, list_outputs
+from advisor.training._on_maps.changes import Labels
+from advisor.training._on_maps.kept import Arrays, KeptMaps, Photographs, list_outputs
 from advisor.training._steps import Steps, find_halvable
 
 if TYPE_CHECKING:

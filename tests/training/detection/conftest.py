@@ -9,7 +9,8 @@ from PIL import Image
 
 from advisor.training import LabelledImages
 from advisor.training._on_maps import with_maps
-from advisor.training._on_maps.kept import KeptMaps, Objects, keep_maps
+from advisor.training._on_maps.changes import Objects
+from advisor.training._on_maps.kept import KeptMaps, keep_maps
 from tests.training.detection.squares import IMAGES, LEARNT, VIEW
 from tests.training.nets import WIDE, halvings, uncompiled_steps
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.training._detection.boxes import anchors_of, assign_anchors, compute_overlaps
-from advisor.training._on_maps.kept import Objects, RandomChanges, change_image
+from advisor.training._detection.anchors import anchors_of, assign_anchors, compute_overlaps
+from advisor.training._on_maps.changes import Objects, RandomChanges, change_image
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
 FINER = anchors_of([(32, 32), (8, 8)])

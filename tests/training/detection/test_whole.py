@@ -15,10 +15,11 @@ from advisor.catalog._graph_file import CONSTANTS, GRAPH, AnchorLevel, BoxCode
 from advisor.core import StageError
 from advisor.store import sha256_file
 from advisor.training import Hyperparameters, LabelledImages, box_detector_head, convert_to_flatbuffer, list_outputs
-from advisor.training._detection.boxes import SIDE, anchors_of
+from advisor.training._detection.anchors import SIDE, anchors_of
 from advisor.training._detection.whole import SCALES, begin_detector
+from advisor.training._on_maps.changes import Objects
 from advisor.training._on_maps.fit import fit
-from advisor.training._on_maps.kept import KeptMaps, Objects
+from advisor.training._on_maps.kept import KeptMaps
 from tests.training.detection.squares import fitted
 from tests.training.detection.test_fit import reached
 from tests.training.nets import WIDE

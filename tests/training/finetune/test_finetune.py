@@ -16,7 +16,7 @@ from advisor.core import StageError
 from advisor.datasets import InputSpec
 from advisor.measurement import label_precision, predict
 from advisor.training import WEIGHTS_FILE, Finetuning, TrainingTime, _loop as loop, epochs_done, train_head
-from advisor.training._features import Augmentation
+from advisor.training._augmentation import Augmentation
 from advisor.training._finetune import maps, to_tflite
 from advisor.training._finetune.finetune import STATE, Finetuned, _Session, finetune
 from advisor.training._finetune.network import CHECKED, FinetuneData, first_head, level_layers, with_levels

@@ -12,10 +12,12 @@ from advisor.core import StageError
 from advisor.measurement import Classifier
 from advisor.tflite import with_levels as with_levels_of_file
 from advisor.training import Finetuning, extract_features
+from advisor.training._augmentation import Augmentation
+from advisor.training._batches import Batches
 from advisor.training._cut_maps import find_cut_maps
-from advisor.training._features import Augmentation, Batches
-from advisor.training._finetune import convert, maps, network
-from advisor.training._finetune.maps import MapBatches, PlainMaps, find_cuts, halve_network
+from advisor.training._finetune import convert, halves, network
+from advisor.training._finetune.halves import find_cuts, halve_network
+from advisor.training._finetune.maps import MapBatches, PlainMaps
 from tests.builders import must_fail
 from tests.training import nets
 
@@ -182,10 +184,10 @@ def test_levels_below_the_cut_are_kept_with_the_map(images: Batches) -> None:
 def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
     model = _model()
     lowest = halve_network(model, 40).upper.inputs[0].shape[1:]
-    monkeypatch.setattr(maps, "MAX_BYTES", 40 * 2 * int(np.prod(lowest)) - 1)
+    monkeypatch.setattr(halves, "MAX_BYTES", 40 * 2 * int(np.prod(lowest)) - 1)
     higher = halve_network(model, 40).upper
     assert np.prod(higher.inputs[0].shape[1:]) < np.prod(lowest)
-    monkeypatch.setattr(maps, "MAX_BYTES", 1)
+    monkeypatch.setattr(halves, "MAX_BYTES", 1)
     must_fail(StageError, "40 images", halve_network, model, 40)
 
 

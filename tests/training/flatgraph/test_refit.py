@@ -5,7 +5,8 @@ import numpy.typing as npt
 import pytest
 
 from advisor.training import Graph, Masked, Rounded, Shared, Weight, refit_kernels, round_activation
-from advisor.training._flatgraph.retraining import DEPTHWISE, Refitted
+from advisor.training._flatgraph.refitting import Refitted
+from advisor.training._flatgraph.retraining import DEPTHWISE
 from tests.measurement.small_models import Builder
 
 pytestmark = pytest.mark.integration

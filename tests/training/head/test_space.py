@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.training._head import assign_folds, divide_groups, space
+from advisor.training._head import space
+from advisor.training._head.folds import assign_folds, divide_groups
 from advisor.training._head.space import find_space, find_unit_space
 
 

@@ -4,7 +4,8 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import StageError
 from advisor.training import fit_head, train_head
-from advisor.training._head import Head, divide_groups
+from advisor.training._head import Head
+from advisor.training._head.folds import divide_groups
 from advisor.training._head.trials import GRID, STRONGER, WEAKER
 from tests.builders import must_fail
 from tests.tables import with_cases

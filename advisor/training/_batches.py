@@ -1,0 +1,84 @@
+"""Read images of one size in batches, decoded once into a file if they fit.
+
+Fine-tuning (`_finetune/`) and the training of compressed files (`_flatgraph/`) read their images
+through :class:`Batches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.datasets import load, random_capture
+from advisor.training._features import Pixels
+
+# Above this size, images are decoded again in each epoch.
+MAX_CACHE_BYTES = 4_000_000_000
+
+
+class Batches:
+    """Images of one size and their labels. They are decoded once into the file ``cache``;
+    without it, at each use.
+    """
+
+    def __init__(
+        self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path | None
+    ) -> None:
+        self._images = images
+        self._size = size
+        self.labels = np.asarray(labels, dtype=np.int64)
+        self._decoded = (
+            self._decode(cache)
+            if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES
+            else None
+        )
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def epoch(
+        self,
+        indices: NDArray[np.int64],
+        batch: int,
+        capture: float = 0.0,
+        seed: tuple[int, int] = (0, 0),
+    ) -> Iterator[tuple[Pixels, NDArray[np.int64]]]:
+        """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``,
+        ``batch`` at a time.
+
+        A share ``capture`` of the images gets a capture condition;
+        the seed and each image's index draw which.
+        """
+        for start in range(0, len(indices), batch):
+            part = indices[start : start + batch]
+            if self._decoded is not None:
+                images = np.array(self._decoded[part])
+            else:
+                images = np.stack([load(self._images[index], self._size) for index in part])
+            for place, index in enumerate(part if capture > 0 else ()):
+                # A generator for each image: what it gets does not depend
+                # on the batch that it is in.
+                draw = (*seed, int(index))
+                if np.random.default_rng(draw).random() < capture:
+                    images[place] = random_capture(images[place], draw)
+            yield images, self.labels[part]
+
+    def _decode(self, cache: Path) -> Pixels:
+        shape = (len(self._images), self._size, self._size, 3)
+        if not cache.exists():
+            partial = cache.with_suffix(".partial")
+            rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
+            for place, path in enumerate(self._images):
+                rows[place] = load(path, self._size)
+            rows.flush()
+            # Decoded under another name first: a file that is there is whole.
+            partial.replace(cache)
+        decoded: Pixels = np.load(cache, mmap_mode="r", allow_pickle=False)
+        # A file of other images or another size, from an earlier call with this folder.
+        if decoded.shape != shape:
+            cache.unlink()
+            return self._decode(cache)
+        return decoded
