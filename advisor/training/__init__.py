@@ -2,7 +2,7 @@
 
 Read ``_features.py`` and ``_head/`` first (a head on features), then ``_finetune/`` (the whole
 network in Keras), ``_on_maps/`` and ``_detection/`` (boxes and pixels) and ``_flatgraph/`` (train
-the weights of a ``.tflite`` itself).
+the weights of a ``.tflite`` itself). ``README.md`` lists all modules.
 """
 
 from typing import TYPE_CHECKING

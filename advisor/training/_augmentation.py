@@ -28,11 +28,10 @@ class Augmentation:
     """Strengths of the random changes to training images."""
 
     crop: float = 0.7  # least share of an image's sides that a crop keeps
-    # Largest change of brightness, contrast and saturation:
-    # the factor is 1 - colour to 1 + colour.
+    # Largest change of brightness, contrast and saturation: a factor of 1 - colour to 1 + colour.
     colour: float = 0.2
-    # concentration of the Beta distribution for mixing pairs of images;
-    # 0 for none (Zhang et al., "mixup", 2018)
+    # Concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al.,
+    # "mixup", 2018).
     mixup: float = 0.1
     turn: float = 0.0  # largest tilt in degrees; half of the images are tilted
 
@@ -44,8 +43,7 @@ def augment_images(
     seed: tf.Tensor,
     side: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Augment images (N, S, S, 3), RGB 0..255, and targets (N, C);
-    equal seeds (2,) give equal changes.
+    """Augment images (N, S, S, 3), RGB 0..255, and targets (N, C), by a seed (2,).
 
     ``side`` is that of the returned images; None for S.
     """
@@ -61,8 +59,7 @@ def augment_images(
     grey = tf.reduce_mean(photos, axis=3, keepdims=True)
     photos = grey + (photos - grey) * factors[0]
     mean = tf.reduce_mean(photos, axis=(1, 2, 3), keepdims=True)
-    # Saturation, contrast, brightness, in this order:
-    # the next factor works on what the last one left.
+    # Saturation, contrast, brightness: each factor works on the result of the one before.
     photos = tf.clip_by_value((mean + (photos - mean) * factors[1]) * factors[2], 0.0, 255.0)
     if augmentation.mixup > 0:
         photos, targets = mix_images(photos, targets, augmentation.mixup, seeds[2])
@@ -72,8 +69,9 @@ def augment_images(
 def _frame_images(
     photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor
 ) -> tf.Tensor:
-    """Crop each image at a random place, size and tilt, mirror half of them, and resize;
-    borders are mirrored.
+    """Crop each image at a random place, size and tilt, mirror half of them, and resize.
+
+    Beyond its borders, an image goes on mirrored.
     """
     import tensorflow as tf
 
@@ -113,8 +111,7 @@ def _frame_images(
 def change_pixels(
     photos: Pixels, augmentation: Augmentation, seed: Sequence[int]
 ) -> NDArray[np.float32]:
-    """Augment images uint8 (N, S, S, 3) as :func:`augment_images` does, without mixing;
-    equal seeds give equal changes.
+    """Augment images uint8 (N, S, S, 3) as :func:`augment_images` does, without mixing.
 
     It serves maps that are computed once. For one image after the other, Pillow takes an eighth of
     the CPU time of a graph of TensorFlow. The result is float32, 0..255.
@@ -122,18 +119,15 @@ def change_pixels(
     random = np.random.default_rng(list(seed))
     changed = np.empty(photos.shape, np.float32)
     for place, photo in enumerate(photos):
-        changed[place] = _recolour_image(
-            _reframe_image(photo, augmentation, random), augmentation.colour, random
-        )
+        framed = _reframe_image(photo, augmentation, random)
+        changed[place] = _recolour_image(framed, augmentation.colour, random)
     return changed
 
 
 def _reframe_image(
     photo: Pixels, augmentation: Augmentation, random: np.random.Generator
 ) -> Pixels:
-    """Return a crop of one image at a random place, size and tilt, mirrored half of the time;
-    borders are mirrored.
-    """
+    """Return a crop of an image at a random place, size and tilt, mirrored half of the time."""
 
     side = len(photo)
     across, down = augmentation.crop + (1.0 - augmentation.crop) * random.random(2)
@@ -146,9 +140,8 @@ def _reframe_image(
     if angle:
         # A tilt of 20 degrees reads a sixth of the side beyond the border.
         margin = side // 4
-        image = Image.fromarray(
-            np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="reflect")
-        )
+        margins = ((margin, margin), (margin, margin), (0, 0))
+        image = Image.fromarray(np.pad(photo, margins, mode="reflect"))
         cosine = math.cos(angle)
         sine = math.sin(angle)
         middle = margin + side * (left + 0.5 * across), margin + side * (top + 0.5 * down)
@@ -174,9 +167,7 @@ def _reframe_image(
 def _recolour_image(
     photo: Pixels, colour: float, random: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Return one image with another saturation, contrast and brightness,
-    by one product for each pixel.
-    """
+    """Return an image in another saturation, contrast and brightness, by a product a pixel."""
     saturation, contrast, brightness = 1.0 + colour * random.uniform(-1.0, 1.0, 3)
     to_grey = np.full((3, 3), (1.0 - saturation) / 3.0)
     by_channel = (to_grey + saturation * np.eye(3)) * contrast * brightness
@@ -191,8 +182,9 @@ def _recolour_image(
 def mix_images(
     photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mix each image, or its maps, and its target with those of the reversed batch,
-    with one share for all.
+    """Mix each image, or its maps, and its target with those of the reversed batch.
+
+    One share holds for the whole batch.
     """
     import tensorflow as tf
 

@@ -20,8 +20,9 @@ MAX_CACHE_BYTES = 4_000_000_000
 
 
 class Batches:
-    """Images of one size and their labels. They are decoded once into the file ``cache``;
-    without it, at each use.
+    """Images of one size and their labels, decoded once into the file ``cache``.
+
+    Without it, or if the images are too many, they are decoded at each use.
     """
 
     def __init__(
@@ -30,11 +31,9 @@ class Batches:
         self._images = images
         self._size = size
         self.labels = np.asarray(labels, dtype=np.int64)
-        self._decoded = (
-            self._decode(cache)
-            if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES
-            else None
-        )
+        self._decoded = None
+        if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES:
+            self._decoded = self._decode(cache)
 
     def __len__(self) -> int:
         return len(self._images)
@@ -46,11 +45,10 @@ class Batches:
         capture: float = 0.0,
         seed: tuple[int, int] = (0, 0),
     ) -> Iterator[tuple[Pixels, NDArray[np.int64]]]:
-        """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``,
-        ``batch`` at a time.
+        """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``.
 
-        A share ``capture`` of the images gets a capture condition;
-        the seed and each image's index draw which.
+        There are ``batch`` at a time. A share ``capture`` of the images gets a capture condition;
+        the seed and each image's index draw it.
         """
         for start in range(0, len(indices), batch):
             part = indices[start : start + batch]
@@ -59,8 +57,8 @@ class Batches:
             else:
                 images = np.stack([load(self._images[index], self._size) for index in part])
             for place, index in enumerate(part if capture > 0 else ()):
-                # A generator for each image: what it gets does not depend
-                # on the batch that it is in.
+                # A generator for each image: its changes must not depend on the batch that it is
+                # in.
                 draw = (*seed, int(index))
                 if np.random.default_rng(draw).random() < capture:
                     images[place] = random_capture(images[place], draw)

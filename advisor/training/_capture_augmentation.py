@@ -1,4 +1,9 @@
-"""Copies of training images under capture conditions."""
+"""Make copies of training images under capture conditions, such as low light or motion blur.
+
+The features of such copies teach a head to ignore these changes. The stage of features keeps them
+by :attr:`CaptureAugmentation.key` and :meth:`CaptureAugmentation.names`, so both are a part of
+keys of the cache: a change of either computes all features again.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +27,24 @@ class CaptureAugmentation:
 
     @property
     def key(self) -> dict[str, bool | float]:
-        """Return the part of a cache key. Its unused entries keep older cache entries valid."""
+        """The part of a cache key; its unused entries keep older cache entries valid."""
         return {"mirrored": False, "zoom": 1.0, "captured": self.captured}
 
     def apply(self, path: Path, size: int) -> NDArray[np.uint8]:
         """Return a changed image: uint8, shape (size, size, 3), RGB."""
         array = load(path, size)
-        return random_capture(array, (seed_of(path), self.captured)) if self.captured else array
+        if self.captured:
+            return random_capture(array, (seed_of(path), self.captured))
+        return array
 
     def names(self, hashes: Sequence[str], paths: Sequence[Path]) -> list[bytes]:
-        """Return a key of 32 bytes for each changed image, from the file's hash and,
-        if it draws, its name.
+        """Return a key of 32 bytes for each changed image, by the file's hash.
+
+        If the file's name draws the change, the key depends on it, too.
         """
         if not self.captured:
             return list(map(bytes.fromhex, hashes))
-        return [
-            sha256(f"{sha}/{path.name}".encode()).digest()
-            for sha, path in zip(hashes, paths, strict=True)
-        ]
+        keys = []
+        for sha, path in zip(hashes, paths, strict=True):
+            keys.append(sha256(f"{sha}/{path.name}".encode()).digest())
+        return keys

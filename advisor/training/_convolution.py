@@ -1,5 +1,7 @@
-"""Convolutions that train faster than Keras' and TensorFlow's own,
-with equal results but for rounding.
+"""Convolve faster in training than Keras and TensorFlow, with equal results but for rounding.
+
+Fine-tuning, heads on maps and `_flatgraph/` use it. The order of operations decides the last bits
+of trained weights: a change needs new versions of what trains.
 
 Where the statistics of BatchNorm are fixed, its scale can multiply the kernel before it instead of
 the map behind it: a map has a hundred times as many values.
@@ -28,8 +30,9 @@ def convolve_depthwise(
     padding: str,
     dilations: Sequence[int],
 ) -> tf.Tensor:
-    """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m),
-    ``padding`` SAME or VALID.
+    """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m).
+
+    ``padding`` is SAME or VALID.
     """
     height, width, *channels = map(int, kernel.shape)
     steps = [1, *strides, 1]
@@ -115,9 +118,7 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
 
 
 class _Live(keras.layers.Layer):  # type: ignore[misc]
-    """A BatchNorm that takes the statistics of each batch,
-    also where the network around it is not in training.
-    """
+    """A BatchNorm that takes the statistics of each batch, in training or not."""
 
     def __init__(self, norm: keras.layers.BatchNormalization) -> None:
         super().__init__(name=f"live_{norm.name}")
@@ -130,29 +131,28 @@ class _Live(keras.layers.Layer):  # type: ignore[misc]
 def fold_norms(
     model: keras.Model, live: Sequence[keras.layers.BatchNormalization] = ()
 ) -> keras.Model:
-    """Return a model with the same weights and inputs,
-    in which convolutions take the scale of BatchNorm.
+    """Return a model with the same weights, in which convolutions take the scale of BatchNorm.
 
     The BatchNorm layers in ``live`` normalise by the statistics of each batch instead, and their
     running statistics follow. Without them, the outputs are those of the model.
     """
     apart = set(map(id, live))
-    # The output of each convolution: its layer, its input, and the output.
-    made = dict[int, tuple[Any, Any, Any]]()
+    # By the id of each convolution's output: its layer, its input, and the output.
+    convolutions = dict[int, tuple[Any, Any, Any]]()
 
     def call(layer: keras.layers.Layer, *inputs: Any, **options: Any) -> Any:
         if isinstance(layer, keras.Model):
             return fold_norms(layer, live)(*inputs)
         if id(layer) in apart:
             return _Live(layer)(*inputs)
-        if isinstance(layer, keras.layers.BatchNormalization) and id(inputs[0]) in made:
-            convolution, before, _ = made[id(inputs[0])]
+        if isinstance(layer, keras.layers.BatchNormalization) and id(inputs[0]) in convolutions:
+            convolution, before, _ = convolutions[id(inputs[0])]
             return _Folded(convolution, layer)(before)
         output = layer(*inputs, **options)
         convolves = type(layer) in (keras.layers.Conv2D, keras.layers.DepthwiseConv2D)
         if convolves and layer.activation is keras.activations.linear:
-            # The output is kept too: only while it lives is its id not given to another tensor.
-            made[id(output)] = layer, inputs[0], output
+            # The output is kept too: as long as it lives, no other tensor gets its id.
+            convolutions[id(output)] = layer, inputs[0], output
         return output
 
     return keras.models.clone_model(model, clone_function=lambda layer: layer, call_function=call)

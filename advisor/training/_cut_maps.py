@@ -1,9 +1,10 @@
-"""The maps of a backbone at the cuts where fine-tuning may split it,
-written in the pass that computes its features.
+"""Write the maps of a backbone at its cuts, in the pass that computes its features.
 
-Fine-tuning on cached maps would otherwise run the lower part over the same images once more. A cut
-is known here by the operators below it, without a graph of Keras: whoever reads the maps compares
-some of them with its own network.
+`_features.py` calls :class:`MapWriter`, and fine-tuning on cached maps reads the files
+(`_finetune/maps.py`); without them it would run the lower part over the same images once more. A
+cut is a map where fine-tuning may split the backbone. It is known here by the operators below it,
+without a graph of Keras: whoever reads the maps compares some of them with its own network. The
+names of the files (:attr:`Cut.file`) are a format on disk.
 """
 
 from __future__ import annotations
@@ -24,36 +25,25 @@ if TYPE_CHECKING:
 Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
-SHARES = tuple(
-    sorted(
-        {
-            0.2,
-            0.35,
-            0.5,
-            *(recipe_of(name).layers for name in list_choosable() if recipe_of(name).cached),
-        }
-    )
-)
-"""Shares of trained layers whose cuts get maps:
-those of the shortest training first, see ``LAYERS_IN_TIME``.
-"""
+_CACHED_SHARES = [recipe_of(name).layers for name in list_choosable() if recipe_of(name).cached]
+SHARES = tuple(sorted({0.2, 0.35, 0.5, *_CACHED_SHARES}))
+"""Shares of trained layers whose cuts get maps, as in ``LAYERS_IN_TIME``, the smallest first."""
 
 MOST_BYTES = 150_000_000
-"""Size of the maps of one pass, at most: those of wide maps cost more than they save.
-A cut beyond it gets none.
+"""Size of the maps of one pass, at most; a cut beyond it gets none, as it costs more than it
+saves.
 """
 
 LAYERS_OF = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2}
-"""Layers of Keras for an operator: a convolution and its BatchNorm;
-a fused activation is one more. Others are one.
+"""Layers of Keras for an operator: a convolution and its BatchNorm; others are one.
+
+A fused activation is one more.
 """
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A map of a backbone through which all data passes:
-    its tensor, its shape, and the layers below.
-    """
+    """A map of a backbone through which all data passes, with the number of layers below."""
 
     tensor: int
     shape: tuple[int, ...]
@@ -70,11 +60,10 @@ def _name_shape(shape: Sequence[int]) -> str:
 
 
 class MapWriter:
-    """A backbone that writes its maps into ``folder``
-    while it computes the features of ``count`` images.
+    """A backbone that writes its maps into ``folder`` while it computes features of images.
 
-    Call it with one normalised image after the other, float32 (size, size, 3); it returns the
-    features, float32 (F,). StageError if the file has no such cut.
+    There are ``count`` images. Call it with one normalised image after the other, float32 (size,
+    size, 3); it returns the features, float32 (F,). StageError if the file has no such cut.
     """
 
     def __init__(self, model: Path, folder: Path, count: int) -> None:
@@ -127,9 +116,7 @@ class CutMaps:
 
 
 def find_cut_maps(features: Sequence[Path], shape: Sequence[int], count: int) -> Iterator[CutMaps]:
-    """Yield the maps of one shape beside files of features of ``count`` images,
-    a value for each cut of this shape.
-    """
+    """Yield the maps of each cut of a shape that lie beside the features of ``count`` images."""
     if not features:
         return
     first = features[0].parent
@@ -144,10 +131,10 @@ def find_cut_maps(features: Sequence[Path], shape: Sequence[int], count: int) ->
 
 
 def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
-    """Return a backbone whose maps at the cuts are further outputs, and the cuts;
-    see :data:`SHARES`.
+    """Return a backbone whose maps at the cuts are further outputs, and the cuts.
 
-    StageError if it has none that is small enough for ``count`` images, or cannot be edited.
+    The cuts are those of :data:`SHARES`. StageError if it has none that is small enough for
+    ``count`` images, or cannot be edited.
     """
     from advisor.tflite import pack, unpack
 
@@ -157,9 +144,9 @@ def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
         raise StageError("the backbone has more than one graph with its features alone as output")
     cuts = list[Cut]()
     size = 0
-    passages = list(_passages(model, graph))
+    passages = list(_list_passages(model, graph))
     for share in SHARES:
-        cut = _below(passages, share)
+        cut = _find_highest_below(passages, share)
         if cut is None or cut in cuts:
             continue
         # Two bytes a value: maps are stored in float16.
@@ -174,7 +161,7 @@ def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
     return pack(model), cuts
 
 
-def _below(passages: Sequence[tuple[int, Cut | None]], share: float) -> Cut | None:
+def _find_highest_below(passages: Sequence[tuple[int, Cut | None]], share: float) -> Cut | None:
     """Return the highest cut below the top layers, a share of all; None if there is none."""
     if not passages:
         return None
@@ -188,16 +175,17 @@ def _below(passages: Sequence[tuple[int, Cut | None]], share: float) -> Cut | No
     return highest
 
 
-def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[int, Cut | None]]:
-    """Yield for each operator the place of its last layer that can be trained,
-    counted as Keras does, and its cut.
+def _list_passages(
+    model: schema.ModelT, graph: schema.SubGraphT
+) -> Iterator[tuple[int, Cut | None]]:
+    """Yield for each operator the place of its last trainable layer in Keras, and its cut.
 
     BatchNorm is never trained there. There is no cut unless all data passes through the map: none
     below is read above. The means of the levels, which only the features have, do not count.
     """
     from advisor.tflite import operator_name
 
-    operators = _path_to_features(graph)
+    operators = _list_operators_of_features(graph)
     last_use = dict[int, int]()
     for place, operator in enumerate(operators):
         last_use.update((int(index), place) for index in operator.inputs)
@@ -213,14 +201,13 @@ def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[i
         cut = None
         if reach <= place and len(shape) == 4:
             cut = Cut(output, shape[1:], layer)
-        # A fused activation would be a layer of its own, which Keras may train or not:
-        # it has no weights.
+        # A fused activation is a layer without weights in Keras, which may count as trained.
         trained = layer if activation else layer - layers + 1
         yield trained, cut
         reach = max(reach, last_use.get(output, place))
 
 
-def _path_to_features(graph: schema.SubGraphT) -> list[schema.OperatorT]:
+def _list_operators_of_features(graph: schema.SubGraphT) -> list[schema.OperatorT]:
     """Return the operators that the features of the last layer need, in their order."""
     makers: dict[int, schema.OperatorT] = {}
     for operator in graph.operators:

@@ -1,5 +1,7 @@
-"""Estimate how many right answers stay right on images of another occasion:
-another visit, camera or day.
+"""Estimate how many right answers stay right on another occasion: another visit, camera or day.
+
+A stage of the search calls :func:`expect_new_conditions` for each card. If equal features give
+another estimate after a change, raise ``EXPECTATION_VERSION``: it is a part of the stage's key.
 
 A hold-out that is drawn at random shares its occasions with the training images. Photographs of
 one occasion look alike, so the images of a class form clusters. This module finds the clusters in
@@ -55,9 +57,7 @@ PENALTY = 0.1
 
 @dataclass(frozen=True, eq=False)
 class _Class:
-    """The images of one class: their places (n,), distances (n, n) and the tree of their
-    clusters.
-    """
+    """The images of one class: places (n,), distances (n, n) and the tree of their clusters."""
 
     places: Numbers
     distances: Doubles
@@ -65,16 +65,13 @@ class _Class:
     median: float
 
     def find_clusters(self, alike: float) -> Numbers:
-        """Return the cluster (n,) of each image, from 0,
-        joined up to a share of the median distance.
-        """
+        """Return the cluster (n,) of each image, from 0, joined up to a share of the median."""
         from scipy.cluster.hierarchy import fcluster
 
         if len(self.places) == 1:
             return np.zeros(1, np.int64)
-        return np.asarray(
-            fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1
-        )
+        clusters = fcluster(self.tree, alike * self.median, "distance")
+        return np.asarray(clusters.astype(np.int64) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,20 +97,16 @@ class _Ridge:
         inverse: Doubles = np.linalg.inv(kernel).astype(np.float64)
         return cls(labels, inverse, inverse @ np.eye(labels.max() + 1)[labels])
 
-    def right_without(self, groups: Numbers) -> NDArray[np.bool_]:
-        """Return which images (N,) are answered rightly by a classifier
-        that has not seen their group.
-        """
+    def find_right_without(self, groups: Numbers) -> NDArray[np.bool_]:
+        """Return which images (N,) a classifier that has not seen their group answers rightly."""
         right = np.empty(len(self.labels), bool)
         order = np.argsort(groups, kind="stable")
         for block in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-            right[block] = self.right_in(block)
+            right[block] = self.find_right_in(block)
         return right
 
-    def right_in(self, block: Numbers) -> NDArray[np.bool_]:
-        """Return which images of a block (n,) are answered rightly
-        by a classifier that has not seen the block.
-        """
+    def find_right_in(self, block: Numbers) -> NDArray[np.bool_]:
+        """Return which images (n,) a classifier that has not seen the block answers rightly."""
         lost = np.linalg.solve(self.inverse[np.ix_(block, block)], self.weights[block])
         targets = np.eye(self.weights.shape[1])[self.labels[block]]
         right: NDArray[np.bool_] = (targets - lost).argmax(axis=1) == self.labels[block]
@@ -123,8 +116,7 @@ class _Ridge:
 def expect_new_conditions(
     features: Floats, labels: Sequence[int], validation: Sequence[int], grouped: bool = False
 ) -> NewConditions:
-    """Estimate which share of a head's right answers on validation stays right
-    on images of another occasion.
+    """Estimate which share of a head's right answers stays right on another occasion.
 
     ``features`` (N, F) are those of the images that may be learnt from, and ``validation`` the
     rows on which the plain figure is measured. If the images are not known to come in groups
@@ -137,29 +129,19 @@ def expect_new_conditions(
     with threadpool_limits(limits=1):
         rows = features[places]
         rows = (rows - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-6)
-        rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(
-            np.float32
-        )
+        lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
+        rows = (rows / lengths).astype(np.float32)
         classes = []
         for label in range(targets.max() + 1):
             classes.append(_cluster_class(rows, np.flatnonzero(targets == label)))
-        return _judge(_Ridge.fit_rows(rows, targets), classes, compared, grouped)
+        return _estimate_conditions(_Ridge.fit_rows(rows, targets), classes, compared, grouped)
 
 
-def _judge(
+def _estimate_conditions(
     ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool
 ) -> NewConditions:
-    """Return the estimate: each image is answered without its cluster,
-    at each distance of :data:`ALIKE`.
-    """
-    mean_silhouettes = []
-    for alike in STRUCTURE_AT:
-        scores = []
-        for class_images in classes:
-            labels = class_images.find_clusters(alike)
-            scores.append(measure_silhouettes(class_images.distances, labels))
-        mean_silhouettes.append(np.concatenate(scores).mean())
-    silhouette = float(np.mean(mean_silhouettes))
+    """Return the estimate, by answers without the own cluster at each distance of ALIKE."""
+    silhouette = _mean_silhouette(classes)
     low, high = STRUCTURE
     # Without known groups, clear clusters must show that the images come from common occasions.
     weight = 1.0
@@ -167,13 +149,13 @@ def _judge(
         weight = min(1.0, max(0.0, (silhouette - low) / (high - low)))
     plain = 1.0
     if len(compared):
-        plain = float(ridge.right_in(compared).mean())
+        plain = float(ridge.find_right_in(compared).mean())
     clusters_at = [_cluster_of_images(classes, alike, len(ridge.labels)) for alike in ALIKE]
     accuracies = []
     shares = []
     deviations = []
     for clusters in clusters_at:
-        right = ridge.right_without(clusters)
+        right = ridge.find_right_without(clusters)
         accuracy = _compute_reached(right, clusters, ridge.labels, plain)
         accuracies.append(accuracy)
         # Other conditions are no easier than the same ones.
@@ -192,10 +174,20 @@ def _judge(
     )
 
 
+def _mean_silhouette(classes: Sequence[_Class]) -> float:
+    """Return the mean silhouette of the clusters over the distances of STRUCTURE_AT."""
+    mean_silhouettes = []
+    for alike in STRUCTURE_AT:
+        scores = []
+        for class_images in classes:
+            labels = class_images.find_clusters(alike)
+            scores.append(measure_silhouettes(class_images.distances, labels))
+        mean_silhouettes.append(np.concatenate(scores).mean())
+    return float(np.mean(mean_silhouettes))
+
+
 def _draw_evenly(labels: Numbers) -> Numbers:
-    """Return the places of ``MAX_IMAGES`` of the images at most, in proportion to the classes,
-    with two of each.
-    """
+    """Return the places of at most ``MAX_IMAGES``, in proportion to the classes, two of each."""
     ordered = np.argsort(labels, kind="stable")
     if len(ordered) <= MAX_IMAGES:
         return np.sort(ordered).astype(np.int64)
@@ -212,8 +204,7 @@ def _cluster_class(rows: Floats, places: Numbers) -> _Class:
 
     inside = rows[places]
     distances = np.maximum(1.0 - (inside @ inside.T).astype(np.float64), 0.0)
-    # The product of float32 rows is symmetric but for rounding,
-    # and `squareform` expects it exactly.
+    # The product of float32 rows is symmetric but for rounding; `squareform` expects it exactly.
     distances = (distances + distances.T) / 2
     np.fill_diagonal(distances, 0.0)
     pairs = squareform(distances, checks=False)
@@ -253,8 +244,9 @@ def _compute_reached(
 
 
 def _deviation_between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:
-    """Return the standard deviation of the accuracy if each class shows one of its clusters,
-    drawn by its size.
+    """Return the standard deviation of the accuracy if each class shows one of its clusters.
+
+    The cluster is drawn by its size.
     """
     share_of = np.bincount(clusters, right) / np.bincount(clusters)
     shares = share_of[clusters]
@@ -265,9 +257,10 @@ def _deviation_between(right: NDArray[np.bool_], clusters: Numbers, labels: Numb
 
 
 def _deviation_unseen(accuracy: float, labels: Numbers) -> float:
-    """Return the least standard deviation to expect, from the correlation of the answers to one
-    class: as if one more class were right and one more wrong, as three classes without an error
-    are no proof of none.
+    """Return the least standard deviation to expect, by the correlation of answers to a class.
+
+    One more class counts as right and one more as wrong: three classes without an error are no
+    proof of none.
     """
     counts = np.bincount(labels)
     classes = float(counts.sum() ** 2 / (counts**2).sum())

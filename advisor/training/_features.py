@@ -1,5 +1,9 @@
 """Extract the backbone's features of images with LiteRT, the runtime of the shipped model.
 
+A stage of each search calls :func:`extract_features` once for a backbone and keeps the rows on
+disk; heads are fitted on them, and fine-tuning begins with them. If equal files give other
+features after a change, a new version of that stage is needed.
+
 For training, images may be changed as phones may take them, so that a head learns to ignore such
 changes. Validation and scoring use the original ones. Mirrored and cropped images are not used:
 they gain 0.6 points of top-1 for MobileNetV2's head on TrashNet (mean of 8 splits) at three times
@@ -23,12 +27,12 @@ from advisor.training._capture_augmentation import CaptureAugmentation
 OUTPUT_NAME = "features"
 
 Pixels = NDArray[np.uint8]
-# A network: from the input of an image to its features.
+# A network, from the input of an image to its features.
 Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
 AS_IT_IS = CaptureAugmentation()
-# Each image twice more, as phones take it.
+# Two more copies of each image, as phones take it.
 CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))
 
 
@@ -69,9 +73,7 @@ def extract_features(
 def _make_run(
     run: Run, spec: InputSpec, augmentation: CaptureAugmentation
 ) -> Callable[[Path], NDArray[np.float32]]:
-    """Return what gives the features of an image file, in one buffer for all images of its
-    thread.
-    """
+    """Return a function from an image file to its features, with one buffer for its thread."""
     pixels = np.empty((spec.size, spec.size, 3), np.float32)
 
     def describe_image(path: Path) -> NDArray[np.float32]:
@@ -83,10 +85,9 @@ def _make_run(
 def join_parts(
     parts: Sequence[Path], rows: NDArray[np.int64] | None = None
 ) -> NDArray[np.float32]:
-    """Return all or some of the concatenated rows of parts (``.npy`` files, float32);
-    one part is in memory at a time.
+    """Return all or some of the concatenated rows of parts (``.npy`` files, float32).
 
-    Raises IndexError if a row is in no part.
+    One part is in memory at a time. Raises IndexError if a row is in no part.
     """
     shapes = [np.load(part, mmap_mode="r", allow_pickle=False).shape for part in parts]
     starts = np.cumsum([0, *(shape[0] for shape in shapes)])

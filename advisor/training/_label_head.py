@@ -1,9 +1,10 @@
-"""Fit a head with a score for each label on the features of a backbone:
-logistic regressions, one for each label.
+"""Fit a head with a score for each of several labels: a logistic regression for each label.
 
-The kind of features and one penalty for all labels are chosen by cross-validation that holds whole
-groups out. Labels of which nothing is known in an image do not count there. Scores are shifted so
-that one half is the threshold of each label: the score from which on a product shows it.
+The task ``tagging`` calls :func:`fit_label_head` on the features of a backbone, and fine-tuning
+starts from :func:`fit_logits`. The kind of features and one penalty for all labels are chosen by
+cross-validation that holds whole groups out. Labels of which nothing is known in an image do not
+count there. Scores are shifted so that one half is the threshold of each label: the score from
+which on a product shows it.
 
 Two choices were mended by four-fold divisions of training and validation images, three times each,
 with features of MobileNetV2. Levels were taken for a gain that was noise: the larger
@@ -38,8 +39,8 @@ Floats = NDArray[np.float32]
 Truth = NDArray[np.int8]
 
 FOLDS = 5
-# Inverse strengths of the L2 penalty, the strongest first.
-# Still stronger ones spoil the order on two of three sets.
+# Inverse strengths of the L2 penalty, the strongest first. Stronger ones spoil the order on two of
+# three sets.
 GRID = (0.004, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 # Power of the ratio of images without a label to those with it, which weighs the latter.
 WEIGHTING = 0.5
@@ -90,33 +91,31 @@ def fit_label_head(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    # Photographs of one long series are one group,
-    # and a fold with all of them leaves nothing to learn from.
+    # Photographs of one long series are one group: a fold with all of them leaves none to learn
+    # from.
     units = groups if len(set(groups)) >= FOLDS else range(len(truth))
     fold = deal_out(truth, units, hashes, [1 / FOLDS] * FOLDS, seed)
     with threadpool_limits(limits=1):
         best = _cross_validate(features, truth, fold, last or features.shape[1], last)
         if last and last < features.shape[1]:
-            every = _cross_validate(features, truth, fold, features.shape[1], last)
+            all_levels = _cross_validate(features, truth, fold, features.shape[1], last)
             least = label_precision.mean_precision(truth, best.logits) + LEAST_GAIN
-            if label_precision.mean_precision(truth, every.logits) >= least:
-                best = every
+            if label_precision.mean_precision(truth, all_levels.logits) >= least:
+                best = all_levels
     read, bias = fit_logits(features[:, : best.width], truth, last, best.strength)
     chosen = label_thresholds.choose_thresholds(best.logits, truth, groups, wishes, batch)
     weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)
     weights[: best.width] = read * chosen.slope
-    return LabelHead(
-        weights, (bias * chosen.slope + chosen.shift).astype(np.float32), chosen.guarantees
-    )
+    shifted_bias = bias * chosen.slope + chosen.shift
+    return LabelHead(weights, shifted_bias.astype(np.float32), chosen.guarantees)
 
 
 def fit_logits(
     features: Floats, truth: Truth, last: int, strength: float
 ) -> tuple[Floats, Floats]:
-    """Return weights (F, C) and bias (C,) of a head at an inverse strength of the penalty;
-    see :func:`fit_label_head`.
+    """Return weights (F, C) and bias (C,) of a head at an inverse strength of the penalty.
 
-    Its logits are not calibrated.
+    See :func:`fit_label_head`. Its logits are not calibrated.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
@@ -134,29 +133,30 @@ def _cross_validate(
     logits = np.zeros((len(GRID), *truth.shape), np.float32)
     for number in range(FOLDS):
         seen = fold != number
-        for place, (weights, bias) in enumerate(
-            _fit_strengths(inside[seen], truth[seen], GRID).values()
-        ):
+        fitted = _fit_strengths(inside[seen], truth[seen], GRID)
+        for place, (weights, bias) in enumerate(fitted.values()):
             logits[place, ~seen] = inside[~seen] @ weights + bias
     weight = weigh_images(truth)
     total = np.maximum(weight.sum(axis=0), 1e-6)
     losses = []
     for rows in logits:
-        losses.append(float(((_losses(rows, truth) * weight).sum(axis=0) / total).mean()))
+        loss_of_labels = (_compute_losses(rows, truth) * weight).sum(axis=0) / total
+        losses.append(float(loss_of_labels.mean()))
     best = int(np.argmin(losses))
     return _Trial(width, GRID[best], logits[best])
 
 
 def weigh_images(truth: Truth) -> Floats:
-    """Return the weight of each image for each label, (N, C):
-    more where a rare label is there, 0 where not known.
+    """Return the weight of each image for each label, (N, C).
+
+    It is more where a rare label is there, and 0 where nothing is known.
     """
     there, lacking = ((truth == value).sum(axis=0) for value in (1, 0))
     more = (np.maximum(lacking, 1) / np.maximum(there, 1)) ** WEIGHTING
     return np.asarray(np.where(truth == 1, np.maximum(more, 1.0), truth == 0), np.float32)
 
 
-def _losses(logits: Floats, truth: Truth) -> Floats:
+def _compute_losses(logits: Floats, truth: Truth) -> Floats:
     """Return the cross entropy of each label, (N, C)."""
     signs = np.where(truth == 1, 1.0, -1.0)
     return np.asarray(np.logaddexp(0.0, -signs * logits), np.float32)
@@ -165,17 +165,14 @@ def _losses(logits: Floats, truth: Truth) -> Floats:
 def _fit_strengths(
     inside: Floats, truth: Truth, strengths: Sequence[float]
 ) -> Mapping[float, tuple[Floats, Floats]]:
-    """Return weights (D, C) and bias (C,) of each inverse strength of the penalty,
-    each begun from the one before.
-    """
+    """Return weights (D, C) and bias (C,) of each strength, each begun from the one before."""
     weights = np.zeros((inside.shape[1], truth.shape[1]), np.float32)
     bias = np.zeros(truth.shape[1], np.float32)
     squares = np.einsum("nd,nd->d", inside, inside) / len(inside)
     fitted = {}
     for strength in strengths:
-        weights, bias = _minimise(
-            inside, truth, 1.0 / (strength * len(inside)), squares, weights, bias
-        )
+        penalty = 1.0 / (strength * len(inside))
+        weights, bias = _minimise(inside, truth, penalty, squares, weights, bias)
         fitted[strength] = (weights, bias)
     return fitted
 
@@ -183,9 +180,7 @@ def _fit_strengths(
 def _minimise(
     inside: Floats, truth: Truth, penalty: float, squares: Floats, weights: Floats, bias: Floats
 ) -> tuple[Floats, Floats]:
-    """Minimise the mean weighted cross entropy of each label and the penalty,
-    for all labels in one go.
-    """
+    """Minimise the mean weighted cross entropy and the penalty, for all labels in one go."""
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -200,7 +195,7 @@ def _minimise(
         values = place.astype(np.float32)
         kernel = scale * values[:split].reshape(shape)
         logits = inside @ kernel + values[split:]
-        loss = float((_losses(logits, truth) * weight).sum(dtype=np.float64)) / len(truth)
+        loss = float((_compute_losses(logits, truth) * weight).sum(dtype=np.float64)) / len(truth)
         apart = (expit(logits) - wanted) * weight / len(truth)
         gradient = scale * (inside.T @ apart + penalty * kernel)
         loss += 0.5 * penalty * float(np.square(kernel).sum(dtype=np.float64))
@@ -208,7 +203,6 @@ def _minimise(
 
     start = np.concatenate([(weights / scale).ravel(), bias]).astype(np.float64)
     options: Any = {"maxiter": MOST_STEPS, "gtol": TOLERANCE, "ftol": 0.0}
-    solution = minimize(
-        loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options
-    ).x.astype(np.float32)
-    return scale * solution[:split].reshape(shape), solution[split:]
+    solution = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    values = solution.x.astype(np.float32)
+    return scale * values[:split].reshape(shape), values[split:]

@@ -1,5 +1,7 @@
-"""Find labels that are likely wrong,
-from the predictions of a classifier that has not seen the image.
+"""Find labels that are likely wrong, by a classifier that has not seen the image.
+
+The check of a user's data (`engine/_data_check.py`) calls :func:`find_suspects` with the features
+of one card; reports show the result, and `labels.json` keeps it.
 
 A kernel ridge regression that was trained neither on an image nor on a copy of it predicts its
 class. A share of the labels is taken to be drawn at random, by the frequency of the classes, and
@@ -74,8 +76,7 @@ def find_suspects(
     seed: int,
     landmarks: int = LANDMARKS,
 ) -> tuple[Suspect, ...]:
-    """Return those of the ``checked`` images whose labels are likely wrong,
-    the least likely label first.
+    """Return the ``checked`` images whose labels are likely wrong, the least likely label first.
 
     Only these images are learnt from. ``features`` (N, D) and ``labels`` are those of all images,
     and ``alike`` are groups of indices of images that show the same or belong together. The rest
@@ -93,10 +94,9 @@ def find_suspects(
     chosen = features
     if len(checked) != len(features):
         chosen = features[np.asarray(checked)]
+    predicted = predict_left_out(chosen, numbers, together, seed, landmarks)
     suspects = []
-    for suspect in doubt_labels(
-        numbers, predict_left_out(chosen, numbers, together, seed, landmarks)
-    ):
+    for suspect in doubt_labels(numbers, predicted):
         index = checked[suspect.index]
         suspects.append(replace(suspect, index=index, suggested=int(names[suspect.suggested])))
     return tuple(suspects)
@@ -104,8 +104,7 @@ def find_suspects(
 
 @dataclass(frozen=True, eq=False)
 class LabelPredictions:
-    """The class probabilities of each image, of a classifier that was not trained on it,
-    and what they say of labels.
+    """The class probabilities of images by classifiers that were not trained on them.
 
     Attributes:
         probabilities: float32 (N, C).
@@ -118,6 +117,7 @@ class LabelPredictions:
 
 def doubt_labels(labels: Sequence[int], predicted: LabelPredictions) -> tuple[Suspect, ...]:
     """Return the images whose labels are likely wrong, the least likely label first.
+
     Each class has an image.
     """
     given = np.asarray(labels)
@@ -156,19 +156,20 @@ def predict_left_out(
     with threadpool_limits(limits=1):
         rows = find_space(features).enter(features)
         rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
-        regression = _fit(rows, wanted, seed, landmarks)
+        regression = _fit_regression(rows, wanted, seed, landmarks)
         # Most images are in no group, and all of them together cost one product of matrices.
-        scores = regression.without_each()
+        scores = regression.leave_each_out()
         for group in map(list, together):
-            scores[group] = regression.without(group)
+            scores[group] = regression.leave_out(group)
     scale, wrong = _fit_noise(scores, targets)
     return LabelPredictions(np.asarray(softmax(scale * scores, axis=1), np.float32), wrong)
 
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
-    """A ridge regression: weights ``inverse(normal) @ moments``
-    of a row's kernels with the landmarks.
+    """A ridge regression on a row's kernels with the landmarks.
+
+    Its weights are ``inverse(normal) @ moments``.
     """
 
     rows: Rows  # float32 (N, D)
@@ -178,7 +179,7 @@ class _Regression:
     moments: Floats  # (M, C)
     inverse: Floats  # of ``normal``
 
-    def without_each(self) -> Floats:
+    def leave_each_out(self) -> Floats:
         """Return the prediction for each row, trained without that row."""
         answers = np.empty_like(self.wanted)
         for part, kernel in _compute_kernels(self.rows, self.places):
@@ -188,7 +189,7 @@ class _Regression:
             answers[part] = self.wanted[part] - missed / (1 - influence)[:, None]
         return answers
 
-    def without(self, group: list[int]) -> Floats:
+    def leave_out(self, group: list[int]) -> Floats:
         """Return the predictions for a group of rows, trained without the group."""
         wanted = self.wanted[group]
         if len(group) > len(self.places):
@@ -196,26 +197,22 @@ class _Regression:
         kernel = _compute_kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
-        return np.asarray(
-            wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
-        )
+        influence = weighted @ kernel.T
+        return np.asarray(wanted - np.linalg.solve(np.eye(len(group)) - influence, missed))
 
     def _fit_without(self, group: list[int]) -> Floats:
-        """Fit the rows outside the group again,
-        which is cheaper for groups larger than the number of landmarks.
-        """
+        """Fit the rows outside a group again, which is cheaper for more rows than landmarks."""
         normal = self.normal.copy()
         moments = self.moments.copy()
         for part, kernel in _compute_kernels(self.rows, self.places, group):
             normal -= kernel.T @ kernel
             moments -= kernel.T @ self.wanted[part]
         weights = np.linalg.solve(normal, moments)
-        return np.concatenate(
-            [kernel @ weights for _part, kernel in _compute_kernels(self.rows, self.places, group)]
-        )
+        kernels = _compute_kernels(self.rows, self.places, group)
+        return np.concatenate([kernel @ weights for _part, kernel in kernels])
 
 
-def _fit(rows: Rows, wanted: Floats, seed: int, landmarks: int) -> _Regression:
+def _fit_regression(rows: Rows, wanted: Floats, seed: int, landmarks: int) -> _Regression:
     from scipy.linalg import inv
 
     places = np.sort(np.random.default_rng(seed).permutation(len(rows))[:landmarks])
@@ -240,8 +237,9 @@ def _compute_kernels(
 def _compute_kernel(
     rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]
 ) -> Floats:
-    """Return exp(-squared distance) of a part of the rows to the landmarks,
-    by ``|a - b|^2 = a^2 - 2 ab + b^2``.
+    """Return exp(-squared distance) of a part of the rows to the landmarks.
+
+    ``|a - b|^2`` is computed as ``a^2 - 2 ab + b^2``.
     """
     inside = rows[part].astype(np.float64)
     landmarks = rows[places].astype(np.float64)
@@ -266,11 +264,10 @@ def _share_by_class(labels: NDArray[np.int64]) -> Floats:
 
 
 def _fit_noise(scores: Floats, labels: NDArray[np.int64]) -> tuple[float, float]:
-    """Return the factor on the scores and the share of random labels
-    that make the labels most likely.
+    """Return the factor on the scores and the share of random labels that fit the labels best.
 
-    The factor alone is the temperature of Guo et al.
-    (ICML 2017), which wrong labels make too small.
+    The factor alone is the temperature of Guo et al. (ICML 2017), which wrong labels make too
+    small.
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp

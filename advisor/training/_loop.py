@@ -1,5 +1,8 @@
-"""The training loop: batch after batch, epoch after epoch,
-until the training or its time is over; and Adam.
+"""Run a training batch after batch, epoch after epoch, until it or its time is over.
+
+`_finetune/`, `_on_maps/` and `_flatgraph/` each implement :class:`Training` and call
+:func:`run_training`. :class:`Timer` is the time limit that a search gives them, and :class:`Adam`
+the moments of the optimizer that they share.
 """
 
 from __future__ import annotations
@@ -17,16 +20,18 @@ Batch = TypeVar("Batch")
 
 LOOK_S = 1.0  # Least seconds between two looks at the speed of a training
 RECENT_CPU_S = 10.0
-"""CPU seconds of a training after which an earlier look at its speed counts half,
-and the weight of the speed that was planned.
+"""CPU seconds of a training after which an earlier look at its speed counts half.
+
+It is also the weight of the speed that was planned.
 """
 
 STILL = 0.05
 """CPU seconds of a second below which a training was stopped, for instance for a measurement."""
 
 SLOWEST = 4.0
-"""Most times that the work after a training is taken to last longer than planned:
-jobs get their turn among others.
+"""Most times that the work after a training is taken to last longer than planned.
+
+Other jobs take their turns in between.
 """
 
 
@@ -50,8 +55,9 @@ class Training(Protocol[Batch]):
 
 
 def run_training(training: Training[Batch]) -> None:
-    """Train epoch after epoch. Each has at least one step,
-    so that a training without time has a result too.
+    """Train epoch after epoch.
+
+    Each has at least one step, so that a training without time has a result too.
     """
     while training.goes_on():
         losses: list[Any] = []
@@ -75,8 +81,9 @@ class Reserve:
 
 
 class _Load:
-    """Measures how many times longer than planned the work of this process takes;
-    recent seconds count most.
+    """Measures how many times longer than planned the work of this process takes.
+
+    Recent seconds count most.
     """
 
     def __init__(self, planned_wall_s: float) -> None:
@@ -91,26 +98,24 @@ class _Load:
         self._cpu_s = RECENT_CPU_S
 
     def read_slowdown(self) -> float:
-        """Return how many times longer than planned work takes now:
-        from 1, the plan, to :data:`SLOWEST`.
-        """
+        """Return how many times longer than planned work takes now, from 1 to :data:`SLOWEST`."""
         wall_s = time.monotonic() - self._looked_at
         if wall_s >= LOOK_S:
             cpu_s = time.process_time() - self._used_s
             self._looked_at += wall_s
             self._used_s += cpu_s
             if cpu_s >= STILL * wall_s:
-                left = 0.5 ** (cpu_s / RECENT_CPU_S)
-                self._wall_s = left * self._wall_s + wall_s
-                self._cpu_s = left * self._cpu_s + cpu_s
+                remaining = 0.5 ** (cpu_s / RECENT_CPU_S)
+                self._wall_s = remaining * self._wall_s + wall_s
+                self._cpu_s = remaining * self._cpu_s + cpu_s
         return min(max(self._wall_s / self._cpu_s / self._planned_wall_s, 1.0), SLOWEST)
 
 
 class Timer:
     """The time limit of a training that begins now; ``seconds`` is None for none.
 
-    The limit ends earlier where the work after the training takes longer than planned,
-    for which it has a ``reserve``.
+    The limit ends earlier where the work after the training, for which it has a ``reserve``, takes
+    longer than planned.
     """
 
     def __init__(self, seconds: float | None, reserve: Reserve | None = None) -> None:
@@ -122,8 +127,8 @@ class Timer:
     def restart_share(self) -> None:
         """Count the share of the time from now on; the end stays.
 
-        What came before, such as the graph, used fewer cores than the steps,
-        so it says nothing about their speed.
+        The work before, such as making the graph, used fewer cores than the steps, so it says
+        nothing about their speed.
         """
         self._since = time.monotonic()
         if self._load:
@@ -138,9 +143,7 @@ class Timer:
         return time.monotonic() + more_s > self._compute_end()
 
     def compute_share_spent(self, reserved_s: float = 0.0) -> float:
-        """Return the share of the time that is spent, without ``reserved_s`` at its end;
-        0 without a limit.
-        """
+        """Return the spent share of the time without ``reserved_s`` at its end; 0 for no limit."""
         whole_s = self._compute_end() - reserved_s - self._since
         if math.isinf(whole_s):
             return 0.0
@@ -154,8 +157,7 @@ class Timer:
 
 
 class Adam:
-    """The moments of Adam (Kingma and Ba, "Adam", 2015),
-    with gradients clipped to a common norm of 1.
+    """The moments of Adam (Kingma and Ba, "Adam", 2015), of gradients with a common norm below 1.
 
     The caller takes the step, as weight decay and rates differ. Keras' Adam has neither a rate for
     each weight nor decay towards a start. ``moments`` are the running means of the gradient and of
@@ -174,8 +176,9 @@ class Adam:
     def take(
         self, gradients: Sequence[tf.Tensor], number: tf.Tensor
     ) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """Take the gradients of step ``number``, counted from 1; return the mean of each weight's
-        gradients and their size. The step is the rate times mean over size.
+        """Take the gradients of step ``number``, counted from 1; return a mean and size a weight.
+
+        The caller's step is the rate times mean over size.
         """
         import tensorflow as tf
 

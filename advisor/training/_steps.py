@@ -1,9 +1,10 @@
-"""The steps of a training: gradients of a batch, then the update of the weights,
-on the CPU or on a GPU.
+"""Take the steps of a training: gradients of a batch, then the update of the weights.
 
-On a GPU, the network computes in bfloat16 if that is faster there, and a batch that its memory
-does not hold is computed in parts. Weights, loss, update and the exported file are in float32
-everywhere, and the batches are the same.
+Fine-tuning (`_finetune/optimizer.py`) and heads on maps (`_on_maps/fit.py`) train through
+:class:`Steps`, on the CPU or on a GPU. On a GPU, the network computes in bfloat16 if that is
+faster there, and a batch that its memory does not hold is computed in parts. Weights, loss, update
+and the exported file are in float32 everywhere, and the batches are the same. On the CPU, equal
+seeds must give equal weights, bit by bit.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ Tensors = Sequence[Any]
 def write_variables(variables: Iterable[Any], path: Path) -> None:
     """Write the values of variables of Keras or TensorFlow, in their order, as ``.npz``.
 
-    Keras' own files take half a second of processor time for a mobile network,
-    at the end of each epoch.
+    Keras' own files take half a second of processor time for a mobile network, at the end of each
+    epoch.
     """
-    arrays: dict[str, Any] = {
-        str(number): np.asarray(variable) for number, variable in enumerate(variables)
-    }
+    arrays = dict[str, Any]()
+    for number, variable in enumerate(variables):
+        arrays[str(number)] = np.asarray(variable)
     np.savez(path, **arrays)
 
 
@@ -64,9 +65,7 @@ def read_variables(variables: Iterable[Any], path: Path) -> None:
 
 
 def list_gpus() -> tuple[str, ...]:
-    """Return the names of the GPUs that TensorFlow trains on;
-    it takes their memory as it needs it.
-    """
+    """Return the names of the GPUs that TensorFlow trains on; it takes memory as it needs it."""
     import tensorflow as tf
 
     devices = tf.config.list_physical_devices("GPU")
@@ -118,7 +117,7 @@ class Steps:
             reduce_retracing=True,
         )
         # None until the precision is chosen, by timing the first batch.
-        self._some = None if self._names and layers else self._compile_step(half=False)
+        self._compiled = None if self._names and layers else self._compile_step(half=False)
 
     def _compile_step(self, half: bool) -> Gradients:
         import tensorflow as tf
@@ -132,25 +131,23 @@ class Steps:
     def run(self, batch: Tensors, values: Tensors = (), after: Tensors = ()) -> tf.Tensor:
         """Take one step and return its loss.
 
-        Raises ResourceExhaustedError of TensorFlow if the memory
-        of a GPU does not hold the gradients of one image.
+        Raises ResourceExhaustedError of TensorFlow if the memory of a GPU does not hold the
+        gradients of one image.
         """
         if not self._names:
             return self._whole(batch, values, after)
-        loss, computed = self._fitting(batch, values)
+        loss, computed = self._compute_in_memory(batch, values)
         self._update(computed, after)
         return loss
 
-    def _fitting(self, batch: Tensors, values: Tensors) -> LossAndGradients:
-        """Return loss and gradients, in twice as many parts whenever the memory does not hold
-        one.
-        """
+    def _compute_in_memory(self, batch: Tensors, values: Tensors) -> LossAndGradients:
+        """Return loss and gradients; double the number of parts if the memory holds too little."""
         import tensorflow as tf
 
         while True:
             try:
-                self._some = self._some or self._faster(batch, values)
-                return self._in_parts(self._some, batch, values)
+                self._compiled = self._compiled or self._choose_precision(batch, values)
+                return self._compute_in_parts(self._compiled, batch, values)
             except tf.errors.ResourceExhaustedError:
                 images = len(tf.nest.flatten(batch)[0])
                 if self._parts >= images:
@@ -161,10 +158,10 @@ class Steps:
                     f" {self._parts} parts"
                 )
 
-    def _in_parts(self, compiled: Gradients, batch: Tensors, values: Tensors) -> LossAndGradients:
-        """Return the means of loss and gradients over the images,
-        computed in parts one after the other.
-        """
+    def _compute_in_parts(
+        self, compiled: Gradients, batch: Tensors, values: Tensors
+    ) -> LossAndGradients:
+        """Return the means of loss and gradients over the images, computed part after part."""
         import tensorflow as tf
 
         images = len(tf.nest.flatten(batch)[0])
@@ -179,24 +176,21 @@ class Steps:
             loss_of_part, gradients = compiled(part, values)
             loss += share * loss_of_part
             before = summed or [0.0] * len(gradients)
-            summed = [
-                share * gradient + total for gradient, total in zip(gradients, before, strict=True)
-            ]
+            pairs = zip(gradients, before, strict=True)
+            summed = [share * gradient + total for gradient, total in pairs]
         return loss, summed
 
-    def _faster(self, batch: Tensors, values: Tensors) -> Gradients:
-        """Time gradients in both precisions and return those of the faster one; the weights
-        stay.
-        """
+    def _choose_precision(self, batch: Tensors, values: Tensors) -> Gradients:
+        """Time gradients in both precisions and return the faster step; the weights stay."""
         whole = self._compile_step(half=False)
         half = self._compile_step(half=True)
         seconds = []
         for compiled in (whole, half):
             # The first call compiles.
-            float(self._in_parts(compiled, batch, values)[0])
+            float(self._compute_in_parts(compiled, batch, values)[0])
             began = time.perf_counter()
             for _ in range(TIMED):
-                loss, _gradients = self._in_parts(compiled, batch, values)
+                loss, _gradients = self._compute_in_parts(compiled, batch, values)
             # Reading a value waits for the GPU.
             float(loss)
             seconds.append((time.perf_counter() - began) / TIMED)
@@ -209,15 +203,19 @@ class Steps:
 def find_halvable(network: keras.Model) -> list[keras.layers.Layer]:
     """Return the layers of a network, and of networks in it, that may compute in bfloat16.
 
-    Others keep float32: statistics, sums of many values, and linear layers,
-    from whose outputs come scores.
+    Others keep float32: statistics, sums of many values, and linear layers, whose outputs become
+    scores.
     """
     import keras
 
     layers = keras.layers
     never_halved = (
-        *(layers.BatchNormalization, layers.Dense, layers.GlobalAveragePooling2D),
-        *(layers.InputLayer, layers.Normalization, layers.Rescaling),
+        layers.BatchNormalization,
+        layers.Dense,
+        layers.GlobalAveragePooling2D,
+        layers.InputLayer,
+        layers.Normalization,
+        layers.Rescaling,
     )
     layers_inside = list[Any]()
     for layer in network.layers:

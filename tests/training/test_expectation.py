@@ -57,7 +57,7 @@ def test_an_image_of_left_out_group_is_answered_as_by_a_classifier_without_it() 
     rows = (features - features.mean(axis=0)) / features.std(axis=0)
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     groups = np.arange(len(labels)) // 4
-    right = expectation._Ridge.fit_rows(rows, labels).right_without(groups)
+    right = expectation._Ridge.fit_rows(rows, labels).find_right_without(groups)
     for group in (0, 5, 23):
         seen = groups != group
         kernel = rows[seen] @ rows[seen].T + 1.0 + expectation.PENALTY * np.eye(seen.sum())

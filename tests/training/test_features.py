@@ -124,16 +124,16 @@ def test_the_cache_is_used_again_and_made_anew_for_another_shape(tmp_path: Path)
 
 def _regression(landmarks: int) -> module._Regression:
     features, labels = blobs(80)
-    return module._fit((features / 8).astype(np.float32), np.eye(3)[labels], 0, landmarks)
+    return module._fit_regression((features / 8).astype(np.float32), np.eye(3)[labels], 0, landmarks)
 
 
 @pytest.mark.parametrize("landmarks", [80, 30])
 def test_a_row_and_a_group_get_the_answer_of_a_fit_to_the_others(landmarks: int) -> None:
     regression, group = _regression(landmarks), [3, 4, 40, 71]
-    answers = regression.without_each()
+    answers = regression.leave_each_out()
     for row in (0, 17, 79):
         np.testing.assert_allclose(answers[row], regression._fit_without([row])[0], atol=1e-6)
-    np.testing.assert_allclose(regression.without(group), regression._fit_without(group), atol=1e-6)
+    np.testing.assert_allclose(regression.leave_out(group), regression._fit_without(group), atol=1e-6)
 
 
 def test_a_group_of_more_than_the_landmarks_is_left_out_too() -> None:
@@ -143,7 +143,7 @@ def test_a_group_of_more_than_the_landmarks_is_left_out_too() -> None:
     rest = module._compute_kernel(regression.rows, regression.places, others)
     normal = regression.normal - kernel.T @ kernel
     np.testing.assert_allclose(
-        regression.without(group), kernel @ np.linalg.solve(normal, rest.T @ regression.wanted[others]), atol=1e-6
+        regression.leave_out(group), kernel @ np.linalg.solve(normal, rest.T @ regression.wanted[others]), atol=1e-6
     )
 
 

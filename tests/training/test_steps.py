@@ -57,7 +57,7 @@ class Small:
 
         made = Steps(self.gradients, self.update, find_halvable(self.model), names)
         if half is not None:
-            made._some = made._compile_step(half)
+            made._compiled = made._compile_step(half)
         batch = tf.constant(IMAGES), tf.constant(WANTED)
         return [float(made.run(batch, after=(tf.constant(0.1),))) for _ in range(steps)]
 

@@ -1,4 +1,9 @@
-"""Heads for boxes and for centres on the maps of a backbone."""
+"""Build the networks of heads for boxes and for centres, on the maps of a backbone.
+
+`boxes.py` and `centres.py` add loss and targets, `anchors.py` the anchors, and `whole.py` goes on
+with the head of a published detector. The tasks ``detection`` and ``counting`` train them through
+`_on_maps/`.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +32,7 @@ section 3.3).
 
 
 def make_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a new head for boxes, from the shapes of the maps
-    to logits (n, N, C) and encodings (n, N, 4).
+    """Return a new head for boxes, with logits (n, N, C) and encodings (n, N, 4).
 
     On each map, the finest first, separable convolutions lead to the logits of the classes and to
     the boxes, for the one anchor of each place.
@@ -53,10 +57,8 @@ def join_levels(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
     return parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts)
 
 
-def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a new head for centres,
-    from the shapes of the maps to logits (n, rows, columns, C) of the finest.
-    """
+def make_centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
+    """Return a new head for centres, with logits (n, rows, columns, C) of the finest map."""
     import keras
 
     inputs = list(map(keras.Input, shapes))

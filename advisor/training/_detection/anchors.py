@@ -17,8 +17,7 @@ from advisor.training._on_maps.changes import Floats
 # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0113.
 SIDE = 8.0
 
-# Places of each level whose anchors a box may be assigned to, the nearest ones:
-# the figure of ATSS.
+# Nearest places of each level whose anchors a box may be assigned to: the figure of ATSS.
 CANDIDATES = 9
 
 
@@ -38,16 +37,16 @@ class Anchors:
         return np.concatenate([centres - sides / 2, centres + sides / 2], axis=1)
 
 
-def anchors_of(shapes: Sequence[tuple[int, int]]) -> Anchors:
+def make_anchors(shapes: Sequence[tuple[int, int]]) -> Anchors:
     """Return the anchors of maps with these rows and columns."""
     parts = []
     for rows, columns in shapes:
         down = (np.arange(rows) + 0.5) / rows
         across = (np.arange(columns) + 0.5) / columns
         y, x = np.meshgrid(down, across, indexing="ij")
-        boxes = np.stack(
-            [y, x, np.full_like(y, SIDE / rows), np.full_like(x, SIDE / columns)], axis=-1
-        )
+        height = np.full_like(y, SIDE / rows)
+        width = np.full_like(x, SIDE / columns)
+        boxes = np.stack([y, x, height, width], axis=-1)
         parts.append(boxes.reshape(-1, 4).astype(np.float32))
     return Anchors(np.concatenate(parts), tuple(map(len, parts)))
 
@@ -98,9 +97,8 @@ def assign_anchors(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
         if not len(taken):
             taken = candidates[[overlaps_of_box.argmax()]]
         # Two boxes may want one anchor: it learns the one that it overlaps more.
-        better = taken[
-            (overlaps[taken, number] > best_overlaps[taken]) | (box_of_anchor[taken] < 0)
-        ]
+        overlaps_more = overlaps[taken, number] > best_overlaps[taken]
+        better = taken[overlaps_more | (box_of_anchor[taken] < 0)]
         box_of_anchor[better] = number
         best_overlaps[better] = overlaps[better, number]
     return box_of_anchor

@@ -1,4 +1,9 @@
-"""Loss and targets of the heads for boxes and for centres."""
+"""Train a head for boxes: its loss and its targets.
+
+The task ``detection`` uses :func:`box_detector_head`; `whole.py` uses :func:`learn_boxes` for a
+network that has anchors of another form. The file that ships gets the boxes decoded and
+suppressed by :func:`advisor.tflite.append_postprocess`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from numpy.typing import NDArray
 
 from advisor.tflite import ENCODINGS, SCORES, Suppression, append_postprocess
 from advisor.training._detection import make_head
-from advisor.training._detection.anchors import Anchors, anchors_of, assign_anchors
+from advisor.training._detection.anchors import Anchors, assign_anchors, make_anchors
 from advisor.training._on_maps.changes import Floats, Objects
 from advisor.training._on_maps.fit import Shape, TrainableHead
 
@@ -23,20 +28,20 @@ BOX_WEIGHT = 2.0
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
-    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first,
-    and the classes.
+    """Return head, loss and targets for boxes, given the shapes of the maps, the finest first.
 
     The score of a class is trained to be the overlap of the predicted with the true box (X. Li et
     al., "Generalized Focal Loss", 2020, quality focal loss), so that of two boxes on one object
     the better one is kept. The loss of the boxes is one minus their generalized overlap (H.
     Rezatofighi et al., "Generalized Intersection over Union", 2019).
     """
-    return learn_boxes(make_head(shapes, classes), anchors_of([shape[:2] for shape in shapes]))
+    return learn_boxes(make_head(shapes, classes), make_anchors([shape[:2] for shape in shapes]))
 
 
 def learn_boxes(model: keras.Model, anchors: Anchors) -> TrainableHead:
-    """Return a network from maps to logits (n, N, C) and encodings (n, N, 4),
-    with loss and targets for its anchors.
+    """Return a network from maps to logits and encodings, with loss and targets.
+
+    The logits are (n, N, C), the encodings (n, N, 4), for the N ``anchors``.
     """
 
     def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
@@ -84,21 +89,17 @@ def _compute_loss(
     # A batch may have no box at all.
     count = tf.maximum(tf.reduce_sum(taken), 1.0)
     overlap, generalized = _measure_overlaps(predicted, boxes)
-    # The overlap is the target of the score here.
-    # With its gradient, boxes would be moved to please their scores.
+    # The overlap is the target of the score: with its gradient, boxes would move to fit scores.
     quality = tf.stop_gradient(overlap) * taken
     wanted = tf.one_hot(labels, logits.shape[-1]) * quality[..., None]
     missed = tf.square(tf.abs(wanted - tf.sigmoid(logits)))
-    classes = (
-        tf.reduce_sum(missed * tf.nn.sigmoid_cross_entropy_with_logits(wanted, logits)) / count
-    )
+    surprise = tf.nn.sigmoid_cross_entropy_with_logits(wanted, logits)
+    classes = tf.reduce_sum(missed * surprise) / count
     return classes + BOX_WEIGHT * tf.reduce_sum((1.0 - generalized) * taken) / count
 
 
 def _measure_overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return intersection over union, and the generalized one, of boxes in pairs: edges (...,
-    4).
-    """
+    """Return intersection over union, and the generalized one, of pairs of boxes, (..., 4)."""
     import tensorflow as tf
 
     def area(low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:

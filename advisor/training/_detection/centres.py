@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.measurement import Detections, count_boxes, f1_of, find_centres, match_centres
 from advisor.tflite import CENTRES
-from advisor.training._detection import centre_head
+from advisor.training._detection import make_centre_head
 from advisor.training._on_maps.changes import Floats, Objects
 from advisor.training._on_maps.fit import Shape, TrainableHead
 
@@ -31,15 +31,14 @@ THRESHOLDS = np.linspace(0.1, 0.8, 15)
 
 
 def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
-    """Return head, loss and targets for centres. After training, scores are shifted:
-    the best threshold is one half.
+    """Return head, loss and targets for centres.
 
-    The score of a place is trained to be that of a bell around each centre, with less weight on
-    places near a centre: X. Zhou et al., "Objects as Points" (2019), equation 1. The network is
-    that of Edge Impulse's FOMO: a backbone cut where a cell has 8 or 16 pixels, and a map of
-    classes.
+    After training, scores are shifted such that the best threshold is one half. The score of a
+    place is trained to be that of a bell around each centre, with less weight on places near a
+    centre: X. Zhou et al., "Objects as Points" (2019), equation 1. The network is that of Edge
+    Impulse's FOMO: a backbone cut where a cell has 8 or 16 pixels, and a map of classes.
     """
-    model = centre_head(shapes, classes)
+    model = make_centre_head(shapes, classes)
     rows, columns = shapes[0][:2]
 
     def finish(logits: Floats, objects: Sequence[Objects]) -> None:
@@ -54,13 +53,11 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
 
         return {CENTRES: Activation("sigmoid", name=CENTRES)(head_outputs[0])}
 
-    return TrainableHead(model, _map_loss, targets, outputs, finish=finish)
+    return TrainableHead(model, _compute_loss, targets, outputs, finish=finish)
 
 
 def _draw_bells(objects: Objects, rows: int, columns: int, classes: int) -> Floats:
-    """Return the wanted scores (rows, columns, C):
-    one at the cell of each centre, and less around it.
-    """
+    """Return the wanted scores (rows, columns, C): one at each centre's cell, less around it."""
     wanted = np.zeros((rows, columns, classes), np.float32)
     cells = np.array([rows, columns])
     places = np.stack(np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij"), axis=-1)
@@ -72,7 +69,7 @@ def _draw_bells(objects: Objects, rows: int, columns: int, classes: int) -> Floa
     return wanted
 
 
-def _map_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
+def _compute_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
     import tensorflow as tf
 
     (logits,) = outputs
@@ -85,9 +82,7 @@ def _map_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Te
 
 
 def _choose_thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Floats:
-    """Return the logit of each class from which a centre counts,
-    by F1 on the training images themselves.
-    """
+    """Return the logit of each class from which a centre counts, by F1 on training images."""
     true = []
     for objects_of_image in objects:
         sure = np.ones(len(objects_of_image.labels), np.float32)

@@ -1,5 +1,8 @@
-"""A detector that learnt other objects:
-its neck and its head go on, with new layers for the classes of the images.
+"""Train a detector that learnt other objects, with new layers for the classes of the images.
+
+Its neck and its head keep what they learnt. The task ``detection`` asks for it through
+:func:`detector_head` if a card is a whole detector; `_on_maps/train.py` calls
+:func:`begin_detector`.
 """
 
 from __future__ import annotations
@@ -28,9 +31,7 @@ SCALES = (CENTRE_SCALE, CENTRE_SCALE, SIDE_SCALE, SIDE_SCALE)
 
 
 def detector_head(whole: bool) -> HeadKind:
-    """Return the kind of head for boxes:
-    a new one on a backbone, or that of a ``whole`` detector, which goes on.
-    """
+    """Return the kind of head for boxes: that of a ``whole`` detector, or a new one."""
     if whole:
         alone = Hyperparameters(20, learning_rate=8e-3, backbone_rate=0.5)
         tuned = Hyperparameters(20, backbone_rate=0.2)
@@ -70,12 +71,15 @@ def begin_detector(
     levels = detector.anchors
     counts = tuple(map(len, levels))
     head = learn_boxes(model, Anchors(np.concatenate(levels), counts, anchors))
-    return detector.maps, replace(head, learnt=_list_learnt(model, logits))
+    return detector.maps, replace(head, learnt=_list_known_weights(model, logits))
 
 
-def _list_learnt(model: keras.Model, logits: list[keras.KerasTensor]) -> list[keras.Variable]:
-    """Return the weights of a model,
-    without those of the new layers behind which the logits are reshaped.
+def _list_known_weights(
+    model: keras.Model, logits: list[keras.KerasTensor]
+) -> list[keras.Variable]:
+    """Return the weights of a model without those of new layers, which give the ``logits``.
+
+    The logits are reshaped behind these layers.
     """
     new = set[int]()
     for reshaped in logits:

@@ -1,4 +1,11 @@
-"""Fine-tune a backbone and its head in Keras."""
+"""Fine-tune a backbone and its head in Keras, from a card to a float ``.tflite``.
+
+The stages of a search call :func:`tune_card` in a child process, once to compare and once for the
+network that ships; a time limit ends a call, and a later one continues it. Begin here, then read
+`finetune.py` (one training), `network.py` and `halves.py` (its networks), `maps.py` (kept maps),
+`optimizer.py` (its steps), `finetuning.py` and `hyperparameters.py`. Equal images and
+hyperparameters give equal networks, bit by bit; a change of them raises ``FINETUNE_VERSION``.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +73,7 @@ class TuningImages:
 def tune_card(
     card: Card,
     weights: WeightsFile | None,
-    given: TuningImages,
+    tuning_images: TuningImages,
     hyperparameters: Finetuning,
     checkpoints: Path,
     path: Path,
@@ -74,8 +81,7 @@ def tune_card(
     maps: Path | None = None,
     limit: TrainingTime | None = None,
 ) -> dict[str, Any]:
-    """Fine-tune a card and write its float classifier to ``path``,
-    and its weights into the same folder.
+    """Fine-tune a card; write its float classifier to ``path``, and its weights beside it.
 
     A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an
     earlier call, to continue training with the validation part too. ``maps`` is the folder for the
@@ -91,14 +97,8 @@ def tune_card(
     try:
         model = build_model(card, weights)
         backbone = keras.Model(model.inputs[0], model.output["features"])
-        view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        features = join_parts(given.features)
-        head = None
-        if given.head:
-            with np.load(given.head[0], allow_pickle=False) as arrays:
-                head = Head(arrays["weights"], arrays["bias"], given.head[1])
-        learnt = (features, given.images, given.labels, view, given.validation, given.groups, head)
-        data = FinetuneData(*learnt, files=given.features)
+        spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+        data = _read_data(tuning_images, spec)
         begun = None if after is None else after.with_name(WEIGHTS_FILE)
         # Several trainings may ship from one compared network.
         # The note of each says which checkpoints lie beside it.
@@ -109,50 +109,76 @@ def tune_card(
         tuned = finetune(
             backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, limit=limit
         )
-        path.write_bytes(to_tflite(backbone, tuned, given.scores))
+        path.write_bytes(to_tflite(backbone, tuned, tuning_images.scores))
         shutil.copyfile(checkpoints / WEIGHTS_FILE, path.with_name(WEIGHTS_FILE))
         shortened = (limit is not None and limit.fitted) or tuned.out_of_time or tuned.fewer_copies
-        # What other trainings that ship continued is complete by now.
         if notes and not shortened:
-            for note in notes.iterdir():
-                if note.name != checkpoints.name:
-                    shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
-            shutil.rmtree(notes.parent, ignore_errors=True)
+            _remove_leftovers(notes, checkpoints)
     finally:
         # A child trains several networks, and Keras keeps the graphs of all of them.
         keras.backend.clear_session()
-    names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
-    more = {
+    return {
+        "validation_accuracy": tuned.validation_accuracy,
+        "start_accuracy": tuned.start_accuracy,
+        "best_epoch": tuned.best_epoch,
+        "levels": tuned.levels,
+        "out_of_time": tuned.out_of_time,
         "history": list(tuned.history),
         "shortened": shortened,
         "trained": hyperparameters.trained,
     }
-    return {**{name: getattr(tuned, name) for name in names}, **more}
+
+
+def _read_data(tuning_images: TuningImages, spec: InputSpec) -> FinetuneData:
+    """Return the data of a training, with the features and the head that lie in files."""
+    head = None
+    if tuning_images.head:
+        path, facts = tuning_images.head
+        with np.load(path, allow_pickle=False) as arrays:
+            head = Head(arrays["weights"], arrays["bias"], facts)
+    return FinetuneData(
+        features=join_parts(tuning_images.features),
+        images=tuning_images.images,
+        labels=tuning_images.labels,
+        spec=spec,
+        validation=tuning_images.validation,
+        groups=tuning_images.groups,
+        head=head,
+        files=tuning_images.features,
+    )
+
+
+def _remove_leftovers(notes: Path, checkpoints: Path) -> None:
+    """Remove the maps, and the checkpoints of other trainings that the complete one makes idle.
+
+    A note has the name of the folder of a training's checkpoints, beside ``checkpoints``.
+    """
+    for note in notes.iterdir():
+        if note.name != checkpoints.name:
+            shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
+    shutil.rmtree(notes.parent, ignore_errors=True)
 
 
 def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """Write the compared classifier and its weights as the ones that ship;
-    return the result of its training.
-    """
+    """Write the compared classifier and its weights as those that ship; return its result."""
     shutil.copyfile(compared, path)
     shutil.copyfile(compared.with_name(WEIGHTS_FILE), path.with_name(WEIGHTS_FILE))
     return result
 
 
 def to_tflite(backbone: keras.Model, tuned: Finetuned, scores: str = "") -> bytes:
-    """Return backbone, head and softmax as float ``.tflite``:
-    ``image`` (1, S, S, 3) to ``probabilities`` (1, C).
+    """Return backbone, head and softmax as a float ``.tflite``.
 
-    With a name for ``scores``, sigmoids take the place of the softmax,
-    and that is the name of the output.
+    Its input is ``image`` (1, S, S, 3), its output ``probabilities`` (1, C). With a name for
+    ``scores``, sigmoids take the place of the softmax, and that is the name of the output.
     """
-    data = convert(backbone)
-    return attach_head(
-        with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias, scores
-    )
+    data = convert_backbone(backbone)
+    if tuned.levels:
+        data = with_levels(data)
+    return attach_head(data, tuned.weights, tuned.bias, scores)
 
 
-def convert(backbone: keras.Model) -> bytes:
+def convert_backbone(backbone: keras.Model) -> bytes:
     """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
     import keras
 
@@ -162,11 +188,10 @@ def convert(backbone: keras.Model) -> bytes:
 
 
 def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int, float] | None:
-    """Return (epochs done, largest number of epochs, share that is spent of the seconds of all
-    ``hyperparameters``).
+    """Return epochs done, largest number of epochs, and the spent share of all seconds.
 
-    None before ten steps. A time limit may have chosen fewer layers and more epochs,
-    which take other seconds.
+    All seconds are those of ``hyperparameters``; a time limit may have chosen fewer layers and
+    more epochs, which take other seconds. None before ten steps.
     """
     progress = read_progress(checkpoints)
     if progress is None or not progress.spent_s:

@@ -1,13 +1,14 @@
-"""Fine-tune backbone and head in Keras and keep the best epoch on a validation part,
-on cached maps the last good one.
+"""Train backbone and head in Keras, and keep the best epoch on a validation part.
+
+:func:`finetune` is one training; `_finetune` calls it for a card. On cached maps, the last good
+epoch is kept. The files in its folder (checkpoints, ``state.json``, ``best.npz``) are read by
+later calls: a change of them, or of the network, raises ``FINETUNE_VERSION``.
 
 A trained head at the start protects the backbone from a random head's gradients (Kumar et al.,
 "Fine-Tuning can Distort Pretrained Features", 2022). BatchNorm keeps its pretrained statistics, as
 the batches of a small set are too noisy for them, and conversion folds them into the convolutions.
-The running mean of the weights (Polyak averaging) is validated and kept.
-
-The network that ships is trained for a few epochs more, with the validation part too,
-like a head that ships.
+The running mean of the weights (Polyak averaging) is validated and kept. The network that ships is
+trained for a few epochs more, with the validation part too, like a head that ships.
 """
 
 from __future__ import annotations
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
 
 # Raised when equal images and hyperparameters give another network, or the weights another file.
 FINETUNE_VERSION = 14
-# Share of the steps by which a training may be behind the share
-# of its time before the limit shortens it.
+# Share of the steps by which a training may be behind its time before the limit shortens it.
 BEHIND = 0.05
 # Steps after which a training knows its seconds.
 PRICED = 10
@@ -73,9 +73,7 @@ class FinetuneProgress:
 
 
 def read_progress(folder: Path) -> FinetuneProgress | None:
-    """Return the progress of the training with checkpoints in ``folder``;
-    None if its state is missing or damaged.
-    """
+    """Return the progress of the training in ``folder``; None if it is missing or damaged."""
     try:
         progress: FinetuneProgress = parse(FinetuneProgress, read_json(folder / STATE))
     except (UsageError, TypeError, ValueError):
@@ -112,17 +110,17 @@ def finetune(
     maps: Path | None = None,
     limit: TrainingTime | None = None,
 ) -> Finetuned:
-    """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F),
-    and its head.
+    """Train ``backbone`` (in place) and its head.
 
-    Every epoch writes a checkpoint into ``folder``, one for each backbone and set of images. A
-    call with the same arguments continues after the last one. ``after`` names :data:`WEIGHTS_FILE`
-    of an earlier call with these arguments, to continue from with the validation part too: nothing
-    is validated then, and the last mean of the weights is kept. ``maps`` is the folder for the
-    maps of the frozen layers, which the call with ``after`` reads again; None for ``folder``.
-    ``limit`` says what a time limit means beside ``hyperparameters.seconds``: a training that
-    these would shorten takes its ``alone_s``, and its network ships as it is. Raises StageError if
-    the loss is not finite, an image cannot be read, or the checkpoint is damaged.
+    The backbone goes from one normalised image (1, S, S, 3) to features (1, F). Every epoch writes
+    a checkpoint into ``folder``, one for each backbone and set of images. A call with the same
+    arguments continues after the last one. ``after`` names :data:`WEIGHTS_FILE` of an earlier call
+    with these arguments, to continue from with the validation part too: nothing is validated then,
+    and the last mean of the weights is kept. ``maps`` is the folder for the maps of the frozen
+    layers, which the call with ``after`` reads again; None for ``folder``. ``limit`` says what a
+    time limit means beside ``hyperparameters.seconds``: a training that these would shorten takes
+    its ``alone_s``, and its network ships as it is. Raises StageError if the loss is not finite,
+    an image cannot be read, or the checkpoint is damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     session = _Session(
@@ -136,12 +134,12 @@ def finetune(
 def weigh_classes(
     targets: NDArray[np.int64], train: NDArray[np.intp], balance: float
 ) -> NDArray[np.float32]:
-    """Return the weight of each class, with a mean of 1 over the images ``train``;
-    1 for all if ``balance`` is 0.
+    """Return the weight of each class, with a mean of 1 over the images ``train``.
+
+    It is 1 for all if ``balance`` is 0.
     """
-    counts = np.maximum(np.bincount(targets[train], minlength=int(targets.max()) + 1), 1).astype(
-        np.float64
-    )
+    images_of_classes = np.bincount(targets[train], minlength=int(targets.max()) + 1)
+    counts = np.maximum(images_of_classes, 1).astype(np.float64)
     weights = counts**-balance
     return np.asarray((weights * counts.sum() / (weights * counts).sum()).astype(np.float32))
 
@@ -154,9 +152,7 @@ def _read_maps(
     folder: Path,
     alone_s: float | None,
 ) -> MapBatches:
-    """Return the maps of the images,
-    of which those without a change may lie beside their features.
-    """
+    """Return the maps of the images; those without a change may lie beside their features."""
     limit_s = hyperparameters.seconds if alone_s is None else alone_s
     # Without a limit, equal searches give equal networks, whatever the cache has.
     of_cuts = [] if limit_s is None else list(find_cut_maps(data.files, halves.cut, len(images)))
@@ -166,8 +162,9 @@ def _read_maps(
 
 
 class _Session:
-    """The state of one fine-tuning: model, optimizer, history and best weights, all saved on
-    disk.
+    """The state of one fine-tuning: model, optimizer, history and best weights, saved on disk.
+
+    It is the training that :func:`.run_training` performs.
     """
 
     def __init__(
@@ -197,8 +194,7 @@ class _Session:
         self._start = start
         self._train = np.flatnonzero(~data.unseen)
         self._validation = np.flatnonzero(data.unseen)
-        # `C` of scikit-learn multiplies the summed loss,
-        # and the loss here is a mean over the images.
+        # `C` of scikit-learn multiplies the summed loss, and the loss here is a mean over images.
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         self._model = network.build_network(
             backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached
@@ -207,27 +203,18 @@ class _Session:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
             read_variables(self._model.weights, after)
-        self._class_weights = (
-            None
-            if data.of_labels
-            else weigh_classes(targets, self._train, hyperparameters.balance)
-        )
-        # For kept maps each image is decoded once, so it needs no file of pixels.
-        decoded = None if hyperparameters.cached else folder / "pictures.npy"
-        images = Batches(data.images, data.labels, self._size, decoded)
-        self._batches: Batches | MapBatches = images
-        taught = self._model
+        self._class_weights = None
+        if not data.of_labels:
+            self._class_weights = weigh_classes(targets, self._train, hyperparameters.balance)
         self._changed = hyperparameters.capture
         if hyperparameters.cached:
-            halves = halve_network(
-                self._model, (1 + hyperparameters.copies) * len(images), self._start.levels
+            taught = self._prepare_maps(data, hyperparameters, maps, limit.alone_s)
+        else:
+            decoded = folder / "pictures.npy"
+            self._batches: Batches | MapBatches = Batches(
+                data.images, data.labels, self._size, decoded
             )
-            cached_maps = _read_maps(halves, images, data, hyperparameters, maps, limit.alone_s)
-            taught = halves.upper
-            # All copies of an image are equally likely, the unchanged one included.
-            self._changed = cached_maps.copies / (1 + cached_maps.copies)
-            self._batches = cached_maps
-            self._fewer_copies = cached_maps.copies < hyperparameters.copies
+            taught = self._model
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[Mapping[str, float]] = []
         self._best_epoch = -1
@@ -239,6 +226,21 @@ class _Session:
         self._spent_s = 0.0
         self._rest_s = 0.0
         self._stepped = 0.0
+
+    def _prepare_maps(
+        self, data: FinetuneData, hyperparameters: Finetuning, folder: Path, alone_s: float | None
+    ) -> keras.Model:
+        """Read or compute the maps of the frozen layers; return the part that learns on them."""
+        # Each image is decoded once for its maps, so it needs no file of pixels.
+        images = Batches(data.images, data.labels, self._size, None)
+        rows = (1 + hyperparameters.copies) * len(images)
+        halves = halve_network(self._model, rows, self._start.levels)
+        cached_maps = _read_maps(halves, images, data, hyperparameters, folder, alone_s)
+        # All copies of an image are equally likely, the unchanged one included.
+        self._changed = cached_maps.copies / (1 + cached_maps.copies)
+        self._batches = cached_maps
+        self._fewer_copies = cached_maps.copies < hyperparameters.copies
+        return halves.upper
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
@@ -274,20 +276,18 @@ class _Session:
         """Return whether to run another epoch: it may still improve, and there is time."""
         done = len(self.history)
         accuracies = [row["validation_accuracy"] for row in self.history]
-        # A cosine rate gains most at its end,
-        # so no training is ended as stalled in its first half.
-        since = done - 1 - accuracies.index(max(accuracies)) if accuracies else 0
-        stalled = (
-            2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
-        )
+        since = 0
+        if accuracies:
+            since = done - 1 - accuracies.index(max(accuracies))
+        # A cosine rate gains most at its end: no training is ended as stalled in its first half.
+        in_second_half = 2 * done >= self._hyperparameters.epochs
+        stalled = in_second_half and since >= self._hyperparameters.patience
         if done >= self._hyperparameters.epochs or stalled:
             return False
         return not (self.out_of_time or self.is_late())
 
     def is_late(self) -> bool:
-        """Return whether the time limit ends the training:
-        the rest of the time is needed to validate it.
-        """
+        """Return whether the rest of the time is needed to validate the training."""
         self.out_of_time = self._time.is_over(self._validation_s)
         return self.out_of_time
 
@@ -308,71 +308,58 @@ class _Session:
         number = len(self.history)
         # The last epochs see images of the size that the app gives.
         at_full_size = number >= hyperparameters.epochs - hyperparameters.full_epochs
-        side = network.training_side(
-            self._model, self._size, 1.0 if at_full_size else hyperparameters.shrink
-        )
-        share_done = (
-            number + place * hyperparameters.batch / len(self._train)
-        ) / hyperparameters.epochs
+        shrink = 1.0 if at_full_size else hyperparameters.shrink
+        side = network.training_side(self._model, self._size, shrink)
+        epochs_done = number + place * hyperparameters.batch / len(self._train)
         # The rate falls with the time then.
-        if self._is_shortened(share_done):
-            self._optimizer.spent.assign(
-                min(1.0, self._time.compute_share_spent(self._validation_s))
-            )
+        if self._is_shortened(epochs_done / hyperparameters.epochs):
+            spent = self._time.compute_share_spent(self._validation_s)
+            self._optimizer.spent.assign(min(1.0, spent))
         if not number and place in (1, PRICED):
-            self._price_after(place)
+            self._estimate_after(place)
         seed = hyperparameters.seed + number, place
-        weights = (
-            np.ones(len(labels), np.float32)
-            if self._class_weights is None
-            else self._class_weights[labels]
-        )
+        weights = np.ones(len(labels), np.float32)
+        if self._class_weights is not None:
+            weights = self._class_weights[labels]
         return self._optimizer.run(images, labels, weights, seed, side)
 
     def _is_shortened(self, share_done: float) -> bool:
-        """Return whether the limit shortens this training,
-        given the share of its steps that is done.
+        """Return whether the limit shortens this training, given the share of its done steps.
 
         Before it does, the training takes the time of the one that would follow. Half of a
         training with the validation images gains less than twice the epochs without them.
         """
-        late = (
-            self._shortened
-            or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
-        )
+        late = self._shortened or self._is_behind(share_done)
         if late and self._alone_s is not None:
             self._time.extend_limit(self._alone_s)
             self._alone_s = None
             self._ships_itself = True
-            late = (
-                self._shortened
-                or self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
-            )
+            late = self._shortened or self._is_behind(share_done)
         self._shortened = late
         return late
 
-    def _price_after(self, place: int) -> None:
-        """Write after some steps of the first epoch how long all epochs will take;
-        the first step compiles.
-        """
+    def _is_behind(self, share_done: float) -> bool:
+        return self._time.compute_share_spent(self._validation_s) > share_done + BEHIND
+
+    def _estimate_after(self, place: int) -> None:
+        """Write how long all epochs will take, after the steps 1, which compiles, and PRICED."""
         now = time.monotonic()
         if place == PRICED:
-            self._price((now - self._stepped) / (PRICED - 1), PRICED, now)
+            self._estimate_rest((now - self._stepped) / (PRICED - 1), PRICED, now)
             self._write_state()
         self._stepped = now
 
-    def _price(self, step_s: float, steps: int, now: float) -> None:
-        """Note the seconds so far, and those of the steps and validations
-        that are left after ``steps``.
-        """
+    def _estimate_rest(self, step_s: float, steps: int, now: float) -> None:
+        """Note the seconds so far, and those of all steps and validations after ``steps``."""
         epochs = self._hyperparameters.epochs
         whole = epochs * -(-len(self._train) // self._hyperparameters.batch)
         self._spent_s = self._before_s + now - self._time.began
         self._rest_s = (1 - steps / whole) * (whole * step_s + epochs * self._validation_s)
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
-        """Validate, keep the best weights and write a checkpoint,
-        but of an epoch that the time limit ended.
+        """Validate, keep the best weights and write a checkpoint.
+
+        An epoch that the time limit ended has no checkpoint.
         """
         number = len(self.history)
         loss = float(np.mean(list(map(float, losses))))
@@ -394,22 +381,19 @@ class _Session:
         now = time.monotonic()
         seconds = round(now - self._epoch_began, 3)
         self.history.append({"loss": loss, "validation_accuracy": accuracy, "seconds": seconds})
-        self._price(
-            (seconds - self._validation_s) / len(losses), len(losses) * len(self.history), now
-        )
+        step_s = (seconds - self._validation_s) / len(losses)
+        self._estimate_rest(step_s, len(losses) * len(self.history), now)
         self._save()
 
     def _is_kept(self, accuracy: float) -> bool:
-        """Return whether the epoch that ends, with this validation accuracy,
-        is kept in place of the best so far.
+        """Return whether an epoch with this validation accuracy replaces the best so far.
 
         Of equal epochs it is the later one, and of equals the start. On cached maps a later epoch
         is kept unless it is worse than the best, or the start, by a standard error: its rate is
         lower, and few images tell epochs apart by chance alone. Whether the network is better than
         its head is decided later, by all that is known of both.
         """
-        # Not the epoch that is kept, but the best of all:
-        # else the accuracy could fall step by step.
+        # The best of all, not the epoch that is kept: else the accuracy could fall step by step.
         best = max([self._best, *(row["validation_accuracy"] for row in self.history)])
         if self._hyperparameters.cached:
             variance = max(0.0, best * (1.0 - best))
@@ -419,9 +403,7 @@ class _Session:
         return accuracy > self._best or (later and accuracy == self._best)
 
     def finish(self, backbone: keras.Model) -> Finetuned:
-        """Load the best weights, copy those of the backbone into ``backbone``,
-        and return the result.
-        """
+        """Load the best weights, copy the backbone's into ``backbone``; return the result."""
         read_variables(self._model.weights, self._folder / WEIGHTS_FILE)
         weights, bias = network.copy_parts(self._model, backbone, self._start)
         levels = bool(self._start.levels)
@@ -439,9 +421,7 @@ class _Session:
         )
 
     def _validate(self) -> float:
-        """Return the share of right answers on the validation part,
-        or the mean average precision of labels.
-        """
+        """Return the accuracy on the validation part, or the mean average precision of labels."""
         began = time.monotonic()
         logits = []
         truth = []
@@ -480,6 +460,5 @@ class _Session:
         )
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
-        # The state names the checkpoint and is replaced last:
-        # a kill leaves the old pair or the new one.
+        # The state names the checkpoint and is replaced last: a kill leaves one of the two pairs.
         partial.replace(self._folder / STATE)

@@ -1,4 +1,8 @@
-"""The hyperparameters of a fine-tuning."""
+"""Define the hyperparameters of one fine-tuning, and what a time limit makes of them.
+
+`hyperparameters.py` has the values of each recipe. The fields are a part of the keys of cached
+trainings and stand in their checkpoints (:meth:`Finetuning.plain`).
+"""
 
 from __future__ import annotations
 
@@ -52,8 +56,7 @@ class Finetuning:
     trained: float = 0.65
     # Whether the maps below the trained layers are computed once and kept, see :mod:`.maps`.
     cached: bool = False
-    # Changed copies of each image whose maps are kept too;
-    # others change images anew in each epoch.
+    # Changed copies of each image whose maps are kept too; others change images in each epoch.
     copies: int = 0
     # Whether images of the validation part have such copies, which only what ships reads.
     judged_copies: bool = True
@@ -111,16 +114,18 @@ class Finetuning:
         """
         if not self.cached or share >= WHOLE_SHARE:
             return self
-        layers = next(layers for least, layers in LAYERS_IN_TIME if share >= least)
+        layers = self.trained
+        for least_share, layers_in_time in LAYERS_IN_TIME:
+            if share >= least_share:
+                layers = layers_in_time
+                break
         if layers >= self.trained:
             return self
         epochs = round(MORE_EPOCHS * self.epochs)
         return replace(self, trained=layers, epochs=epochs, patience=epochs, judged_copies=False)
 
     def share_of_seconds(self, trained: float, epochs: int) -> float:
-        """Return the seconds of a training that :meth:`shorten_to` made of this one,
-        over those of this one.
-        """
+        """Return the seconds of a training of :meth:`shorten_to` over those of this one."""
         if trained >= self.trained:
             return 1.0
         epoch_s = EPOCH_SHARE.get(trained, 1.0)
@@ -134,8 +139,6 @@ class Finetuning:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the hyperparameters as JSON, without the time limit:
-        a resumed run may have another.
-        """
+        """Return the hyperparameters as JSON, without the time limit, which may change."""
         plain: dict[str, Any] = json.loads(json.dumps({**asdict(self), "seconds": None}))
         return plain

@@ -38,25 +38,26 @@ class Halves:
 
 
 def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
-    """Split a network, see :func:`.build_network`, below its lowest trained layer, or higher if
-    the maps of ``rows`` images and copies would not fit on disk. ``levels`` are the layers of the
-    backbone whose means the head reads too.
+    """Split a network of :func:`.build_network` below its lowest trained layer.
+
+    The cut is higher if the maps of ``rows`` images and copies would not fit on disk. ``levels``
+    are the layers of the backbone whose means the head reads too.
     """
     import keras
 
     body = model.get_layer("backbone")
-    features, *means_of_levels = (
-        body.outputs[0]._keras_history.operation.input if levels else body.outputs
-    )
+    parts = body.outputs
+    if levels:
+        # The last operation joins the features and the means of the levels.
+        parts = body.outputs[0]._keras_history.operation.input
+    features, *means_of_levels = parts
     plain = keras.Model(body.input, features)
     place = {layer.name: number for number, layer in enumerate(plain.layers)}
-    cut = plain.get_layer(_cut(plain, rows)).output
+    cut = plain.get_layer(_choose_cut(plain, rows)).output
     place_of_cut = place[cut._keras_history[0].name]
-    # The upper part cannot compute the means of levels below the cut,
-    # so the lower part gives them.
-    means_with_levels = zip(means_of_levels, levels, strict=True)
+    # The upper part cannot compute the means of levels below the cut: the lower part gives them.
     below = []
-    for mean, level in means_with_levels:
+    for mean, level in zip(means_of_levels, levels, strict=True):
         if place[level] < place_of_cut:
             below.append(mean)
     joined = cut
@@ -69,23 +70,22 @@ def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> 
     inputs = [maps]
     # Rows hold the map and the means one after another.
     if below:
-        starts = np.cumsum(
-            [int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]
-        ).tolist()
+        widths = [int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]
+        starts = np.cumsum(widths).tolist()
         means = [maps[:, start:end] for start, end in pairwise(starts)]
         inputs = [keras.layers.Reshape(cut.shape[1:])(maps[:, : starts[0]]), *means]
     upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(inputs))))
     shape = tuple(map(int, cut.shape[1:]))
-    return Halves(
-        lower, upper, shape, _columns_of(int(features.shape[-1]), means_of_levels, below)
-    )
+    columns = _find_columns(int(features.shape[-1]), means_of_levels, below)
+    return Halves(lower, upper, shape, columns)
 
 
-def _columns_of(
+def _find_columns(
     last: int, means: Sequence[keras.KerasTensor], below: Sequence[keras.KerasTensor]
 ) -> tuple[int, ...]:
-    """Return the columns of some means in features of ``last`` values
-    that are followed by all ``means``.
+    """Return the columns that the means ``below`` have in the features.
+
+    The features are ``last`` values, followed by all ``means``.
     """
     columns = list[int]()
     chosen = set(map(id, below))
@@ -98,8 +98,9 @@ def _columns_of(
 
 
 def find_cuts(body: keras.Model) -> list[str]:
-    """Return the layers through which all data passes, from the lowest to the highest,
-    without input and output.
+    """Return the layers through which all data passes, from the lowest to the highest.
+
+    Input and output are none of them.
     """
     import keras
 
@@ -120,17 +121,15 @@ def find_cuts(body: keras.Model) -> list[str]:
     return passages
 
 
-def _cut(body: keras.Model, rows: int) -> str:
-    """Return the highest cut below all trained layers;
-    the lowest one above it if its maps would not fit on disk.
-    """
+def _choose_cut(body: keras.Model, rows: int) -> str:
+    """Return the highest cut below all trained layers, or a higher one whose maps fit on disk."""
     place = {layer.name: number for number, layer in enumerate(body.layers)}
     first = next(number for number, layer in enumerate(body.layers) if layer.trainable)
     names = find_cuts(body)
     below = [name for name in names if place[name] < first]
     above = [name for name in names if place[name] >= first]
-    # Higher layers have smaller maps.
-    # What lies below such a cut is then frozen, although the recipe would train it.
+    # Higher layers have smaller maps. Layers below such a cut are frozen, although the recipe
+    # would train them.
     for name in (*below[-1:], *above):
         # Two bytes a value: maps are stored in float16.
         bytes_of_map = 2 * int(np.prod(body.get_layer(name).output.shape[1:]))

@@ -1,4 +1,9 @@
-"""Define the hyperparameters of fine-tuning, and those of each recipe."""
+"""List the hyperparameters of each fine-tuning recipe, and search for better ones.
+
+A stage of the search reads ``FINETUNING`` by the name of the recipe; with several trials for a
+card, :class:`Trials` suggests those after the first. A changed value gives other networks: raise
+``FINETUNE_VERSION`` with it.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +65,7 @@ class TrainingTime:
 
 
 class Trials:
-    """Suggests hyperparameters from the results so far.
-    Equal seeds and results give equal suggestions.
+    """Suggests hyperparameters from the results so far, equal ones for equal seeds and results.
 
     The first suggestion is the recipe's own hyperparameters, so that no study ends below them. A
     few random ones follow, then those of the tree-structured Parzen estimator (Bergstra et al.,
@@ -78,12 +82,11 @@ class Trials:
         self._told = list[tuple[float, Finetuning]]()
         values = {**asdict(base), **asdict(base.augmentation)}
         spans = {"learning_rate": LEARNING_RATE, **SPACE}
-        turned = {name: span for name, span in spans.items() if self._is_tuned(name)}
-        # The recipe's own value may lie outside of the range that is searched,
-        # and Optuna refuses such a trial.
         start_values = {}
-        for name, (low, high) in turned.items():
-            start_values[name] = min(max(float(values[name]), low), high)
+        for name, (low, high) in spans.items():
+            # The recipe's value may lie outside of its range, and Optuna refuses such a trial.
+            if self._is_tuned(name):
+                start_values[name] = min(max(float(values[name]), low), high)
         self._study.enqueue_trial({**start_values, "epochs": base.epochs})
         self._asked: Any = None
 
@@ -96,9 +99,10 @@ class Trials:
         for name, span in SPACE.items():
             if self._is_tuned(name):
                 suggested[name] = trial.suggest_float(name, *span)
-        of_training: dict[str, Any] = {
-            name: suggested.pop(name) for name in _OF_TRAINING if name in suggested
-        }
+        of_training = dict[str, Any]()
+        for name in _OF_TRAINING:
+            if name in suggested:
+                of_training[name] = suggested.pop(name)
         changes = replace(self._base.augmentation, **suggested)
         return replace(
             self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **of_training

@@ -1,8 +1,9 @@
-"""Split a network at a layer through which all data passes,
-and keep the maps of the frozen lower part on disk.
+"""Keep the maps of the frozen lower part of a network on disk, for the training of its upper part.
 
-The lower part runs once over the images, and the upper part learns on its maps.
-An epoch then costs only the upper part.
+The lower part runs once over the images and their changed copies, and the upper part
+(`halves.py`) learns on its maps. An epoch then costs only the upper part. `finetune.py` reads
+:class:`MapBatches`; the training that ships reads the maps of the compared one. The names of the
+files are hashes of all that the maps depend on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -49,9 +50,7 @@ _SHARE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class PlainMaps:
-    """Maps of the unchanged images that the pass for their features has written,
-    at the cut of a network.
-    """
+    """Maps of the unchanged images at a cut, written by the pass for their features."""
 
     halves: Halves
     features: Floats  # of the images, with those of all levels, float32 (N, F)
@@ -60,11 +59,10 @@ class PlainMaps:
     def find_reader(
         self, images: Batches, run: Callable[[Floats], Floats]
     ) -> Callable[[NDArray[np.int64]], Floats] | None:
-        """Return what reads the maps of some images;
-        None if none are those that ``run`` gives for the first images.
+        """Return a function that reads the maps of some images; None if no file has them.
 
-        A cut is known by its operators in a file, and the network was built anew,
-        so a few values decide.
+        ``run`` gives the maps of the first images, to compare. A cut is known by its operators in
+        a file, and the network was built anew, so a few values decide.
         """
         first = np.arange(min(_COMPARED, len(images)))
         pixels, _ = next(images.epoch(first, len(first)))
@@ -72,12 +70,12 @@ class PlainMaps:
         # Two graphs of one network round differently, and float16 rounds once more.
         margin = MARGIN * float(expected.std())
         for maps in self.of_cuts:
-            read = partial(self._rows, maps)
+            read = partial(self._read_rows, maps)
             if np.allclose(read(first), expected, HALF_ROUNDING, margin):
                 return read
         return None
 
-    def _rows(self, maps: CutMaps, places: NDArray[np.int64]) -> Floats:
+    def _read_rows(self, maps: CutMaps, places: NDArray[np.int64]) -> Floats:
         rows = maps.rows(places).astype(np.float32)
         if not self.halves.means:
             return rows
@@ -111,25 +109,19 @@ class MapBatches:
         if changing is not None:
             self._changes[:] = False
             self._changes[changing] = True
-        file_of = partial(_file_of, lower, images, hyperparameters, folder, self._changes)
-        # With a time limit, a file with fewer copies serves too.
-        # Without one, equal searches give equal networks.
+        file_of = partial(_name_file, lower, images, hyperparameters, folder, self._changes)
+        # With a time limit, a file with fewer copies serves too. Without one, equal searches must
+        # give equal networks.
         fewest = self.copies if seconds is None else 0
         earlier = map(file_of, range(self.copies, fewest - 1, -1))
         cache = next((file for file in earlier if file.exists()), None)
         if cache is None:
             folder.mkdir(parents=True, exist_ok=True)
             maps = Computed(lower, images, hyperparameters, plain, self._changes)
-            self.copies = maps.count_affordable(seconds)
-            cache = file_of(self.copies)
-            # Renamed when it is whole: a killed training leaves no file that looks complete.
-            unfinished = cache.with_suffix(".partial")
-            shape = ((1 + self.copies) * len(images), *lower.output.shape[1:])
-            rows = np.lib.format.open_memmap(unfinished, mode="w+", dtype=np.float16, shape=shape)
-            for places, computed in maps.all(self.copies):
-                rows[places] = computed
-            rows.flush()
-            unfinished.replace(cache)
+            copies = maps.count_affordable(seconds)
+            cache = file_of(copies)
+            shape = ((1 + copies) * len(images), *lower.output.shape[1:])
+            _write_maps(cache, shape, maps.all(copies))
         self._maps: Maps = np.load(cache, mmap_mode="r", allow_pickle=False)
         self.copies = len(self._maps) // len(images) - 1
 
@@ -140,8 +132,9 @@ class MapBatches:
         changed: float = 0.0,
         seed: Sequence[int] = (0, 0),
     ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
-        """Yield float16 maps (n, ...) and labels (n,) of images,
-        of which a share ``changed`` is a changed copy.
+        """Yield float16 maps (n, ...) and labels (n,) of images.
+
+        A share ``changed`` of them is a changed copy.
         """
         # Apart from the generator that orders the images, which has the same seed without the 1.
         draws = np.random.default_rng([*seed, 1])
@@ -155,7 +148,20 @@ class MapBatches:
             yield np.array(self._maps[rows[part]]), self._labels[indices[part]]
 
 
-def _file_of(
+def _write_maps(
+    file: Path, shape: tuple[int, ...], parts: Iterable[tuple[NDArray[np.int64], Floats]]
+) -> None:
+    """Write maps, given in parts with their rows, as float16."""
+    # Renamed when it is whole: a killed training leaves no file that looks complete.
+    unfinished = file.with_suffix(".partial")
+    rows = np.lib.format.open_memmap(unfinished, mode="w+", dtype=np.float16, shape=shape)
+    for places, computed in parts:
+        rows[places] = computed
+    rows.flush()
+    unfinished.replace(file)
+
+
+def _name_file(
     lower: keras.Model,
     images: Batches,
     hyperparameters: Finetuning,
@@ -167,8 +173,7 @@ def _file_of(
     augmentation = asdict(replace(hyperparameters.augmentation, mixup=0.0))
     changes_drawn = augmentation, hyperparameters.capture, hyperparameters.seed
     parts = [lower.output.shape, len(images), copies, changes_drawn]
-    # The weights of the frozen layers are a part of the key:
-    # the same images give other maps in another network.
+    # The weights of the frozen layers are a part of the key: another network gives other maps.
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
     if not changes.all():
         key.update(changes.tobytes())
@@ -178,11 +183,11 @@ def _file_of(
 
 
 class Computed:
-    """Computes maps, some images in each thread. LiteRT takes a third of TensorFlow's time;
-    a GPU takes less.
+    """Computes maps, some images in each thread.
 
-    ``plain`` are maps of the unchanged images that were there before; None to compute them.
-    ``changes`` (N,) says which images have changed copies; None for all.
+    LiteRT takes a third of TensorFlow's time; a GPU takes less. ``plain`` are maps of the
+    unchanged images that were there before; None to compute them. ``changes`` (N,) says which
+    images have changed copies; None for all.
     """
 
     def __init__(
@@ -201,7 +206,7 @@ class Computed:
         self._threads = usable_cores()
         self._idle = SimpleQueue[Callable[[Floats], Floats]]()
         on_gpu = bool(tf.config.list_physical_devices("GPU"))
-        data = b"" if on_gpu else _one_at_a_time(lower)
+        data = b"" if on_gpu else _convert_for_one_image(lower)
         for _ in range(self._threads):
             self._idle.put(_run_in_tensorflow(lower) if on_gpu else _run_in_litert(data))
         self._read_plain = None
@@ -211,8 +216,9 @@ class Computed:
             self._idle.put(run)
 
     def count_affordable(self, seconds: float | None) -> int:
-        """Return the number of copies whose maps take a small share of a time limit,
-        beside those of the images.
+        """Return the number of copies whose maps take a small share of a time limit.
+
+        The maps of the images themselves count too.
         """
         copies = self._hyperparameters.copies
         if seconds is None or not copies:
@@ -220,9 +226,9 @@ class Computed:
         changing = np.flatnonzero(self._changes)
         first = changing[:_BATCH]
         # The first call compiles.
-        self._of(first[:2], 1)
+        self._compute_part(first[:2], 1)
         began = time.monotonic()
-        self._of(first, 1)
+        self._compute_part(first, 1)
         # Passes over the unchanged images: their maps may be there already.
         plain_passes = 1 if self._read_plain is None else 0
         image_s = (time.monotonic() - began) / ((1 + plain_passes) * len(first) * self._threads)
@@ -230,18 +236,18 @@ class Computed:
         return int(np.clip(left_s // (image_s * len(changing)), 0, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-        """Yield rows and their maps: those of the images, then of each copy,
-        in the order of the images.
-        """
+        """Yield rows and their maps, of the images and of each copy, part after part."""
         places = np.arange(len(self._images))
         parts = []
         for start in range(0, len(places), _BATCH):
             parts.append(places[start : start + _BATCH])
         with ThreadPoolExecutor(self._threads) as pool:
-            for rows_and_maps in pool.map(lambda part: self._of(part, copies), parts):
+            for rows_and_maps in pool.map(lambda part: self._compute_part(part, copies), parts):
                 yield from rows_and_maps
 
-    def _of(self, part: NDArray[np.int64], copies: int) -> list[tuple[NDArray[np.int64], Floats]]:
+    def _compute_part(
+        self, part: NDArray[np.int64], copies: int
+    ) -> list[tuple[NDArray[np.int64], Floats]]:
         """Return the rows and maps of some images and their copies; each image is read once."""
         run = self._idle.get()
         seed = self._hyperparameters.seed
@@ -273,14 +279,12 @@ class Computed:
     def _read_images(
         self, places: NDArray[np.int64], capture: float = 0.0, seed: tuple[int, int] = (0, 0)
     ) -> Pixels:
-        """Return some images, of which a share ``capture`` gets a capture condition;
-        none of no images.
-        """
+        """Return some images, of which a share ``capture`` gets a capture condition."""
         batches = self._images.epoch(places, max(1, len(places)), capture, seed)
         return next((pixels for pixels, _ in batches), np.zeros((0, 0, 0, 3), np.uint8))
 
 
-def _one_at_a_time(lower: keras.Model) -> bytes:
+def _convert_for_one_image(lower: keras.Model) -> bytes:
     import keras
 
     single = keras.Input(lower.input.shape[1:], batch_size=1)

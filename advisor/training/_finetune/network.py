@@ -1,9 +1,9 @@
-"""Build the network for fine-tuning from a card's backbone and a trained head:
-images 0..255 in, logits out.
+"""Build the network for fine-tuning from a card's backbone and a trained head.
 
-The head reads the levels of the backbone where the chosen head does: the maps whose means are part
-of the features of its file. Their rule is that of :mod:`advisor.tflite._levels`, applied to layers
-instead of operators.
+It takes images 0..255 and gives logits; `finetune.py` trains it, and :func:`copy_parts` gives the
+result back. The head reads the levels of the backbone where the chosen head does: the maps whose
+means are part of the features of its file. Their rule is that of :mod:`advisor.tflite._levels`,
+applied to layers instead of operators: change both together.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ MARGIN = 1e-2
 
 # ``C`` of the first head on cached maps.
 STRONG = 0.01
-# Largest ``C`` that fine-tuning takes from a first head:
-# a weaker penalty would let it forget the start.
+# Largest ``C`` of a first head in fine-tuning: a weaker penalty would let it forget the start.
 WEAKEST = 0.1
 # Number of images on which the levels of backbone and file are compared.
 CHECKED = 2
@@ -68,7 +67,7 @@ def build_network(
     """
     import keras
 
-    body = _copy(backbone, any_side=not cached)
+    body = _copy_backbone(backbone, any_side=not cached)
     freeze_layers(body, trained, norms=cached)
     body = with_levels(body, list(start.levels))
     body.name = "backbone"
@@ -76,19 +75,19 @@ def build_network(
     normal = keras.layers.Normalization(
         mean=list(spec.mean), variance=[value**2 for value in spec.std], name="normal"
     )
-    spread = _spread(start)
+    spread = _limit_spread(start)
     standard = keras.layers.Rescaling(1.0 / spread, -start.mean / spread, name="standard")
     dense = keras.layers.Dense(len(start.bias), name="head")
     model = keras.Model(images, dense(standard(body(normal(images)))))
-    # The head was fitted to raw features.
-    # Here it reads standardised ones, and gives the same logits.
+    # The head was fitted to raw features; on standardised ones it gives the same logits.
     dense.set_weights([start.weights * spread[:, None], start.bias + start.mean @ start.weights])
     return model
 
 
 def copy_parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floats, Floats]:
-    """Copy the trained weights into ``backbone``;
-    return the head's weights (F, C) and bias (C,) on raw features.
+    """Copy the trained weights into ``backbone``; return the head on raw features.
+
+    The head has weights (F, C) and a bias (C,).
     """
     body = model.get_layer("backbone")
     for layer in backbone.layers:
@@ -96,21 +95,20 @@ def copy_parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple
         if layer.weights:
             layer.set_weights(body.get_layer(layer.name).get_weights())
     weights, bias = model.get_layer("head").get_weights()
-    weights = weights / _spread(start)[:, None]
+    weights = weights / _limit_spread(start)[:, None]
     return weights.astype("float32"), (bias - start.mean @ weights).astype("float32")
 
 
-def _spread(start: Start) -> Floats:
+def _limit_spread(start: Start) -> Floats:
     floor = max(LEAST_SPREAD * float(np.median(start.spread)), 1e-6)
     return np.asarray(np.maximum(start.spread, floor), np.float32)
 
 
 def convert_to_flatbuffer(model: keras.Model) -> bytes:
-    """Return a model with one input as a float ``.tflite``, converted from one trace,
-    see :func:`.convert.to_tflite`.
+    """Return a model with one input as a float ``.tflite``, converted from one trace.
 
-    Its signature has the input ``image``, and the outputs by their names;
-    the only output without one is ``output_0``.
+    Its signature has the input ``image`` and the outputs by their names; an only output without a
+    name is ``output_0``. See :func:`.convert.to_tflite` for other models.
     """
     import tensorflow as tf
 
@@ -125,16 +123,14 @@ def convert_to_flatbuffer(model: keras.Model) -> bytes:
 
 
 def training_side(model: keras.Model, side: int, shrink: float) -> int:
-    """Return the side of training images: ``shrink`` times the model's;
-    the model's if it is fixed.
-    """
+    """Return the side of training images: ``shrink`` times the model's, or a fixed one."""
     if model.inputs[0].shape[1] is not None or shrink >= 1:
         return side
     smaller = round(shrink * side / STEP) * STEP
     return max(STEP, min(side, smaller))
 
 
-def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
+def _copy_backbone(backbone: keras.Model, any_side: bool) -> keras.Model:
     import keras
 
     size = int(backbone.inputs[0].shape[1])
@@ -163,15 +159,12 @@ def freeze_layers(body: keras.Model, trained: float, norms: bool = False) -> Non
     layers = body.layers
     first = round((1.0 - trained) * len(layers))
     for place, layer in enumerate(layers):
-        layer.trainable = place >= first and not (
-            norms and isinstance(layer, keras.layers.BatchNormalization)
-        )
+        is_frozen_norm = norms and isinstance(layer, keras.layers.BatchNormalization)
+        layer.trainable = place >= first and not is_frozen_norm
 
 
 def level_layers(backbone: keras.Model) -> list[str]:
-    """Return the layers whose outputs are the levels of a backbone,
-    in the order of the file's features.
-    """
+    """Return the layers whose outputs are levels, in the order of the file's features."""
     import keras
 
     names = ("Conv2D", "DepthwiseConv2D", "MaxPooling2D", "AveragePooling2D")
@@ -206,12 +199,11 @@ def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
 
     if not names:
         return backbone
-    means = [
-        keras.layers.GlobalAveragePooling2D()(backbone.get_layer(name).output) for name in names
-    ]
-    return keras.Model(
-        backbone.inputs[0], keras.layers.Concatenate()([backbone.outputs[0], *means])
-    )
+    means = []
+    for name in names:
+        means.append(keras.layers.GlobalAveragePooling2D()(backbone.get_layer(name).output))
+    joined = keras.layers.Concatenate()([backbone.outputs[0], *means])
+    return keras.Model(backbone.inputs[0], joined)
 
 
 def gives_features(
@@ -220,8 +212,9 @@ def gives_features(
     images: NDArray[np.float32],
     features: NDArray[np.float32],
 ) -> bool:
-    """Return whether a backbone with these levels gives the features (n, F)
-    that LiteRT has of normalised images.
+    """Return whether a backbone with these levels gives the ``features`` (n, F) of LiteRT.
+
+    They are those of normalised ``images``.
     """
     widths = [int(backbone.get_layer(name).output.shape[-1]) for name in names]
     if int(backbone.outputs[0].shape[-1]) + sum(widths) != features.shape[1]:
@@ -273,14 +266,11 @@ def first_head(
     strong: a head without errors would teach the layers below nothing.
     """
     features = data.features
+    last = int(backbone.outputs[0].shape[-1])
     if data.of_labels:
-        return (
-            _first_label_head(features[:, : int(backbone.outputs[0].shape[-1])], data, learnt),
-            STRONG,
-        )
+        return _first_label_head(features[:, :last], data, learnt), STRONG
     levels = level_layers(backbone)
     first_images = np.stack(list(map(data.spec.read, data.images[:CHECKED])))
-    last = int(backbone.outputs[0].shape[-1])
     # The features are those of a file in LiteRT, which may have other levels than this graph.
     if not gives_features(backbone, levels, first_images, features[: len(first_images)]):
         levels = []
@@ -307,17 +297,15 @@ def first_head(
         weights = head.weights[: features_read.shape[1]]
         bias = head.bias
         strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
-    return (
-        Start(weights, bias, features_read.mean(axis=0), features_read.std(axis=0), tuple(levels)),
-        strength,
-    )
+    mean = features_read.mean(axis=0)
+    return Start(weights, bias, mean, features_read.std(axis=0), tuple(levels)), strength
 
 
 def _first_label_head(features: Floats, data: FinetuneData, learnt: NDArray[np.bool_]) -> Start:
-    """Return a head with a score for each label on the last layer,
-    fitted to the images of the mask ``learnt``.
+    """Return a head with a score for each label, fitted to the images of the mask ``learnt``.
 
-    Means of levels gain little on few images, and fine-tuning gains more than they do.
+    It reads the last layer. Means of levels gain little on few images, and fine-tuning gains more
+    than they do.
     """
     rows = features[learnt]
     truth = np.asarray(data.labels, np.int8)[learnt]

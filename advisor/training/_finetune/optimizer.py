@@ -1,4 +1,8 @@
-"""Train and predict batches with compiled graphs, and keep the running mean of the weights."""
+"""Train and predict batches with compiled graphs, and keep the running mean of the weights.
+
+`finetune.py` gives it the batches. The order of operations decides the last bits of the weights,
+and equal inputs must give equal networks.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,7 @@ WARMUP_STEPS = 100
 
 
 class Optimizer:
-    """The optimizer of a network: Adam with decoupled weight decay
-    and lower rates for lower layers.
+    """The optimizer of a network: Adam with decoupled weight decay, lower rates for lower layers.
 
     ``images`` is the number of training images in an epoch, which gives the cosine's length, and
     ``penalty`` the L2 penalty of the head's weights. ``spent`` is the share of a time limit that
@@ -48,7 +51,9 @@ class Optimizer:
         self._weights = [_Weight(*place) for place in _list_trained(model, hyperparameters)]
         self._adam = Adam(weight.variable.value for weight in self._weights)
         self._steps = Steps(
-            self._compute_gradients, self._move, find_halvable(model.get_layer("backbone"))
+            self._compute_gradients,
+            self._update_weights,
+            find_halvable(model.get_layer("backbone")),
         )
         folded = self._folded
         self._predict = tf.function(
@@ -65,8 +70,8 @@ class Optimizer:
         seed: tuple[int, int],
         side: int,
     ) -> tf.Tensor:
-        """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps;
-        return its loss.
+        """Train on a batch of images (n, S, S, 3), resized to ``side``, or maps; return its
+        loss.
         """
         batch = tuple(map(tf.constant, (images, labels, weights)))
         return self._steps.run(batch, (tf.constant(seed, tf.int32), tf.constant(side, tf.int32)))
@@ -76,8 +81,9 @@ class Optimizer:
         return np.asarray(self._predict(tf.constant(images)).numpy())
 
     def swap_means(self) -> None:
-        """Swap the weights and their running means, to validate and save the means;
-        swap again to continue.
+        """Swap the weights and their running means, to validate and save the means.
+
+        Swap again to continue.
         """
         for weight in self._weights:
             value = weight.variable.numpy()
@@ -108,17 +114,15 @@ class Optimizer:
             else:
                 losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
             loss = tf.reduce_mean(losses * weights)
-            head = self._model.get_layer("head").kernel
-            whole = loss + 0.5 * self._penalty * tf.reduce_sum(
-                tf.square(tf.convert_to_tensor(head))
-            )
+            head = tf.convert_to_tensor(self._model.get_layer("head").kernel)
+            whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(head))
         return loss, tape.gradient(whole, [weight.variable.value for weight in self._weights])
 
     def _make_targets(self, labels: tf.Tensor) -> tf.Tensor:
-        """Return the wanted probabilities of the classes, (n, C), or those of labels,
-        see :func:`compute_label_losses`.
+        """Return the wanted probabilities of classes, (n, C), or of labels.
 
-        Smoothing spreads a share of a target over all classes, or over both answers of a label.
+        See :func:`compute_label_losses` for those of labels. Smoothing spreads a share of a target
+        over all classes, or over both answers of a label.
         """
         smoothing = self._hyperparameters.label_smoothing
         if labels.shape.rank > 1:
@@ -128,33 +132,29 @@ class Optimizer:
         classes = self._model.output.shape[-1]
         return tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
 
-    def _move(self, gradients: Sequence[tf.Tensor]) -> None:
-        """Update the weights and their running means;
-        a mean is a plain average until it has enough steps.
-        """
+    def _update_weights(self, gradients: Sequence[tf.Tensor]) -> None:
+        """Update the weights and their running means, which begin as plain averages."""
         done = self._done
         steps = float(self._planned)
         warmup = float(min(self._planned // 10 + 1, WARMUP_STEPS))
         rate = self._hyperparameters.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
-        rate *= 0.5 * (
-            1.0 + tf.cos(math.pi * tf.minimum(tf.maximum(done / steps, self.spent), 1.0))
-        )
+        share_done = tf.minimum(tf.maximum(done / steps, self.spent), 1.0)
+        rate *= 0.5 * (1.0 + tf.cos(math.pi * share_done))
         done.assign_add(1.0)
         share = 1.0 / tf.minimum(done, float(max(1.0, self._hyperparameters.averaging)))
-        for weight, (mean, size) in zip(
-            self._weights, self._adam.take(gradients, done), strict=True
-        ):
+        moments = self._adam.take(gradients, done)
+        for weight, (mean, size) in zip(self._weights, moments, strict=True):
             weight.move(mean / size, rate, share)
 
     def save(self, place: Path) -> None:
         """Write the model, the means and the optimizer's state."""
-        write_variables(self._state(), place.with_suffix(".npz"))
+        write_variables(self._list_state(), place.with_suffix(".npz"))
 
     def restore(self, place: Path) -> None:
         """Read back what :meth:`save` wrote."""
-        read_variables(self._state(), place.with_suffix(".npz"))
+        read_variables(self._list_state(), place.with_suffix(".npz"))
 
-    def _state(self) -> list[Any]:
+    def _list_state(self) -> list[Any]:
         variables = [*self._model.weights, self._done]
         for moments, weight in zip(self._adam.moments, self._weights, strict=True):
             variables += [*moments, weight.average]
@@ -174,8 +174,9 @@ def compute_label_losses(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 class _Weight:
-    """A weight with its running mean
-    and decoupled decay (Loshchilov, Hutter, "Decoupled Weight Decay", 2019).
+    """A weight with its running mean and its decoupled decay.
+
+    Source: Loshchilov, Hutter, "Decoupled Weight Decay Regularization", 2019.
     """
 
     def __init__(self, variable: keras.Variable, rate: float, decay: float, back: float) -> None:
@@ -188,7 +189,8 @@ class _Weight:
         self.average = tf.Variable(start, trainable=False)
 
     def move(self, step: tf.Tensor, rate: tf.Tensor, share: tf.Tensor) -> None:
-        """Take a step of Adam with the decay;
+        """Take a step of Adam with the decay.
+
         ``share`` is that of the new value in the running mean.
         """
         value = self.variable.value
@@ -202,17 +204,17 @@ class _Weight:
 def _list_trained(
     model: keras.Model, hyperparameters: Finetuning
 ) -> Iterator[tuple[keras.Variable, float, float, float]]:
-    """Yield each trained weight with its factor on the rate,
-    weight decay (of kernels only) and decay to its start.
+    """Yield each trained weight with its factor on the rate, its decay, and that to its start.
+
+    Kernels alone have a decay.
     """
     layers = [layer for layer in model.get_layer("backbone").layers if layer.trainable_variables]
     for place, layer in enumerate(layers, start=1):
-        rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(
-            layers
-        )
+        lowest = hyperparameters.lowest_rate
+        rate = lowest + (1.0 - lowest) * place / len(layers)
         for variable in layer.trainable_variables:
-            # Kernels have two axes or more.
-            # Offsets and scales are few, and pulling them to 0 would only bias the network.
+            # Kernels have two axes or more. Offsets and scales are few, and pulling them to 0
+            # would only bias the network.
             decay = 0.0
             if len(variable.shape) > 1:
                 decay = hyperparameters.weight_decay

@@ -1,4 +1,9 @@
-"""Train the graph of a float ``.tflite`` itself, for recipes that retrain weights."""
+"""Read a float ``.tflite`` as a graph whose weights can be trained.
+
+Recipes that retrain (`compression/_recipes/retrained.py`) read a file as a :class:`Graph`, train
+its weights (`retraining.py`) or prune them (`refitting.py`), and write it again: no network of
+Keras is needed. `operators.py` computes each operator.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +27,9 @@ Change = Callable[[int, Any], Any]
 
 SUPPORTED = frozenset(
     {
-        *(
-            "CONV_2D",
-            "DEPTHWISE_CONV_2D",
-            "FULLY_CONNECTED",
-            "ADD",
-            "SUB",
-            "MUL",
-            "MEAN",
-            "AVERAGE_POOL_2D",
-        ),
-        *(
-            "MAX_POOL_2D",
-            "CONCATENATION",
-            "PAD",
-            "RESHAPE",
-            "SOFTMAX",
-            "HARD_SWISH",
-            "LOGISTIC",
-            "RELU",
-            "RELU6",
-        ),
+        *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "MEAN"),
+        *("AVERAGE_POOL_2D", "MAX_POOL_2D", "CONCATENATION", "PAD", "RESHAPE", "SOFTMAX"),
+        *("HARD_SWISH", "LOGISTIC", "RELU", "RELU6"),
         *("DIV", "PADV2", "SLICE", "GATHER", "RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"),
     }
 )
@@ -75,8 +62,8 @@ class Graph:
     def read(cls, data: bytes) -> Graph:
         """Return the graph of a float ``.tflite``.
 
-        Raises UsageError for a damaged file,
-        and UnsupportedRecipe for an operator that cannot be trained.
+        Raises UsageError for a damaged file, and UnsupportedRecipe for an operator that cannot be
+        trained.
         """
         model = read(data)
         tables = unpack(data)
@@ -93,9 +80,8 @@ class Graph:
         constants = {}
         for index, tensor in enumerate(model.tensors):
             if tensor.is_constant and tensor.dtype in kinds:
-                constants[index] = np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(
-                    tensor.shape
-                )
+                values = np.frombuffer(tensor.buffer, kinds[tensor.dtype])
+                constants[index] = values.reshape(tensor.shape)
         return cls(tuple(nodes), constants, graph.inputs[0], tuple(graph.outputs), tables)
 
     @property
@@ -103,9 +89,9 @@ class Graph:
         """The operator's name of each float kernel, by tensor index."""
         kernels = {}
         for node in self.nodes:
-            if node.name in _LAYERS:
+            if node.name in _LAYERS and node.inputs[1] in self.constants:
                 kernels[node.inputs[1]] = node.name
-        return {index: name for index, name in kernels.items() if index in self.constants}
+        return kernels
 
     @property
     def biases(self) -> tuple[int, ...]:
@@ -118,9 +104,7 @@ class Graph:
 
     @property
     def logits(self) -> int | None:
-        """Tensor index of the last softmax's input, or of an output of one row;
-        None without such an answer.
-        """
+        """Tensor index of the last softmax's input, or of an output of one row; None for none."""
         for node in reversed(self.nodes):
             if node.name == "SOFTMAX":
                 return node.inputs[0]
@@ -145,8 +129,9 @@ class Graph:
 
     @property
     def last(self) -> tuple[Node, ...]:
-        """Layers with no other layer between them and an output;
-        a head on several levels has one for each.
+        """Layers with no other layer between them and an output.
+
+        A head on several levels has one for each.
         """
         reaching = set(self.outputs)
         last_layers = []
@@ -169,17 +154,17 @@ class Graph:
     ) -> dict[int, tf.Tensor]:
         """Return every activation for normalised images (n, S, S, 3).
 
-        ``weights`` replace constants, by tensor index.
-        ``change`` is applied to the input and to each operator's output.
+        ``weights`` replace constants, by tensor index. ``change`` is applied to the input and to
+        each operator's output.
         """
         passed = change or (lambda _index, value: value)
         constants: dict[int, Any] = {**self.constants, **weights}
         activations: dict[int, Any] = {self.source: passed(self.source, images)}
         for node in self.nodes:
-            inputs = [
-                activations[index] if index in activations else constants[index]
-                for index in node.inputs
-            ]
+            inputs = []
+            for index in node.inputs:
+                known = activations if index in activations else constants
+                inputs.append(known[index])
             output = run_operator(node.name, node.options, inputs)
             activations[node.output] = passed(node.output, output)
         return activations

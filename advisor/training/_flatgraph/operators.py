@@ -18,7 +18,8 @@ _PADDINGS = {schema.Padding.SAME: "SAME", schema.Padding.VALID: "VALID"}
 
 
 def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the output of one of :data:`SUPPORTED`;
+    """Return the output of one of the supported operators of :class:`.Graph`.
+
     ``options`` is the table of the generated schema.
     """
     import tensorflow as tf
@@ -48,18 +49,21 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
                 return product + inputs[2]
             return product
         case "ADD" | "SUB" | "MUL" | "DIV":
-            return {"ADD": tf.add, "SUB": tf.subtract, "MUL": tf.multiply, "DIV": tf.divide}[name](
-                *inputs
-            )
+            functions = {
+                "ADD": tf.add,
+                "SUB": tf.subtract,
+                "MUL": tf.multiply,
+                "DIV": tf.divide,
+            }
+            return functions[name](*inputs)
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
             pool = tf.nn.max_pool2d if name == "MAX_POOL_2D" else tf.nn.avg_pool2d
             window = (options.filterHeight, options.filterWidth)
             strides = (options.strideH, options.strideW)
             return pool(first, window, strides, _PADDINGS[options.padding])
         case "MEAN":
-            return tf.reduce_mean(
-                first, axis=list(map(int, inputs[1].reshape(-1))), keepdims=options.keepDims
-            )
+            axes = list(map(int, inputs[1].reshape(-1)))
+            return tf.reduce_mean(first, axis=axes, keepdims=options.keepDims)
         case "CONCATENATION":
             return tf.concat(inputs, axis=options.axis)
         case "PAD":
@@ -77,22 +81,24 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
         case "SOFTMAX":
             return tf.nn.softmax(first * options.beta)
         case "RESIZE_NEAREST_NEIGHBOR" | "RESIZE_BILINEAR":
-            resize = (
-                tf.raw_ops.ResizeBilinear
-                if name == "RESIZE_BILINEAR"
-                else tf.raw_ops.ResizeNearestNeighbor
+            resize = tf.raw_ops.ResizeNearestNeighbor
+            if name == "RESIZE_BILINEAR":
+                resize = tf.raw_ops.ResizeBilinear
+            return resize(
+                images=first,
+                size=inputs[1],
+                align_corners=options.alignCorners,
+                half_pixel_centers=options.halfPixelCenters,
             )
-            how = {
-                "align_corners": options.alignCorners,
-                "half_pixel_centers": options.halfPixelCenters,
-            }
-            return resize(images=first, size=inputs[1], **how)
         case "HARD_SWISH":
             return first * tf.nn.relu6(first + 3.0) / 6.0
         case "LOGISTIC" | "RELU" | "RELU6":
-            return {"LOGISTIC": tf.nn.sigmoid, "RELU": tf.nn.relu, "RELU6": tf.nn.relu6}[name](
-                first
-            )
+            activations = {
+                "LOGISTIC": tf.nn.sigmoid,
+                "RELU": tf.nn.relu,
+                "RELU6": tf.nn.relu6,
+            }
+            return activations[name](first)
     raise ValueError(f"the operator {name} cannot be trained")
 
 

@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
-# Largest number of rows in a fit:
-# about six for each input of the widest layer of a mobile network.
+# Largest number of rows in a fit, about six for each input of a mobile network's widest layer.
 POSITIONS = 6000
 
-# Added to the inputs' variances, as a share of their mean,
-# so that weights of rare directions stay small.
+# Share of the inputs' mean variance that is added to each: weights of rare directions stay small.
 RIDGE = 1e-3
 
 
@@ -48,11 +46,10 @@ class Refitted:
 def refit_kernels(
     graph: Graph, kernels: Collection[int], share: float, images: Floats
 ) -> Mapping[int, Refitted]:
-    """Remove ``share`` (0 to 1) of the weights from each kernel and fit the others
-    to normalised images (n, S, S, 3).
+    """Remove ``share`` (0 to 1) of the weights from each kernel and fit the others to images.
 
-    The kernels are those of convolutions and dense layers with a bias, by tensor index,
-    as in the result.
+    The images are normalised, (n, S, S, 3). The kernels are those of convolutions and dense layers
+    with a bias, by tensor index, as in the result.
     """
     whole: dict[int, Any] = {graph.source: images}
     thinned: dict[int, Any] = {graph.source: images}
@@ -72,8 +69,8 @@ def refit_kernels(
             whole[node.output] = _run_node(graph, node, whole, {})
             thinned[node.output] = _run_node(graph, node, thinned, changed)
             for index in node.inputs:
-                # Both networks' maps of all images would not fit into memory,
-                # so each goes after its last use.
+                # The maps of both networks would not fit into memory: each goes after its last
+                # use.
                 if last_use[index] == place and index in whole:
                     del whole[index], thinned[index]
     return refitted
@@ -103,13 +100,13 @@ def _refit_layer(
     rows = _read_inputs(node, thinned[node.inputs[0]], kernel)
     targets = wanted.reshape(-1, wanted.shape[-1])
     places = np.random.default_rng(0).permutation(len(rows))[:POSITIONS]
-    return _fit(rows[places].astype(np.float64), targets[places].astype(np.float64), kernel, share)
+    return _fit_kept_weights(
+        rows[places].astype(np.float64), targets[places].astype(np.float64), kernel, share
+    )
 
 
 def _read_inputs(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
-    """Return the inputs of each output position of a layer,
-    (positions, weights of an output channel).
-    """
+    """Return the inputs of each output position, (positions, weights of an output channel)."""
     import tensorflow as tf
 
     if node.name == "FULLY_CONNECTED":
@@ -125,7 +122,7 @@ def _read_inputs(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
     return np.asarray(patches).reshape(-1, patches.shape[-1])
 
 
-def _fit(
+def _fit_kept_weights(
     rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats, share: float
 ) -> Refitted:
     """Fit each output channel to its targets with the weights that it keeps."""
@@ -138,16 +135,14 @@ def _fit(
     mean = rows.mean(axis=0)
     centre = targets.mean(axis=0)
     products = (rows - mean).T @ (rows - mean) / len(rows)
-    products[np.diag_indices_from(products)] += RIDGE * max(
-        float(np.trace(products)) / len(products), 1e-12
-    )
+    mean_variance = max(float(np.trace(products)) / len(products), 1e-12)
+    products[np.diag_indices_from(products)] += RIDGE * mean_variance
     wanted = (rows - mean).T @ (targets - centre) / len(rows)
     fitted = np.zeros_like(weights)
     for channel, mask in enumerate(keep):
         if mask.any():
-            fitted[channel, mask] = np.linalg.solve(
-                products[np.ix_(mask, mask)], wanted[mask, channel]
-            )
+            products_left = products[np.ix_(mask, mask)]
+            fitted[channel, mask] = np.linalg.solve(products_left, wanted[mask, channel])
     shaped = fitted.reshape(kernel.shape).astype(np.float32)
     bias = (centre - fitted @ mean).astype(np.float32)
     return Refitted(shaped, bias, keep.reshape(kernel.shape).astype(np.float32))

@@ -1,16 +1,11 @@
-"""Prune kernels and fit their other weights again,
-and train a compressed model to give its float model's outputs.
+"""Train the weights of a compressed model to give its float model's outputs.
 
-Pruned kernels are fitted by least squares, layer after layer, without gradients, each to its
-output in the whole model, from the present outputs of the layers before it. The weights with the
-least magnitude times input size are removed (Sun et al., "A Simple and Effective Pruning Approach
-for Large Language Models", 2024). The others are fitted as in He et al., "Channel Pruning for
-Accelerating Very Deep Neural Networks" (2017), section 3.1, weight by weight.
-
-The targets of the training are the float model's features and answers, not the labels. They say
-more about each image, and a model that fits its training images perfectly learns nothing from
-their labels (Hinton et al., "Distilling the Knowledge in a Neural Network", 2015). Both models get
-the same images, augmented at random.
+Recipes that retrain call :func:`train_weights` with a kind of :class:`Weight` for each constant:
+free, rounded, masked or shared. The targets of the training are the float model's features and
+answers, not the labels. They say more about each image, and a model that fits its training images
+perfectly learns nothing from their labels (Hinton et al., "Distilling the Knowledge in a Neural
+Network", 2015). Both models get the same images, augmented at random. Equal inputs must give equal
+weights, bit by bit.
 """
 
 from __future__ import annotations
@@ -57,11 +52,10 @@ class Weight:
 
 
 class Rounded(Weight):
-    """A kernel rounded to 8 bits with one symmetric step for each output channel;
-    gradients ignore the rounding.
+    """A kernel rounded to 8 bits, with one symmetric step for each output channel.
 
-    This is the straight-through estimator of Bengio et al.,
-    "Estimating or Propagating Gradients Through Stochastic Neurons" (2013).
+    Gradients ignore the rounding: the straight-through estimator of Bengio et al., "Estimating or
+    Propagating Gradients Through Stochastic Neurons" (2013).
     """
 
     def __init__(self, start: Floats, name: str) -> None:
@@ -69,16 +63,15 @@ class Rounded(Weight):
         axis = 0
         if name == DEPTHWISE:
             axis = start.ndim - 1
-        self._others = [axis_summed for axis_summed in range(start.ndim) if axis_summed != axis]
+        self._other_axes = [other for other in range(start.ndim) if other != axis]
 
     def value(self) -> tf.Tensor:
         """Return the rounded kernel."""
         import tensorflow as tf
 
         kernel = tf.convert_to_tensor(self.variable)
-        step = tf.maximum(
-            tf.reduce_max(tf.abs(kernel), axis=self._others, keepdims=True) / 127.0, 1e-12
-        )
+        largest = tf.reduce_max(tf.abs(kernel), axis=self._other_axes, keepdims=True)
+        step = tf.maximum(largest / 127.0, 1e-12)
         return kernel + tf.stop_gradient(tf.round(kernel / step) * step - kernel)
 
 
@@ -95,8 +88,9 @@ class Masked(Weight):
 
 
 class Shared(Weight):
-    """A kernel of a few shared values, which are trained;
-    ``places``, the index of each weight's value, is fixed.
+    """A kernel of a few shared values, which are trained.
+
+    The index of each weight's value, ``places``, is fixed.
     """
 
     def __init__(self, values: Floats, places: NDArray[np.int32]) -> None:
@@ -111,8 +105,9 @@ class Shared(Weight):
 
 
 def round_activation(value: tf.Tensor, low: float, high: float) -> tf.Tensor:
-    """Round an activation to the 255 steps from ``low`` to ``high``;
-    gradients pass within that range.
+    """Round an activation to the 255 steps from ``low`` to ``high``.
+
+    Gradients pass within that range.
     """
     import tensorflow as tf
 
@@ -155,17 +150,16 @@ def train_weights(
     schedule: Schedule,
     change: Change | None = None,
 ) -> TrainingSummary:
-    """Train ``weights`` (in place), which replace constants of the student,
-    until it gives the outputs of the graph.
+    """Train ``weights`` (in place), which replace constants, to give the outputs of the graph.
 
-    ``change`` is applied to the student's activations.
-    Raises StageError if the loss is not finite.
+    ``change`` is applied to the activations of the graph with these weights. Raises StageError if
+    the loss is not finite.
     """
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")
         training = _Training(graph, weights, spec, schedule, change, batches)
         run_training(training)
-        return training.summary()
+        return training.sum_up()
 
 
 class _Training:
@@ -197,7 +191,7 @@ class _Training:
         self._std = np.asarray(spec.std, np.float32)
         self._variables = [weight.variable for weight in weights.values()]
         self._adam = Adam(self._variables)
-        self._compiled = tensorflow.function(self._learn, autograph=False)
+        self._compiled = tensorflow.function(self._take_step, autograph=False)
 
     def goes_on(self) -> bool:
         """Return whether steps or time are left; the first step is always taken."""
@@ -214,9 +208,8 @@ class _Training:
     def batches(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
         """Yield the whole batches of a pass over the images, in a new order each time."""
         size = min(self._schedule.batch, len(self._batches))
-        order = np.random.default_rng([self._schedule.seed, self._passes]).permutation(
-            len(self._batches)
-        )
+        draw = np.random.default_rng([self._schedule.seed, self._passes])
+        order = draw.permutation(len(self._batches))
         self._passes += 1
         return self._batches.epoch(order[: len(order) // size * size], size)
 
@@ -230,9 +223,8 @@ class _Training:
         rate = self._schedule.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
         seed = tf.constant((self._schedule.seed, number), tf.int32)
         place = tf.constant(number + 1.0)
-        loss = float(
-            self._compiled(tf.constant(batch[0]), tf.constant(rate, tf.float32), place, seed)
-        )
+        images = tf.constant(batch[0])
+        loss = float(self._compiled(images, tf.constant(rate, tf.float32), place, seed))
         if not np.isfinite(loss):
             raise StageError(f"training diverged in step {number + 1}")
         self._losses.append(loss)
@@ -241,16 +233,16 @@ class _Training:
     def end_epoch(self, losses: Sequence[float]) -> None:
         """Do nothing: the distance to the float model needs no validation."""
 
-    def summary(self) -> TrainingSummary:
+    def sum_up(self) -> TrainingSummary:
         """Return the course."""
         losses = self._losses
         part = max(1, len(self._losses) // 10)
         seconds = round(time.monotonic() - self._began, 1)
-        return TrainingSummary(
-            len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:]))
-        )
+        first_loss = float(np.mean(losses[:part]))
+        last_loss = float(np.mean(losses[-part:]))
+        return TrainingSummary(len(losses), seconds, first_loss, last_loss)
 
-    def _learn(
+    def _take_step(
         self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor
     ) -> tf.Tensor:
         import tensorflow as tf
@@ -262,8 +254,7 @@ class _Training:
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
         with tf.GradientTape() as tape:
-            # Inside the tape: gradients pass through the rounding,
-            # the mask or the sharing of a weight.
+            # Inside the tape: gradients pass through rounding, mask or sharing of a weight.
             values = {index: weight.value() for index, weight in self._weights.items()}
             outputs = self._graph.run(inputs, values, self._change)
             loss = self._compute_loss(taught, outputs)
@@ -275,10 +266,9 @@ class _Training:
     def _compute_loss(
         self, taught: Mapping[int, tf.Tensor], outputs: Mapping[int, tf.Tensor]
     ) -> tf.Tensor:
-        """Return the features' error over their variance (mean of levels) plus the probabilities'
-        divergence.
+        """Return the features' error over their variance plus the probabilities' divergence.
 
-        A model without probabilities, as one of boxes or centres,
+        The error is a mean over levels. A model without probabilities, as one of boxes or centres,
         adds the error of its outputs in the same way.
         """
         import tensorflow as tf

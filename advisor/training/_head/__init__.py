@@ -1,4 +1,11 @@
-"""Fit the linear head on features."""
+"""Fit the linear head of a classifier on the features of its backbone.
+
+A stage of each search calls :func:`train_head`, which chooses kind and penalty by
+cross-validation, and :func:`fit_head` for the head that ships. Read `trials.py` next (heads of one
+kind), then `space.py`, `folds.py` and `quantized.py`. If equal features give another head after a
+change, raise ``HEAD_VERSION``: it is a part of the keys of cached heads. Facts about the choice
+are stored with a run (:class:`.HeadFacts`).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,8 +71,7 @@ def train_head(
     groups: Sequence[int] = (),
     last: int = 0,
 ) -> Head:
-    """Fit the plainest of the good heads:
-    kind and penalty are chosen by cross-validation that holds whole groups out.
+    """Fit the plainest of the good heads, by cross-validation that holds whole groups out.
 
     The kinds are logistic regression on the last layer, on its features of length 1 (cosine) and
     on all levels, and, if a class has fewer than ``FEW_IMAGES`` images, nearest mean on the last
@@ -78,7 +84,7 @@ def train_head(
     StageError if a class has no image, or the shapes do not match.
     """
     targets = np.asarray(labels, dtype=np.int64)
-    _require_fitting(features, targets, classes, views)
+    _require_matching_shapes(features, targets, classes, views)
     drawn = _draw_evenly(targets, max(CHOSEN_ON, FEW_IMAGES * classes))
     drawn_groups = groups
     if len(groups):
@@ -86,15 +92,9 @@ def train_head(
     drawn_groups = divide_groups(targets[drawn], drawn_groups)
     fold = assign_folds(targets[drawn], FOLDS, seed, drawn_groups)
     with threadpool_limits(limits=1):
-        trial = partial(
-            Trial.of,
-            features[drawn],
-            targets[drawn],
-            classes,
-            [view[drawn] for view in views],
-            last,
-        )
-        best = _choose(trial, last, features.shape[1], fold, drawn_groups)
+        drawn_views = [view[drawn] for view in views]
+        trial = partial(Trial.of, features[drawn], targets[drawn], classes, drawn_views, last)
+        best = _choose_kind(trial, last, features.shape[1], fold, drawn_groups)
         final = best.trial
         # Chosen on some of the images, and then fitted to all of them.
         if len(drawn) < len(targets):
@@ -113,8 +113,9 @@ def train_head(
 
 
 def _draw_evenly(targets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Return the places of ``most`` images, each class with its share and at least one;
-    of all if there are fewer.
+    """Return the places of ``most`` images, each class with its share and at least one.
+
+    All are returned if there are fewer.
     """
     order = np.argsort(targets, kind="stable")
     if len(order) <= most:
@@ -134,19 +135,19 @@ def fit_head(
     kind: str = ALL_LEVELS,
     last: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Fit a head of known kind and ``C`` (0 for nearest mean),
-    as :func:`train_head` chose on fewer images.
+    """Fit a head of known kind and ``C`` (0 for nearest mean).
 
-    Other arguments and errors as of :func:`train_head`. Returns weights (F, C), 0 for features
-    that the head does not read, and bias (C,).
+    :func:`train_head` chose them on fewer images. Other arguments and errors as of
+    :func:`train_head`. Returns weights (F, C), 0 for features that the head does not read, and
+    bias (C,).
     """
     targets = np.asarray(labels, dtype=np.int64)
-    _require_fitting(features, targets, classes, views)
+    _require_matching_shapes(features, targets, classes, views)
     with threadpool_limits(limits=1):
         return Trial.of(features, targets, classes, views, last, kind).fit_strength(regularization)
 
 
-def _choose(
+def _choose_kind(
     trial: Callable[[str], Trial],
     last: int,
     width: int,
@@ -160,39 +161,39 @@ def _choose(
     """
     plain = trial(LAST_LAYER if last else ALL_LEVELS)
     if last:
-        first_looks = [
-            kind.cross_validated(fold, GRID, range(FIRST_LOOK)) for kind in (plain, trial(COSINE))
-        ]
+        first_looks = []
+        for kind in (plain, trial(COSINE)):
+            first_looks.append(kind.cross_validate(fold, GRID, range(FIRST_LOOK)))
         first = max(first_looks, key=lambda look: choose_strongest(look).merit())
-        best = first[0].trial.best(fold, first)
+        best = first[0].trial.find_best(fold, first)
     else:
-        best = plain.best(fold)
+        best = plain.find_best(fold)
     if int(np.bincount(plain.targets).min()) < FEW_IMAGES:
-        best = max(best, *plain.cross_validated(fold, (0.0,)), key=OutOfFoldAnswers.merit)
+        best = max(best, *plain.cross_validate(fold, (0.0,)), key=OutOfFoldAnswers.merit)
     # A network with one level has nothing to compare.
     if not last or last == width:
         return best
     all_levels = trial(ALL_LEVELS)
     answered = fold < FIRST_LOOK
-    first = all_levels.cross_validated(fold, GRID, range(FIRST_LOOK))
+    first = all_levels.cross_validate(fold, GRID, range(FIRST_LOOK))
     gain = choose_strongest(first).right[answered].mean() - best.right[answered].mean()
     if gain < LEAST_GAIN / 2:
         return best
-    best_of_levels = all_levels.best(fold, first)
+    best_of_levels = all_levels.find_best(fold, first)
     return best_of_levels if _is_clearly_better(best_of_levels.right, best.right, groups) else best
 
 
 def _is_clearly_better(
     new: NDArray[np.bool_], old: NDArray[np.bool_], groups: Sequence[int]
 ) -> bool:
-    """Return whether right answers are more frequent by :data:`LEAST_GAIN` and :data:`SURE`,
-    drawn by whole groups.
+    """Return whether right answers are more frequent by :data:`LEAST_GAIN` and :data:`SURE`.
+
+    Groups count as whole draws.
     """
     gains = new.astype(float) - old.astype(float)
     if len(groups):
         _, group = np.unique(np.asarray(groups), return_inverse=True)
-        # Images of one group are alike,
-        # so their gains are summed before they count as independent.
+        # Images of one group are alike, so their gains are summed: only sums are independent.
         residuals = np.bincount(group, gains - gains.mean())
     else:
         residuals = gains - gains.mean()
@@ -200,17 +201,14 @@ def _is_clearly_better(
     return bool(gains.mean() >= max(LEAST_GAIN, SURE * error))
 
 
-def _require_fitting(
+def _require_matching_shapes(
     features: NDArray[np.float32],
     targets: NDArray[np.int64],
     classes: int,
     views: Sequence[NDArray[np.float32]],
 ) -> None:
-    if (
-        features.ndim != 2
-        or len(features) != len(targets)
-        or any(view.shape != features.shape for view in views)
-    ):
+    views_fit = all(view.shape == features.shape for view in views)
+    if features.ndim != 2 or len(features) != len(targets) or not views_fit:
         shapes = [features.shape, *(view.shape for view in views)]
         raise StageError(f"features {shapes} and {len(targets)} labels do not fit together")
     counts = np.bincount(targets, minlength=classes)

@@ -30,35 +30,35 @@ def divide_groups(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[
 def assign_folds(
     labels: NDArray[np.int64], count: int, seed: int, groups: Sequence[int] = ()
 ) -> NDArray[np.int64]:
-    """Return the fold of each image:
-    whole groups, with each class spread as evenly over ``count`` folds as they allow.
+    """Return the fold of each image, from 0 to ``count`` - 1.
 
-    Unlike in scikit-learn, a class may have fewer images than there are folds. Images of one
-    number in ``groups`` belong together; each is a group if it is empty. The seed draws the order
-    of groups of equal size.
+    Groups stay whole, and each class is spread over the folds as evenly as they allow. Unlike in
+    scikit-learn, a class may have fewer images than there are folds. Images of one number in
+    ``groups`` belong together; each is a group if it is empty. The seed draws the order of groups
+    of equal size.
     """
     generator = np.random.default_rng(seed)
     if len(set(groups)) < len(groups):
-        return _group_folds(labels, np.asarray(groups), count, generator)
+        return _assign_groups(labels, np.asarray(groups), count, generator)
     fold = np.empty(len(labels), dtype=np.int64)
     start = 0
     for label in np.unique(labels):
         members = generator.permutation(np.flatnonzero(labels == label))
-        # Each class goes on where the one before ended,
-        # so that small classes do not all fill the first folds.
+        # Each class begins where the one before ended: else small classes fill the first folds.
         fold[members] = (np.arange(len(members)) + start) % count
         start += len(members)
     return fold
 
 
-def _group_folds(
+def _assign_groups(
     labels: NDArray[np.int64],
     groups: NDArray[np.int64],
     count: int,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Give each group, the largest first, to the fold with the fewest images of its classes,
-    then with the fewest.
+    """Give each group, the largest first, to the fold with the fewest images of its classes.
+
+    Of equal folds, it is the one with the fewest images.
     """
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.argsort(group, kind="stable")

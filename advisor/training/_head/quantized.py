@@ -1,4 +1,8 @@
-"""Fit a head to the features that a quantized backbone gives."""
+"""Fit a head to the features that a quantized backbone gives.
+
+A stage of the search (`adjusting_jobs.py`) calls both functions for an int8 classifier and writes
+the better head into its file: :func:`match_logits` needs no labels, :func:`refit_head` does.
+"""
 
 from collections.abc import Sequence
 
@@ -14,21 +18,19 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 STRENGTHS = (10.0, 1.0, 0.1)
-"""Penalties on a change of the weights,
-over the number of images and the mean variance of a feature.
-"""
+"""Penalties on a change of the weights, over the images and the mean variance of a feature."""
 
 
 def match_logits(
     rows: Floats, wanted: Floats, weights: Floats, bias: Floats
 ) -> tuple[Floats, Floats] | None:
-    """Change a head so that its logits on a quantized backbone's features are those
-    of the float file; None to keep it.
+    """Change a head so that its logits on quantized features are those of the float file.
 
-    ``rows`` (N, F) are features of the quantized file, ``wanted`` (N, C) logits of the float file
-    on the same images. The change is a ridge regression of what the head misses. The penalty is
-    the one with the least Kullback-Leibler divergence from the float probabilities on images that
-    it was not fitted to; so it also is compared with no change.
+    None stands for the head as it is. ``rows`` (N, F) are features of the quantized file,
+    ``wanted`` (N, C) logits of the float file on the same images. The change is a ridge regression
+    of what the head misses. The penalty is the one with the least Kullback-Leibler divergence from
+    the float probabilities on images that it was not fitted to; so it also is compared with no
+    change.
     """
     # Too few images to fit and to judge; the head of the float file stays.
     if len(rows) < 2 * FOLDS:
@@ -51,18 +53,16 @@ def match_logits(
                     likeness[np.ix_(seen, seen)], missed[seen], strength * spread
                 )
                 change = likeness[np.ix_(unseen, seen)] @ factors + offset
-                losses[strength] += float(
-                    compute_divergence(wanted[unseen], given[unseen] + change).sum()
-                )
+                divergences = compute_divergence(wanted[unseen], given[unseen] + change)
+                losses[strength] += float(divergences.sum())
         best = min(losses, key=lambda strength: losses[strength])
         # Judged on images that were not fitted to, no change may be the best one.
         if losses[best] >= float(compute_divergence(wanted, given).sum()):
             return None
         factors, offset = _solve_ridge(likeness, missed, best * spread)
         change = centred.T @ factors
-    return (weights + change).astype(np.float32), (bias + offset - mean @ change).astype(
-        np.float32
-    )
+    new_bias = bias + offset - mean @ change
+    return (weights + change).astype(np.float32), new_bias.astype(np.float32)
 
 
 def refit_head(
@@ -75,13 +75,12 @@ def refit_head(
     seed: int,
     groups: Sequence[int] = (),
 ) -> tuple[Floats, Floats] | None:
-    """Fit the chosen kind of head to a quantized backbone's features;
-    None to keep the head of the float ones.
+    """Fit the chosen kind of head to a quantized backbone's features.
 
-    ``rows`` (N, F) are features of the quantized file, and ``features`` (N, F) those of the float
-    file on the same images of a training part, of which the first ``last`` are those of the last
-    layer. Both kinds of heads are fitted to some folds, and answer ``rows`` of the others: the one
-    with the lower cross entropy is better.
+    None stands for the head of the float features. ``rows`` (N, F) are features of the quantized
+    file, and ``features`` (N, F) those of the float file on the same images of a training part, of
+    which the first ``last`` are those of the last layer. Both kinds of heads are fitted to some
+    folds, and answer ``rows`` of the others: the one with the lower cross entropy is better.
     """
     targets = np.asarray(labels, dtype=np.int64)
     fold = assign_folds(targets, FOLDS, seed, divide_groups(targets, groups))
@@ -90,10 +89,10 @@ def refit_head(
     with threadpool_limits(limits=1):
         quantized = Trial.of(rows, targets, classes, (), last, facts.kind)
         floats = Trial.of(features, targets, classes, (), last, facts.kind)
-        refit = quantized.cross_validated(fold, path, held)[-1]
-        joined = floats.cross_validated(fold, path, held, rows[:, : floats.space.basis.shape[0]])[
-            -1
-        ]
+        refit = quantized.cross_validate(fold, path, held)[-1]
+        # The float head may read the features of the last layer alone.
+        rows_read = rows[:, : floats.space.basis.shape[0]]
+        joined = floats.cross_validate(fold, path, held, rows_read)[-1]
         if refit.loss <= joined.loss:
             return quantized.fit_strength(facts.regularization)
         return None
@@ -107,8 +106,9 @@ def _solve_ridge(likeness: Doubles, missed: Doubles, penalty: float) -> tuple[Do
 
 
 def compute_divergence(wanted: Floats | Doubles, given: Floats | Doubles) -> Doubles:
-    """Return the Kullback-Leibler divergence of the probabilities
-    of logits ``given`` from those ``wanted``, (N,).
+    """Return the Kullback-Leibler divergence of probabilities from the wanted ones, (N,).
+
+    Both are given by their logits.
     """
     from scipy.special import log_softmax
 

@@ -1,8 +1,9 @@
-"""Map features to the space that heads are fitted in:
-centred, scaled, along their principal directions.
+"""Map features to the space that heads are fitted in.
 
-A rotation does not change the L2 penalty. The directions left out hold noise. So the head stays
-the same, and several thousand features are fitted in a fraction of a second.
+The space is centred, scaled, and along the principal directions of the features. A rotation does
+not change the L2 penalty, and the directions left out hold noise. So the head stays the same, and
+several thousand features are fitted in a fraction of a second. Heads of classes (`trials.py`),
+heads of labels (`_label_head.py`) and the search for wrong labels (`_labels.py`) are fitted in it.
 """
 
 from dataclasses import dataclass
@@ -12,8 +13,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-# Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is
-# as accurate as one on all.
+# Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is as accurate as on all.
 DIMENSIONS = 512
 # Standard deviation of a feature of a level, where one of the last layer has 1 in the mean.
 LEVELS_SCALE = 1.5
@@ -32,8 +32,7 @@ class Space:
     """
 
     mean: Floats  # float32 (F,); 0 if the length is ignored
-    # float32 (F, D), including the scale of each feature;
-    # it maps the mean of features of length 1 to 0.
+    # float32 (F, D), including the scale of each feature; maps the mean of unit features to 0.
     basis: Floats
     # float32 (F,), if the length is ignored: its product with that mean is 1.
     along: Floats | None = None
@@ -50,20 +49,17 @@ class Space:
         return np.concatenate(mapped)
 
     def constant(self, features: Floats) -> Floats:
-        """Return what stands in for the constant that the bias is multiplied by, (N, 1):
-        1, or about 1.
-        """
+        """Return the factor of the bias for each row, (N, 1): 1, or about 1."""
         if self.along is None:
             return np.ones((len(features), 1), np.float32)
         product: Floats = normalise_rows(features) @ self.along
         return product[:, None]
 
     def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
-        """Return a head (D, C) and (C,) on mapped features as one
-        with the same answers on the original features.
+        """Return the head on the original features with the answers of one on mapped features.
 
-        If the length is ignored, the bias is 0,
-        and the logits are those inside times the length over the mean length.
+        The head inside is (D, C) and (C,). If the length is ignored, the bias is 0, and the logits
+        are those inside times the length over the mean length.
         """
         outside = self.basis @ weights
         if self.along is None:
@@ -74,9 +70,8 @@ class Space:
 
 def normalise_rows(features: Floats) -> Floats:
     """Return features (N, F) of length 1; a row of zeros stays as it is."""
-    return np.asarray(
-        np.divide(features, np.maximum(_measure_lengths(features), 1e-12), dtype=np.float32)
-    )
+    lengths = np.maximum(_measure_lengths(features), 1e-12)
+    return np.asarray(np.divide(features, lengths, dtype=np.float32))
 
 
 def _measure_lengths(features: Floats) -> Floats:
@@ -85,7 +80,8 @@ def _measure_lengths(features: Floats) -> Floats:
 
 def find_unit_space(features: Floats) -> Space:
     """Find the space of features (N, F) by their directions alone.
-    All share one scale, as those of a last layer.
+
+    All features share one scale, as those of a last layer.
     """
     plain_space = find_space(normalise_rows(features), features.shape[1])
     along = plain_space.mean / max(float(plain_space.mean @ plain_space.mean), 1e-12)
@@ -127,9 +123,7 @@ def find_space(features: Floats, last: int = 0) -> Space:
 
 
 def _find_directions(standard: Floats) -> Floats:
-    """Return the principal directions (F, D) of centred and scaled rows,
-    at most :data:`DIMENSIONS`.
-    """
+    """Return at most :data:`DIMENSIONS` principal directions (F, D) of centred, scaled rows."""
     from scipy.linalg import eigh
 
     rows, width = standard.shape

@@ -1,4 +1,8 @@
-"""Cross-validate heads of one kind: their features, their space, and the grid of penalties."""
+"""Cross-validate heads of one kind: their features, their space, and the grid of penalties.
+
+`_head` compares the kinds by it, and `quantized.py` refits a chosen one. The names of the kinds
+are stored with a run and in the cache.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +58,12 @@ def fit_strengths(
     views: Sequence[Floats],
     strengths: Sequence[float],
 ) -> dict[float, Fitted]:
-    """Return weights (D, C) and bias (C,) on centred and scaled features for every ``C``,
-    ascending; 0 for nearest mean.
+    """Return weights (D, C) and bias (C,) on centred and scaled features for every strength.
 
-    Minimises ``C * sum(cross entropy) + |weights|^2 / 2``. Each fit starts from the one before and
-    ends early, so the weak penalties depend on those before them. A class without an image, as in
-    a fold, is never predicted. ``views`` are features (N, D) of changed copies of the same images.
+    The ``strengths``, scikit-learn's ``C``, ascend; 0 stands for nearest mean. Minimises ``C *
+    sum(cross entropy) + |weights|^2 / 2``. Each fit starts from the one before and ends early, so
+    the weak penalties depend on those before them. A class without an image, as in a fold, is
+    never predicted. ``views`` are features (N, D) of changed copies of the same images.
     """
     standard = np.concatenate([features, *views]) if views else features
     repeated = np.tile(targets, 1 + len(views))
@@ -74,8 +78,8 @@ def fit_strengths(
         if not strength:
             fitted[strength] = _fit_nearest_mean(standard, repeated, classes)
             continue
-        # The next strength starts from the last weights,
-        # so a path takes few steps more than its end.
+        # Each strength starts from the weights before it: a path takes few more steps than its
+        # end.
         if len(present) > 1:
             penalty = 1.0 / (strength * len(standard))
             weights, bias = _minimise(standard, present_targets, penalty, squares, weights, bias)
@@ -86,9 +90,7 @@ def fit_strengths(
 def _spread_to_all_classes(
     present_weights: Floats, present_bias: Floats, present: NDArray[np.int64], classes: int
 ) -> Fitted:
-    """Return a head with one column for each class from one of the classes present,
-    (D, P) and (P,).
-    """
+    """Return a head with a column for each class, given one of the P classes with images."""
     weights = np.zeros((len(present_weights), classes), np.float32)
     bias = np.full(classes, ABSENT, np.float32)
     weights[:, present] = present_weights
@@ -97,8 +99,9 @@ def _spread_to_all_classes(
 
 
 def _fit_nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int) -> Fitted:
-    """Return the head whose logit is minus half the squared distance to the class's mean,
-    over the mean distance.
+    """Return the head whose logit is minus half the squared distance to the class's mean.
+
+    The distance is over the mean distance.
     """
     present = np.unique(targets)
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
@@ -203,52 +206,52 @@ class Trial:
         last: int,
         kind: str,
     ) -> Trial:
-        """Find the space of a kind in the features (N, F) of a training part,
-        the first ``last`` of the last layer.
+        """Find the space of a kind in the features (N, F) of a training part.
+
+        The first ``last`` features are those of the last layer.
         """
         read = slice(None) if kind == ALL_LEVELS or not last else slice(last)
         features_read = features[:, read]
-        space = (
-            find_unit_space(features_read) if kind == COSINE else find_space(features_read, last)
-        )
+        if kind == COSINE:
+            space = find_unit_space(features_read)
+        else:
+            space = find_space(features_read, last)
         others = [space.enter(view[:, read]) for view in views]
         inside = space.enter(features_read)
         constant = space.constant(features_read)
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
-    def best(
+    def find_best(
         self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()
     ) -> OutOfFoldAnswers:
-        """Return the best answers of any strength;
+        """Return the best answers of any strength.
+
         ``first`` are those of :data:`GRID` in the first folds, if known.
         """
-        trials = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
+        trials = self.cross_validate(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
         for place, first_answers in enumerate(first):
-            # An image has zeros in the folds that it is not in,
-            # so the sum has the answers of all folds.
+            # An image has zeros in the folds that it is not in: the sum has all answers.
             probabilities = trials[place].probabilities + first_answers.probabilities
             trials[place] = replace(trials[place], probabilities=probabilities)
         best = choose_strongest(trials)
-        # The best one at an end of the grid:
-        # the true best may lie beyond, and only then is the grid longer.
+        # At an end of the grid, the true best may lie beyond: only then is the grid longer.
         if best.strength == GRID[0]:
-            best = choose_strongest(self.cross_validated(fold, (*STRONGER, *GRID)))
+            best = choose_strongest(self.cross_validate(fold, (*STRONGER, *GRID)))
         elif best.strength == GRID[-1]:
-            best = choose_strongest(self.cross_validated(fold, (*GRID, *WEAKER)))
+            best = choose_strongest(self.cross_validate(fold, (*GRID, *WEAKER)))
         return best
 
-    def cross_validated(
+    def cross_validate(
         self,
         fold: NDArray[np.int64],
         strengths: Sequence[float],
         held: Sequence[int] = range(FOLDS),
         asked: Floats | None = None,
     ) -> list[OutOfFoldAnswers]:
-        """Return the answers of each strength on the folds ``held``;
-        ``fold`` is the fold of each image.
+        """Return the answers of each strength on the folds ``held``.
 
-        ``asked`` are other features (N, F) of the images,
-        to be answered instead of those that the heads are fitted to.
+        ``fold`` is the fold of each image. ``asked`` are other features (N, F) of the images, to
+        be answered in place of those that the heads are fitted to.
         """
         from scipy.special import softmax
 
@@ -270,18 +273,16 @@ class Trial:
             for strength, (weights, bias) in fitted.items():
                 logits = inside[unseen] @ weights + constant[unseen] * bias
                 probabilities[strength][unseen] = softmax(logits, axis=1)
-        return [
-            OutOfFoldAnswers(self, strength, probabilities[strength]) for strength in strengths
-        ]
+        answers = []
+        for strength in strengths:
+            answers.append(OutOfFoldAnswers(self, strength, probabilities[strength]))
+        return answers
 
     def fit_strength(self, strength: float) -> tuple[Floats, Floats]:
-        """Return the head of one strength on all images, on the original features:
-        (F, C) and (C,).
-        """
-        fitted = fit_strengths(
-            self.inside, self.targets, self.classes, self.views, path_to(strength)
-        )[strength]
-        read, bias = self.space.leave(*fitted)
+        """Return the head of a strength on all images, (F, C) and (C,), for original features."""
+        path = path_to(strength)
+        fitted = fit_strengths(self.inside, self.targets, self.classes, self.views, path)
+        read, bias = self.space.leave(*fitted[strength])
         weights = np.zeros((self.width, self.classes), np.float32)
         weights[: len(read)] = read
         return weights, bias
@@ -294,8 +295,8 @@ def path_to(strength: float) -> tuple[float, ...]:
 
 
 def choose_strongest(trials: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
-    """Return the answers of the strongest penalty whose loss exceeds the least
-    by no more than :data:`TIE`.
+    """Return the answers of the strongest penalty with a loss at most :data:`TIE` above the
+    least.
     """
     losses = [answers.loss for answers in trials]
     most = min(losses) + TIE

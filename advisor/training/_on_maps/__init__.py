@@ -1,5 +1,8 @@
-"""Networks on the maps of a frozen or a trained backbone:
-the maps, the parts of their heads, and how they learn.
+"""Build networks on the maps of a backbone: the maps, and the parts of heads on them.
+
+Tasks whose answers have places (boxes, centres, pixels) build their heads of these parts and train
+them with `train.py`. Read `train.py` next, then `fit.py` (the training), `kept.py` (its images)
+and `changes.py` (random changes of images with their labels).
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ FINEST = 8
 
 
 def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
-    """Return the backbone with its maps as outputs, the finest first; ``coarsest``:
-    input pixels to a cell.
+    """Return the backbone with its maps as outputs, the finest first.
+
+    A cell of the coarsest map has at most ``coarsest`` pixels of the input.
     """
     import keras
 
@@ -32,9 +36,11 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
         if len(last.shape) == 4 and last.shape[1] > 1:
             break
     maps_by_side: dict[int, keras.KerasTensor] = {}
-    # Of maps with one side, the last layer's counts.
-    for output in (*(backbone.get_layer(name).output for name in level_layers(backbone)), last):
+    for name in level_layers(backbone):
+        output = backbone.get_layer(name).output
         maps_by_side[int(output.shape[1])] = output
+    # Of maps with one side, the last layer's counts.
+    maps_by_side[int(last.shape[1])] = last
     maps = []
     for side_of_map in sorted(maps_by_side, reverse=True):
         if FINEST <= round(side / side_of_map) <= coarsest:
@@ -43,15 +49,15 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
 
 
 def build_pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
-    """Add the coarser maps to the finer ones: T.-Y. Lin et al., "Feature Pyramid Networks"
-    (2017).
+    """Add the coarser maps to the finer ones (T.-Y. Lin et al., "Feature Pyramid Networks",
+    2017).
     """
     import keras
 
     levels = []
     for level_maps in maps:
         narrow = keras.layers.Conv2D(width, 1, use_bias=False)(level_maps)
-        levels.append(_batch_norm()(momentum=0.9)(narrow))
+        levels.append(_make_norm_class()(momentum=0.9)(narrow))
     merged = [levels[-1]]
     for finer in reversed(levels[:-1]):
         rows, columns = finer.shape[1:3]
@@ -73,16 +79,17 @@ def convolve_separably(maps: keras.KerasTensor, side: int = 3) -> keras.KerasTen
     """Return maps after a depthwise separable convolution of ``side`` x ``side`` places."""
     import keras
 
-    deep = _depthwise()(side, padding="same", use_bias=False)(maps)
-    deep = keras.layers.ReLU(6)(_batch_norm()(momentum=0.9)(deep))
+    deep = _make_depthwise_class()(side, padding="same", use_bias=False)(maps)
+    deep = keras.layers.ReLU(6)(_make_norm_class()(momentum=0.9)(deep))
     wide = keras.layers.Conv2D(maps.shape[-1], 1, use_bias=False)(deep)
-    return keras.layers.ReLU(6)(_batch_norm()(momentum=0.9)(wide))
+    return keras.layers.ReLU(6)(_make_norm_class()(momentum=0.9)(wide))
 
 
 @cache
-def _depthwise() -> type[keras.layers.DepthwiseConv2D]:
-    """Return the layer whose gradient of a wide kernel comes in parts: with 5 x 5 places, a step
-    of a head for boxes takes 147 instead of 172 CPU milliseconds.
+def _make_depthwise_class() -> type[keras.layers.DepthwiseConv2D]:
+    """Return the layer whose gradient of a wide kernel comes in parts.
+
+    With 5 x 5 places, a step of a head for boxes takes 147 instead of 172 CPU milliseconds.
     """
     import keras
     import tensorflow as tf
@@ -100,9 +107,10 @@ def _depthwise() -> type[keras.layers.DepthwiseConv2D]:
 
 
 @cache
-def _batch_norm() -> type[keras.layers.BatchNormalization]:
-    """Return the layer with TensorFlow's fused operator in training:
-    Keras' own one takes half as long again a step.
+def _make_norm_class() -> type[keras.layers.BatchNormalization]:
+    """Return the layer with TensorFlow's fused operator in training.
+
+    A step with Keras' own operator takes half as long again.
     """
     import keras
     import tensorflow as tf

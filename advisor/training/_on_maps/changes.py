@@ -19,7 +19,7 @@ Pixels = NDArray[np.uint8]
 
 Floats = NDArray[np.float32]
 
-# Share of a box's area that must stay in the section; else the object can hardly be told.
+# Share of a box's area that must stay in the section; else the object is hard to recognise.
 LEAST_LEFT = 0.3
 
 # RGB outside the image: the mean of ImageNet's images.
@@ -42,6 +42,7 @@ class RandomChanges:
 @dataclass(frozen=True)
 class ImageSection:
     """A section of an image in shares of its sides.
+
     It may reach over the edges, and be mirrored from left to right.
     """
 
@@ -54,8 +55,9 @@ class ImageSection:
     def of(
         self, pixels: NDArray[np.uint8], filled: Any, method: Image.Resampling
     ) -> NDArray[np.uint8]:
-        """Return the section of an image, uint8 (h, w) or (h, w, 3), at its size;
-        ``filled`` is outside it.
+        """Return the section of an image, uint8 (h, w) or (h, w, 3), at the image's size.
+
+        ``filled`` is the value of pixels outside of the image.
         """
         rows, columns = pixels.shape[:2]
         matrix = (self.width, 0.0, self.left * columns, 0.0, self.height, self.top * rows)
@@ -88,9 +90,8 @@ class Objects:
     def within(self, section: ImageSection) -> Objects:
         """Return the objects in shares of a section, without those of which too little is left."""
         corner = np.array([section.top, section.left, section.top, section.left])
-        boxes = (self.boxes - corner) / np.array(
-            [section.height, section.width, section.height, section.width]
-        )
+        sides = np.array([section.height, section.width, section.height, section.width])
+        boxes = (self.boxes - corner) / sides
         inside = np.clip(boxes, 0.0, 1.0)
         areas = _compute_areas(boxes)
         areas_inside = _compute_areas(inside)
@@ -115,8 +116,9 @@ def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Object
 def change_image(
     pixels: Pixels, labels: Labelled, changes: RandomChanges, draw: np.random.Generator
 ) -> tuple[Pixels, Labelled]:
-    """Return a section of an image, uint8 (S, S, 3), mirrored half of the time,
-    and the labels in it.
+    """Return a section of an image, uint8 (S, S, 3), and the labels in it.
+
+    It is mirrored half of the time.
     """
     # Evenly in the logarithm: a factor and its inverse are equally likely.
     zoom = math.exp(draw.uniform(-1, 1) * math.log(changes.zoom))
@@ -129,10 +131,8 @@ def change_image(
     section = ImageSection(top, left, height, width, bool(draw.random() < 0.5))
     cut = section.of(pixels, FILLED, Image.Resampling.BILINEAR)
     contrast = draw.uniform(1 - changes.contrast, 1 + changes.contrast)
-    shift = draw.uniform(-changes.brightness, changes.brightness) + draw.uniform(
-        -changes.tint, changes.tint, 3
-    )
-    coloured = (cut.astype(np.float32) - 128.0) * np.float32(contrast) + (128.0 + shift).astype(
-        np.float32
-    )
+    brightness = draw.uniform(-changes.brightness, changes.brightness)
+    shift = brightness + draw.uniform(-changes.tint, changes.tint, 3)
+    offset = (128.0 + shift).astype(np.float32)
+    coloured = (cut.astype(np.float32) - 128.0) * np.float32(contrast) + offset
     return np.clip(np.rint(coloured), 0, 255).astype(np.uint8), labels.within(section)

@@ -1,5 +1,8 @@
-"""Fit a head, alone or with its backbone:
-AdamW, a cosine rate, and the running mean of the weights.
+"""Fit a head, alone or with its backbone, on maps or on images.
+
+`train.py` calls :func:`fit`. It is AdamW with a cosine rate, and the running mean of the weights
+is the result. A task gives a :class:`TrainableHead`: the network with its loss and its targets.
+Equal seeds give equal weights, bit by bit.
 """
 
 from __future__ import annotations
@@ -96,9 +99,7 @@ def tell_nobody(_done: int, _epochs: int) -> None:
 
 
 MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
-"""Makes a head with new weights from the shapes of the maps, the finest first,
-and the number of classes.
-"""
+"""Makes a head with new weights, given the shapes of the maps, the finest first, and classes."""
 
 
 def fit(
@@ -109,13 +110,12 @@ def fit(
     tell: Tell = tell_nobody,
     timer: Timer | None = None,
 ) -> bool:
-    """Fit a head, alone or with its backbone, set the weights of its model,
-    and return whether all epochs are done.
+    """Fit a head, alone or with its backbone; return whether all epochs are done.
 
-    Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a
-    backbone learn with the head; its BatchNorm keeps its statistics. ``tell`` is called at the
-    start and after each epoch. An epoch that would end after the time of ``timer`` does not begin.
-    Raises StageError if the loss is not finite.
+    The weights of its model are set. Without a backbone, ``data`` gives the maps of a frozen one.
+    The trainable weights of a backbone learn with the head; its BatchNorm keeps its statistics.
+    ``tell`` is called at the start and after each epoch. An epoch that would end after the time of
+    ``timer`` does not begin. Raises StageError if the loss is not finite.
     """
     if head.begin:
         head.begin(data.labels)
@@ -126,7 +126,8 @@ def fit(
 
 
 def _split_batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 class _Training:
@@ -173,7 +174,9 @@ class _Training:
         self._weights = [*head.model.weights, *below]
         self._means = list(map(tf.Variable, self._weights))
         self._steps = Steps(
-            self._gradients, self._update, find_halvable(backbone) if backbone else ()
+            self._compute_gradients,
+            self._update_weights,
+            find_halvable(backbone) if backbone else (),
         )
         self._timer = timer
         self._began = time.monotonic()
@@ -186,10 +189,11 @@ class _Training:
         return self._done >= self._all
 
     def goes_on(self) -> bool:
-        """Return whether an epoch is left that ends in time;
-        new statistics of BatchNorm take as long as one more.
-        """
-        more_s = self._epoch_s * (2.0 if self._hyperparameters.batch_statistics else 1.0)
+        """Return whether an epoch is left that ends in time."""
+        more_s = self._epoch_s
+        # New statistics of BatchNorm take as long as one more epoch.
+        if self._hyperparameters.batch_statistics:
+            more_s *= 2.0
         return not self.is_whole and not (self._epochs and self._timer.is_over(more_s))
 
     def is_late(self) -> bool:
@@ -197,15 +201,11 @@ class _Training:
         return self._timer.is_over()
 
     def batches(self) -> Iterator[tuple[Arrays, list[Labels]]]:
-        """Yield the inputs and labels of the images of the next epoch,
-        each image changed at random.
-        """
+        """Yield inputs and labels of the next epoch's images, each changed at random."""
         draw = np.random.default_rng([self._hyperparameters.seed, self._epochs])
         order = draw.permutation(len(self._data.labels))
-        return (
-            self._data.read_changed(part, draw)
-            for part in _split_batches(order, self._hyperparameters.batch)
-        )
+        for part in _split_batches(order, self._hyperparameters.batch):
+            yield self._data.read_changed(part, draw)
 
     def step(self, batch: tuple[Arrays, list[Labels]], _place: int) -> tf.Tensor:
         """Train on one batch and return its loss."""
@@ -213,9 +213,8 @@ class _Training:
 
         inputs, labels = batch
         targets_of_images = list(map(self._head.target, labels))
-        targets = tuple(
-            tf.constant(np.stack(parts)) for parts in zip(*targets_of_images, strict=True)
-        )
+        parts_of_targets = zip(*targets_of_images, strict=True)
+        targets = tuple(tf.constant(np.stack(parts)) for parts in parts_of_targets)
         self._done += 1
         # A mean over few steps forgets the random start sooner.
         decay = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
@@ -233,28 +232,24 @@ class _Training:
         self._tell(self._epochs, self._last)
 
     def finish(self) -> None:
-        """Set the weights to their running means,
-        and let the head take the logits of the images as they are.
-        """
+        """Set the weights to their running means, and give the head the logits of the images."""
         for weight, mean in zip(self._weights, self._means, strict=True):
             weight.assign(mean)
         if self._hyperparameters.batch_statistics:
             self._take_statistics()
         if self._head.finish:
             logits = []
-            for rows in _split_batches(
-                np.arange(len(self._data.labels)), self._hyperparameters.batch
-            ):
-                outputs = self._outputs(self._data.read_unchanged(rows), training=False)
+            places = np.arange(len(self._data.labels))
+            for rows in _split_batches(places, self._hyperparameters.batch):
+                outputs = self._compute_outputs(self._data.read_unchanged(rows), training=False)
                 logits.append(np.asarray(outputs[0]))
             self._head.finish(np.concatenate(logits), self._data.labels)
 
     def _take_statistics(self) -> None:
-        """Give BatchNorm the mean of the statistics of all batches,
-        by the weights as they are now.
+        """Give BatchNorm the mean of the statistics of all batches, by the present weights.
 
-        See P. Izmailov et al., "Averaging Weights Leads to Wider Optima
-        and Better Generalization" (2018), section 3.2.
+        See P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization"
+        (2018), section 3.2.
         """
         norms = [*_list_norms(self._head.model), *self._live]
         usual = [layer.momentum for layer in norms]
@@ -262,11 +257,11 @@ class _Training:
             # With this momentum, the running statistics are the mean of all batches so far.
             for layer in norms:
                 layer.momentum = number / (number + 1)
-            self._outputs(inputs, training=True)
+            self._compute_outputs(inputs, training=True)
         for layer, momentum in zip(norms, usual, strict=True):
             layer.momentum = momentum
 
-    def _outputs(self, inputs: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
+    def _compute_outputs(self, inputs: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
         import tensorflow as tf
 
         maps = [tf.cast(values, tf.float32) for values in inputs]
@@ -275,13 +270,13 @@ class _Training:
             maps = list_outputs(backbone(maps[0], training=False))
         return list_outputs(self._head.model(maps, training=training))
 
-    def _gradients(
+    def _compute_gradients(
         self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...]
     ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
-            loss = self._head.loss(self._outputs(inputs, training=True), targets)
+            loss = self._head.loss(self._compute_outputs(inputs, training=True), targets)
         values = list[tf.Tensor]()
         for _, weights in self._optimizers:
             values += [weight.value for weight in weights]
@@ -289,7 +284,7 @@ class _Training:
             loss, values, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
 
-    def _update(self, gradients: Sequence[tf.Tensor], decay: tf.Tensor) -> None:
+    def _update_weights(self, gradients: Sequence[tf.Tensor], decay: tf.Tensor) -> None:
         import tensorflow as tf
 
         # All weights share one norm, although two optimizers move them.

@@ -1,8 +1,8 @@
-"""Images to learn from, with their labels:
-the maps of a frozen backbone, or their pixels, and changed copies of both.
+"""Read the images of a training on maps: kept maps of a frozen backbone, or changed pixels.
 
-A change takes another section, mirrors it and gives it other colours; boxes or masks move with it.
-With kept maps, an epoch costs only the head.
+`train.py` calls :func:`keep_maps` for a frozen backbone: an epoch then costs only the head. It
+calls :func:`keep_photographs` for a backbone that learns too. `fit.py` reads both alike. Changed
+copies are those of `changes.py`.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ class LabelledImages(Generic[Labelled]):
 
 @dataclass(frozen=True, eq=False)
 class KeptMaps(Generic[Labelled]):
-    """Maps of N images and of their changed copies: what a head on a frozen backbone learns
-    from.
-    """
+    """Maps of N images and of their changed copies, for a head on a frozen backbone."""
 
     # (N * (1 + copies), rows, columns, channels) of each, memory-mapped.
     levels: Sequence[NDArray[np.float16]]
@@ -83,10 +81,10 @@ def keep_maps(
     seed: int,
     most_copies: int = MOST_COPIES,
 ) -> KeptMaps[Labelled]:
-    """Run the backbone, see :func:`.with_maps`,
-    over images and over as many changed copies as fit on disk.
+    """Run a backbone over images and over as many changed copies as fit on disk.
 
-    Raises StageError if the maps of the images alone are too large, or an image cannot be read.
+    ``maps`` is a network of :func:`.with_maps`. Raises StageError if the maps of the images alone
+    are too large, or an image cannot be read.
     """
     shapes = [tuple(map(int, output.shape[1:])) for output in maps.outputs]
     bytes_of_image = 2 * sum(int(np.prod(shape)) for shape in shapes)
@@ -116,16 +114,17 @@ def keep_maps(
 def _compute_rows(
     maps: keras.Model, images: LabelledImages[Labelled], spec: InputSpec, copies: int, seed: int
 ) -> Iterator[tuple[int, list[Floats], Labelled]]:
-    """Yield each row's number, maps and labels;
+    """Yield each row's number, maps and labels.
+
     LiteRT computes the maps in a third of TensorFlow's time.
     """
     import keras
     from ai_edge_litert.interpreter import Interpreter
 
     single = keras.Input(maps.inputs[0].shape[1:], batch_size=1)
-    outputs = {
-        f"level{number}": output for number, output in enumerate(list_outputs(maps(single)))
-    }
+    outputs = {}
+    for number, output in enumerate(list_outputs(maps(single))):
+        outputs[f"level{number}"] = output
     content = convert_to_flatbuffer(keras.Model(single, outputs))
     run = Interpreter(model_content=content, num_threads=usable_cores()).get_signature_runner()
     (name,) = run.get_input_details()
@@ -142,11 +141,8 @@ def _compute_rows(
                     pixels, labels, RandomChanges(), draw
                 )
             maps_of_levels = run(**{name: spec.normalise(changed_pixels)[None]})
-            yield (
-                number + count * copy,
-                [maps_of_levels[level][0] for level in outputs],
-                changed_labels,
-            )
+            maps_of_row = [maps_of_levels[level][0] for level in outputs]
+            yield number + count * copy, maps_of_row, changed_labels
 
 
 def list_outputs(outputs: Any) -> list[Any]:
@@ -158,9 +154,7 @@ def list_outputs(outputs: Any) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Photographs(Generic[Labelled]):
-    """The pixels of N images, changed anew in each epoch:
-    what a backbone that learns too learns from.
-    """
+    """The pixels of N images, changed anew in each epoch, for a backbone that learns too."""
 
     pixels: NDArray[np.uint8]  # uint8 (N, S, S, 3), RGB, memory-mapped
     labels: Sequence[Labelled]  # of each image

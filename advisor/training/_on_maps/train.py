@@ -1,4 +1,9 @@
-"""Train a head on the maps of a backbone in Keras, from pretrained weights to a float file."""
+"""Train a head on the maps of a backbone in Keras, from pretrained weights to a float file.
+
+A task with places in its answers names a :class:`HeadKind`; the stage of `tasks/_on_maps` calls
+:func:`train` in a child process, first with a frozen backbone, then from the result with the
+backbone too.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +70,7 @@ class HeadKind:
     )
 
     def choose_hyperparameters(self, share: float) -> Hyperparameters:
-        """Return the hyperparameters of a training of the head
-        and a share of the backbone's layers.
-        """
+        """Return the hyperparameters of training the head and a share of the backbone's layers."""
         if share == 1.0 and self.finetuning_all:
             return self.finetuning_all
         return self.finetuning
@@ -75,9 +78,7 @@ class HeadKind:
     def divide(
         self, card: Card, weights: WeightsFile | None, classes: int, seed: int
     ) -> tuple[keras.Model, TrainableHead]:
-        """Return a card's backbone, from an image to its maps, and the head that learns on
-        them.
-        """
+        """Return a card's backbone, from an image to its maps, and the head on these maps."""
         import keras
 
         from advisor.catalog import build_model
@@ -95,8 +96,9 @@ class HeadKind:
 
 
 def join_head(maps: keras.Model, head: TrainableHead) -> keras.Model:
-    """Return backbone and head in one, for conversion:
-    from one normalised image (1, S, S, 3) to the head's outputs.
+    """Return backbone and head in one network, for conversion.
+
+    It goes from one normalised image (1, S, S, 3) to the head's outputs.
     """
     import keras
 
@@ -117,7 +119,7 @@ class Trained:
     out_of_time: bool = False  # epochs are missing
 
     def write(self, path: Path) -> None:
-        """Write the float file, and :data:`WEIGHTS_FILE` beside it."""
+        """Write the float file, and :data:`.WEIGHTS` beside it."""
         path.write_bytes(self.data)
         for name, arrays in zip(WEIGHTS, (self.head, self.backbone), strict=True):
             if arrays:
@@ -135,12 +137,11 @@ def train(
     start: TrainingStart = NEW,
     tell: Tell = tell_nobody,
 ) -> Trained:
-    """Train a head on a card's frozen backbone, or go on from an earlier training,
-    alone or with the backbone.
+    """Train a head on a card's backbone, which is frozen or learns too.
 
-    ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``tell`` is as
-    of :func:`.fit.fit`. Raises StageError if the maps do not fit on disk, an image cannot be read,
-    or the training diverged.
+    ``start`` may go on from an earlier training. ``folder`` is for maps, which take up to 2 GB, or
+    pixels; the caller removes it. ``tell`` is as of :func:`.fit.fit`. Raises StageError if the
+    maps do not fit on disk, an image cannot be read, or the training diverged.
     """
     import keras
 

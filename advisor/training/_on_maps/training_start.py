@@ -1,4 +1,8 @@
-"""The start of a training, and its end."""
+"""Say from which weights a training on maps starts, and when it ends.
+
+Tasks make a :class:`TrainingStart`, and `train.py` reads it. The files ``head.npz`` and
+``backbone.npz`` beside a float file are outputs of a stage, which a later training goes on from.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ WEIGHTS = ("head.npz", "backbone.npz")
 class TrainingStart(NamedTuple):
     """Start of a training, and its end."""
 
-    # The float file of an earlier training, with :data:`WEIGHTS_FILE` beside it.
+    # The float file of an earlier training, with :data:`WEIGHTS` beside it.
     path: Path | None = None
     # Of the backbone's layers that learn now, from the top; 0 for a frozen backbone.
     share: float = 0.0
@@ -29,9 +33,7 @@ class TrainingStart(NamedTuple):
     reserve: Reserve | None = None  # what the limit keeps for the work after it; None for no limit
 
     def weights(self) -> Iterator[list[NDArray[np.float32]]]:
-        """Yield the arrays of each of :data:`WEIGHTS_FILE`, in their order;
-        none for a file that is not there.
-        """
+        """Yield the arrays of each of :data:`WEIGHTS`; none for a file that is not there."""
         for name in WEIGHTS:
             file = self.path.with_name(name) if self.path else None
             if file is None or not file.exists():

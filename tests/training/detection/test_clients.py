@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.training._detection.anchors import anchors_of, assign_anchors, compute_overlaps
+from advisor.training._detection.anchors import assign_anchors, compute_overlaps, make_anchors
 from advisor.training._on_maps.changes import Objects, RandomChanges, change_image
 
-ANCHORS = anchors_of([(8, 8), (4, 4)])
-FINER = anchors_of([(32, 32), (8, 8)])
+ANCHORS = make_anchors([(8, 8), (4, 4)])
+FINER = make_anchors([(32, 32), (8, 8)])
 SIDE = 64
 NO_COLOURS = RandomChanges(contrast=0.0, brightness=0.0, tint=0.0)
 

@@ -15,7 +15,7 @@ from advisor.catalog._graph_file import CONSTANTS, GRAPH, AnchorLevel, BoxCode
 from advisor.core import StageError
 from advisor.store import sha256_file
 from advisor.training import Hyperparameters, LabelledImages, box_detector_head, convert_to_flatbuffer, list_outputs
-from advisor.training._detection.anchors import SIDE, anchors_of
+from advisor.training._detection.anchors import SIDE, make_anchors
 from advisor.training._detection.whole import SCALES, begin_detector
 from advisor.training._on_maps.changes import Objects
 from advisor.training._on_maps.fit import fit
@@ -89,7 +89,7 @@ def test_it_learns_new_classes_faster_than_a_new_head(
 def test_anchors_stand_in_the_middle_of_each_cell() -> None:
     levels = AnchorLevel((4, 4), ((2.0, 2.0),)), AnchorLevel((2, 2), ((4.0, 4.0),))
     assert np.array_equal(
-        np.concatenate([place_anchors(level) for level in levels]), anchors_of([(4, 4), (2, 2)]).boxes
+        np.concatenate([place_anchors(level) for level in levels]), make_anchors([(4, 4), (2, 2)]).boxes
     )
     expected = [[0.5, 0.25, 0.5, 0.2], [0.5, 0.25, 0.1, 0.3], [0.5, 0.75, 0.5, 0.2], [0.5, 0.75, 0.1, 0.3]]
     np.testing.assert_allclose(place_anchors(AnchorLevel((1, 2), ((0.5, 0.2), (0.1, 0.3)))), expected)

@@ -15,7 +15,7 @@ from advisor.training import Finetuning, extract_features
 from advisor.training._augmentation import Augmentation
 from advisor.training._batches import Batches
 from advisor.training._cut_maps import find_cut_maps
-from advisor.training._finetune import convert, halves, network
+from advisor.training._finetune import convert_backbone, halves, network
 from advisor.training._finetune.halves import find_cuts, halve_network
 from advisor.training._finetune.maps import MapBatches, PlainMaps
 from tests.builders import must_fail
@@ -110,7 +110,7 @@ def test_decay_towards_the_start_holds_the_backbone_back() -> None:
 def test_both_find_the_same_means_in_the_same_order_and_other_features_do_not_agree(pad: bool, tmp_path: Path) -> None:
     backbone, path = nets.halvings(pad), tmp_path / "backbone.tflite"
     images = np.random.default_rng(0).normal(size=(2, nets.WIDE, nets.WIDE, 3)).astype(np.float32)
-    path.write_bytes(with_levels_of_file(convert(backbone)))
+    path.write_bytes(with_levels_of_file(convert_backbone(backbone)))
     features = np.stack(list(map(Classifier(path), images)))
     names = network.level_layers(backbone)
     assert names == ["wide2", "wide1"]
@@ -197,7 +197,7 @@ def test_the_kept_maps_are_those_of_the_network(
 ) -> None:
     halves, plain = halve_network(model_of_maps, 40), None
     if from_features:
-        (tmp_path / "backbone.tflite").write_bytes(convert(nets.backbone()))
+        (tmp_path / "backbone.tflite").write_bytes(convert_backbone(nets.backbone()))
         extract_features(tmp_path / "backbone.tflite", images._images, nets.VIEW, maps=tmp_path)
         few, more = (list(find_cut_maps([tmp_path / "rows.npy"], halves.cut, count)) for count in (40, 41))
         assert not more, "one image has none"
