@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load_catalogue(files: Sequence[Path] = ()) -> Catalogue:
-    parsed_cache._read.cache_clear()
+    parsed_cache._read_once.cache_clear()
     return parsed_cache.load_catalogue(files)
 
 
@@ -66,7 +66,7 @@ def test_a_changed_file_is_read_anew(team: Path) -> None:
 
 def test_other_code_reads_anew(team: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     load_catalogue([team])
-    monkeypatch.setattr(parsed_cache, "_hash_readers", lambda: "another version")
+    monkeypatch.setattr("advisor.catalog._parsed_cache._hash_readers", lambda: "another version")
     request.getfixturevalue("no_yaml")
     must_fail(AssertionError, "was parsed", load_catalogue, [team])
 

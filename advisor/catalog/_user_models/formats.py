@@ -21,6 +21,8 @@ from advisor.catalog._cards import Conversion
 from advisor.catalog._user_models import keras_models, onnx_files, pt2
 from advisor.catalog._user_models.comparison import Original, OriginalLayer, compare_conversion
 from advisor.catalog._user_models.onnx_files import ONNX2TF_VERSION, ImageInput
+from advisor.catalog._user_models.onnx_rewriting import prepare_graph
+from advisor.catalog._user_models.torch_programs import TorchProgram, require_torch
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError, message_of
 from advisor.store import Packages
@@ -112,7 +114,7 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
     import onnx
 
     model, image = _fix_graph(file, size)
-    model = onnx_files.prepare_graph(model, file)
+    model = prepare_graph(model, file)
     depth = sys.getrecursionlimit()
     with tempfile.TemporaryDirectory() as folder:
         fixed = Path(folder) / "model.onnx"
@@ -189,11 +191,11 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
 def _check_pt2(file: Path, size: int | None) -> None:
     side = pt2.read_archive(file).side
     keras_models.fix_side((1, side, side, 3), size, str(file))
-    pt2.require_torch(file)
+    require_torch(file)
 
 
 def _convert_pt2(file: Path, size: int | None) -> bytes:
-    program = pt2.TorchProgram(file)
+    program = TorchProgram(file)
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "model.onnx"
         program.write_onnx(written)
@@ -316,7 +318,7 @@ def list_formats() -> tuple[Format, ...]:
             ".pt2",
             _check_pt2,
             _convert_pt2,
-            lambda file, _: pt2.TorchProgram(file),
+            lambda file, _: TorchProgram(file),
             PACKAGES,
         ),
     )

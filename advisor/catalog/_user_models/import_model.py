@@ -35,7 +35,7 @@ from advisor.store import cache_root, files_below, read_labels, sha256_file, wri
 from advisor.tflite import Metadata
 
 if TYPE_CHECKING:
-    from advisor.catalog._user_models.handles import LocalModel
+    from advisor.catalog._user_models.packages import LocalModel
 
 MODELS = "models"
 SUFFIX = ".tflite"

@@ -1,9 +1,13 @@
-"""Check an untrusted ONNX file before a library runs it, and prepare its graph for conversion."""
+"""Check an untrusted ONNX file before a library runs it, and fix its input and its output.
+
+`formats.py` calls :func:`read_checked` and :func:`fix_input` for a user's file, then
+`onnx_rewriting.py`. Weights outside of the model's folder, operators of others and quantized
+models are refused with what the user can do.
+"""
 
 from __future__ import annotations
 
-import tempfile
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -22,15 +26,11 @@ ONNX2TF_VERSION = "2.6.9"
 """Version of onnx2tf."""
 
 MAX_BYTES = 2**31 - 1
-"""Largest message of protobuf. A model with as much
-in files beside it does not fit a ``.tflite`` either.
-"""
+"""Largest message of protobuf; a model with more in files does not fit a ``.tflite`` either."""
 
 OLDEST_OPSET = 7
-"""Oldest operator set that ONNX Runtime runs;
-what is older than :data:`CONVERTED_FROM` is converted to that.
-"""
 CONVERTED_FROM = 13
+"""Oldest operator set that ONNX Runtime runs, and the one that older models are converted to."""
 
 _STANDARD = ("", "ai.onnx")
 _AGAIN = "export the model again: torch.onnx.export(model, image, 'NAME.onnx', dynamo=True)"
@@ -46,13 +46,6 @@ _GIVE_FLOAT = (
     " again without losing more"
 )
 _ONE_IMAGE = "an image classifier has one input, such as (1, 3, 224, 224), and one output"
-_HARD_SWISH_SINCE = 14
-"""Operator set of HardSwish. Up to there,
-the operators of a classifier changed by new types and defaults only.
-"""
-
-_PATCHES = [0, 1, 3, 5, 2, 4]
-"""Order of axes by which a graph brings the pixels of each patch of an image together."""
 
 
 def read_checked(file: Path) -> ModelProto:
@@ -102,15 +95,14 @@ def read_checked(file: Path) -> ModelProto:
 
 def opset_of(model: ModelProto) -> int:
     """Return the version of ONNX's own operators that a model uses."""
-    return int(
-        next((entry.version for entry in model.opset_import if entry.domain in _STANDARD), 0)
-    )
+    for entry in model.opset_import:
+        if entry.domain in _STANDARD:
+            return int(entry.version)
+    return 0
 
 
 def _check_external(file: Path, model: ModelProto) -> None:
-    """Refuse weights in files outside the model's folder,
-    or in parts of a file that are not there.
-    """
+    """Refuse weights in files outside the model's folder, or in missing parts of a file."""
     folder = file.parent.resolve()
     total = 0
     for tensor in _walk_tensors(model):
@@ -120,13 +112,9 @@ def _check_external(file: Path, model: ModelProto) -> None:
         location = entries.get("location", "")
         parts = PurePosixPath(location.replace("\\", "/"))
         path = folder / location
+        leads_out = parts.is_absolute() or ".." in parts.parts
         # Resolved too: a link in the folder may lead out of it.
-        if (
-            not location
-            or parts.is_absolute()
-            or ".." in parts.parts
-            or not path.resolve().is_relative_to(folder)
-        ):
+        if not location or leads_out or not path.resolve().is_relative_to(folder):
             raise UsageError(
                 f"{file}: the weights '{tensor.name}' are in '{location}', outside the folder of"
                 " the model",
@@ -181,8 +169,9 @@ def _check_node(file: Path, node: NodeProto) -> None:
 
 
 def _walk_parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
-    """Yield every graph and node, however deep:
-    the queue is ours, so that nesting cannot exhaust Python's stack.
+    """Yield every graph and node, however deep.
+
+    The queue is a list, so that nesting cannot exhaust Python's stack.
     """
     waiting: deque[GraphProto | NodeProto] = deque([model.graph])
     for function in model.functions:
@@ -199,9 +188,7 @@ def _walk_parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
 
 
 def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield every tensor that a file holds:
-    weights, constants in nodes, and the parts of sparse ones.
-    """
+    """Yield every tensor of a file: weights, constants in nodes, and parts of sparse ones."""
     for part in _walk_parts(model):
         yield from getattr(part, "initializer", ())
         sparse = list(getattr(part, "sparse_initializer", ()))
@@ -214,7 +201,8 @@ def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 @dataclass(frozen=True)
 class ImageInput:
-    """The input of a graph: (1, 3, S, S) with ``channels_first``, else (1, S, S, 3);
+    """The input of a graph: (1, 3, S, S) with ``channels_first``, else (1, S, S, 3).
+
     ``side`` is S.
     """
 
@@ -229,7 +217,7 @@ def fix_input(model: ModelProto, size: int | None, file: Path) -> ImageInput:
     ``size`` is the side of the input where the graph leaves it open. The output called
     ``probabilities`` is kept, or the only one.
     """
-    _widen(model)
+    _widen_to_float32(model)
     image = _fix_input_shape(_find_input(model, file), size, file)
     outputs = list(model.graph.output)
     chosen = [output for output in outputs if output.name == PROBABILITIES] or outputs
@@ -243,28 +231,6 @@ def fix_input(model: ModelProto, size: int | None, file: Path) -> ImageInput:
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
     return image
-
-
-def prepare_graph(model: ModelProto, file: Path) -> ModelProto:
-    """Return a fixed graph with folded constants, batch normalisation in the convolutions,
-    and hard-swish in one.
-    """
-    import onnx
-
-    if opset_of(model) < CONVERTED_FROM:
-        try:
-            model = onnx.version_converter.convert_version(model, CONVERTED_FROM)
-        # The converter raises errors of any class.
-        except Exception as error:
-            raise UsageError(
-                f"{file}: its operator set {opset_of(model)} cannot be converted to"
-                f" {CONVERTED_FROM}: {message_of(error)}",
-                f"export the model again with an operator set of {CONVERTED_FROM} or later",
-            ) from error
-    model = _simplify(model)
-    _restore_hard_swish(model)
-    _divide_patches(model)
-    return model
 
 
 def _find_input(model: ModelProto, file: Path) -> ValueInfoProto:
@@ -311,7 +277,7 @@ def _fix_input_shape(entry: ValueInfoProto, size: int | None, file: Path) -> Ima
     return ImageInput(entry.name, channels_first, side)
 
 
-def _widen(model: ModelProto) -> None:
+def _widen_to_float32(model: ModelProto) -> None:
     """Make float32 of everything in float16, which changes no weight."""
     from onnx import TensorProto, numpy_helper
 
@@ -328,147 +294,6 @@ def _widen(model: ModelProto) -> None:
     for node in model.graph.node:
         for attribute in node.attribute:
             widen_tensor(attribute.t)
-            if (
-                node.op_type == "Cast"
-                and attribute.name == "to"
-                and attribute.i == TensorProto.FLOAT16
-            ):
+            is_target = node.op_type == "Cast" and attribute.name == "to"
+            if is_target and attribute.i == TensorProto.FLOAT16:
                 attribute.i = TensorProto.FLOAT
-
-
-def _simplify(model: ModelProto) -> ModelProto:
-    """Return the graph as ONNX Runtime simplifies it with rules that keep to ONNX's own
-    operators.
-    """
-    import onnx
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.log_severity_level = 3
-    with tempfile.TemporaryDirectory() as folder:
-        simplified = Path(folder) / "model.onnx"
-        options.optimized_model_filepath = str(simplified)
-        onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        return onnx.load(simplified)
-
-
-def _restore_hard_swish(model: ModelProto) -> None:
-    """Make HardSwish of ``x * HardSigmoid(x)``, and ReLU6 of any other HardSigmoid:
-    ``ReLU6(6 a x + 6 b) / 6``.
-
-    Runtimes compute both in one piece.
-    LiteRT's own operator for a range of 0 to 1 is unknown to most other tools.
-    """
-    from onnx import helper
-
-    graph = model.graph
-    readers = Counter[str]()
-    makers: dict[str, NodeProto] = {}
-    for node in graph.node:
-        readers.update(node.input)
-        makers.update(dict.fromkeys(node.output, node))
-    nodes: list[NodeProto] = []
-    for node in graph.node:
-        factors = []
-        if node.op_type == "Mul":
-            factors = [makers[name] for name in node.input if name in makers]
-        sigmoid = next(filter(_is_of_hard_swish, factors), None)
-        # Another reader of the sigmoid still needs it.
-        if (
-            sigmoid is not None
-            and sigmoid.input[0] in node.input
-            and readers[sigmoid.output[0]] == 1
-        ):
-            nodes.remove(sigmoid)
-            nodes.append(helper.make_node("HardSwish", sigmoid.input, node.output, name=node.name))
-        else:
-            nodes.append(node)
-    del graph.node[:]
-    for node in nodes:
-        replacement = _as_relu6(graph, node) if node.op_type == "HardSigmoid" else [node]
-        graph.node.extend(replacement)
-    # An older operator set does not have HardSwish.
-    for entry in model.opset_import:
-        if entry.domain == "":
-            entry.version = max(entry.version, _HARD_SWISH_SINCE)
-
-
-def _is_of_hard_swish(node: NodeProto) -> bool:
-    """Return whether a node is the sigmoid of a hard-swish: ``clip(x / 6 + 1 / 2, 0, 1)``."""
-    alpha, beta = _slope(node)
-    return node.op_type == "HardSigmoid" and abs(alpha - 1 / 6) < 1e-6 and abs(beta - 0.5) < 1e-6
-
-
-def _divide_patches(model: ModelProto) -> None:
-    """Reshape patches of an image to (N, C, P, M) in two steps:
-    onnx2tf takes one step for SpaceToDepth and fails.
-    """
-    from onnx import helper, numpy_helper
-
-    graph = model.graph
-    constants = {initializer.name: initializer for initializer in graph.initializer}
-    patches = set()
-    for node in graph.node:
-        orders = [list(attribute.ints) for attribute in node.attribute]
-        if node.op_type == "Transpose" and orders == [_PATCHES]:
-            patches.add(node.output[0])
-    nodes: list[NodeProto] = []
-    for node in graph.node:
-        known = None
-        if node.op_type == "Reshape" and node.input[0] in patches:
-            known = constants.get(node.input[1])
-        shape = np.empty(0) if known is None else numpy_helper.to_array(known)
-        # A 0 or -1 in a shape stands for a size that is not written here.
-        if known is not None and 0 not in shape and min(shape[:2]) > 0:
-            flat = f"{node.output[0]}/flat"
-            graph.initializer.append(
-                numpy_helper.from_array(np.array([*shape[:2], -1], np.int64), f"{flat}/shape")
-            )
-            nodes.append(
-                helper.make_node("Reshape", [node.input[0], f"{flat}/shape"], [flat], name=flat)
-            )
-            node.input[0] = flat
-        nodes.append(node)
-    del graph.node[:]
-    graph.node.extend(nodes)
-
-
-def _slope(node: NodeProto) -> tuple[float, float]:
-    """Return alpha and beta of a HardSigmoid."""
-    stated = {attribute.name: attribute.f for attribute in node.attribute}
-    return stated.get("alpha", 0.2), stated.get("beta", 0.5)
-
-
-def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
-    """Return the nodes ``ReLU6(6 a x + 6 b) / 6`` for a HardSigmoid,
-    and add their constants to the graph.
-    """
-    from onnx import helper, numpy_helper
-
-    relu6_nodes = []
-    alpha, beta = _slope(node)
-    value = node.input[0]
-    name = node.output[0]
-    steps = [("Mul", [6 * alpha]), ("Add", [6 * beta]), ("Clip", [0.0, 6.0]), ("Mul", [1 / 6])]
-    for place, (operator, constants) in enumerate(steps):
-        names = []
-        for index in range(len(constants)):
-            names.append(f"{name}/{place}/{index}")
-        for constant, number in zip(names, constants, strict=True):
-            graph.initializer.append(
-                numpy_helper.from_array(np.asarray(number, np.float32), constant)
-            )
-        target = name
-        if place != len(steps) - 1:
-            target = f"{name}/{place}"
-        # With a slope of 1/6, as PyTorch has it, the first product changes nothing.
-        if operator == "Mul" and abs(constants[0] - 1.0) < 1e-6:
-            continue
-        relu6_nodes.append(
-            helper.make_node(operator, [value, *names], [target], name=f"{node.name}/{place}")
-        )
-        value = target
-    return relu6_nodes

@@ -1,31 +1,23 @@
-"""Read an untrusted ``.pt2``: check it without PyTorch, write it as ONNX with PyTorch,
-and run it to verify the result.
+"""Check an untrusted ``.pt2`` without PyTorch, and write the copy that PyTorch may read.
 
+`formats.py` checks a user's file so before `torch_programs.py` opens the copy.
 ``torch.export.load`` unpickles the sample inputs, and weights that the file says are pickled; it
 compiles the guards, looks operators up by any name below ``torch``, and parses expressions of open
-sizes as Python. So PyTorch reads a copy without these: only the graph of ATen operators and the
-bytes of the weights.
+sizes as Python. So the copy has none of these: only the graph of ATen operators and the bytes of
+the weights. What is allowed is listed here; everything else is refused.
 """
 
-import importlib.util
 import json
-import logging
 import re
-import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from advisor.catalog._user_models.classifier import MAX_INPUT_SIZE
-from advisor.catalog._user_models.comparison import OriginalLayer
 from advisor.catalog._user_models.keras_models import objects_in
-from advisor.catalog._user_models.onnx_files import ONNX2TF_VERSION
-from advisor.catalog._weights.readers import Array
-from advisor.core import UNREADABLE_ZIP, UsageError, install_extra, message_of
+from advisor.core import UNREADABLE_ZIP, UsageError, message_of
 
 MAX_GRAPH_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30
@@ -92,7 +84,7 @@ def read_archive(file: Path) -> Pt2:
     """Read the archive's graph and check it, without PyTorch."""
     try:
         with zipfile.ZipFile(file) as archive:
-            root, names = _names(file, archive.infolist())
+            root, names = _list_members(file, archive.infolist())
             graphs = list(filter(_GRAPH.fullmatch, names))
             if graphs != [_ONLY]:
                 raise UsageError(
@@ -123,23 +115,23 @@ def read_archive(file: Path) -> Pt2:
 
 
 def write_copy(file: Path, target: Path) -> Pt2:
-    """Write the copy of an archive that PyTorch may read:
-    without sample inputs, guards and descriptions of code.
+    """Write the copy of an archive that PyTorch may read.
+
+    It has no sample inputs, guards and descriptions of code.
     """
     archive_facts = read_archive(file)
     with zipfile.ZipFile(file) as archive, zipfile.ZipFile(target, "w") as copy:
         for name in archive_facts.kept:
-            plain = (
-                _plain(archive_facts.program)
-                if name == _ONLY
-                else archive.read(f"{archive_facts.root}/{name}")
-            )
-            copy.writestr(f"{archive_facts.root}/{name}", plain)
+            path = f"{archive_facts.root}/{name}"
+            if name == _ONLY:
+                copy.writestr(path, _strip_code(archive_facts.program))
+            else:
+                copy.writestr(path, archive.read(path))
         copy.writestr(f"{archive_facts.root}/data/sample_inputs/model.pt", b"")
     return archive_facts
 
 
-def _names(file: Path, members: list[zipfile.ZipInfo]) -> tuple[str, list[str]]:
+def _list_members(file: Path, members: list[zipfile.ZipInfo]) -> tuple[str, list[str]]:
     """Return the folder of the archive and the paths below it, each of a kind that is known."""
     if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
         raise UsageError(f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes", EXPORT)
@@ -157,10 +149,11 @@ def _names(file: Path, members: list[zipfile.ZipInfo]) -> tuple[str, list[str]]:
     for name in names:
         # A list of what is allowed: a kind of member that nobody thought of is refused.
         if not any(pattern.fullmatch(name) for pattern in (_GRAPH, _TENSORS, _FACTS, _DROPPED)):
-            what = next(
-                (what for start, what in _CODE.items() if name.startswith(start)),
-                "no tensor and no graph",
-            )
+            what = "no tensor and no graph"
+            for start, kind in _CODE.items():
+                if name.startswith(start):
+                    what = kind
+                    break
             raise UsageError(
                 f"{file}: the archive holds '{name}' ({what}): it is not read", EXPORT
             )
@@ -196,9 +189,7 @@ def _check_tensors(
 
 
 def _count_values(described: dict[str, Any]) -> int:
-    """Return the number of stored values that a tensor reaches; -1 if no tensor is described
-    so.
-    """
+    """Return the number of stored values that a tensor reaches; -1 for an impossible one."""
     sizes = [int(size["as_int"]) for size in described["sizes"]]
     strides = [int(stride["as_int"]) for stride in described["strides"]]
     first = int(described["storage_offset"]["as_int"])
@@ -226,7 +217,7 @@ def _check_program(file: Path, program: dict[str, Any]) -> int:
         raise UsageError(
             f"{file}: it leaves sizes open (dynamic_shapes)", f"leave dynamic_shapes out: {EXPORT}"
         )
-    side = _input_side(file, signature["input_specs"], graph["tensor_values"])
+    side = _read_input_side(file, signature["input_specs"], graph["tensor_values"])
     specs = signature["output_specs"]
     changed = []
     for spec in specs:
@@ -249,59 +240,51 @@ def _check_node(file: Path, node: dict[str, Any]) -> None:
         if "quantized" in target:
             raise UsageError(f"{file}: it is quantized ({target})", EXPORT)
         nested = target.startswith("torch.ops.higher_order.")
+        hint = EXPORT
+        if nested:
+            decompose = "call program = program.run_decompositions({}) before torch.export.save"
+            hint = f"{decompose}; {EXPORT}"
         raise UsageError(
             f"{file}: '{name}' calls {target}, which is no operator of PyTorch's ATen library",
-            (
-                "call program = program.run_decompositions({}) before torch.export.save;"
-                f" {EXPORT}"
-                if nested
-                else EXPORT
-            ),
+            hint,
         )
-    if any(
-        entry["name"] in ("train", "training") and entry["arg"].get("as_bool")
-        for entry in node["inputs"]
-    ):
-        raise UsageError(
-            f"{file}: it was exported in training mode ('{name}')",
-            f"call model.eval() first, and {EXPORT}",
-        )
+    for entry in node["inputs"]:
+        if entry["name"] in ("train", "training") and entry["arg"].get("as_bool"):
+            raise UsageError(
+                f"{file}: it was exported in training mode ('{name}')",
+                f"call model.eval() first, and {EXPORT}",
+            )
 
 
-def _input_side(file: Path, specs: list[dict[str, Any]], values: dict[str, Any]) -> int:
-    given = []
+def _read_input_side(file: Path, specs: list[dict[str, Any]], values: dict[str, Any]) -> int:
+    inputs = []
     for spec in specs:
         if "user_input" in spec:
-            given.append(spec["user_input"]["arg"])
-    if len(given) != 1 or "as_tensor" not in given[0]:
+            inputs.append(spec["user_input"]["arg"])
+    if len(inputs) != 1 or "as_tensor" not in inputs[0]:
         raise UsageError(
-            f"{file}: it has {len(given)} inputs", "an image classifier has one input, a tensor"
+            f"{file}: it has {len(inputs)} inputs", "an image classifier has one input, a tensor"
         )
-    tensor = values[given[0]["as_tensor"]["name"]]
+    tensor = values[inputs[0]["as_tensor"]["name"]]
     number = tensor["dtype"]
     shape = tuple(size["as_int"] for size in tensor["sizes"])
     if number != _FLOAT32:
         raise UsageError(
             f"{file}: it takes {_NUMBERS.get(number, f'type {number}')}, not float32", EXPORT
         )
-    if (
-        len(shape) != 4
-        or shape[:2] != (1, 3)
-        or shape[2] != shape[3]
-        or not 16 <= shape[2] <= MAX_INPUT_SIZE
-    ):
+    is_rgb = len(shape) == 4 and shape[:2] == (1, 3)
+    if not is_rgb or shape[2] != shape[3] or not 16 <= shape[2] <= MAX_INPUT_SIZE:
         raise UsageError(
             f"{file}: its input {shape} is not one square RGB image (1, 3, side, side)", EXPORT
         )
     return int(shape[2])
 
 
-def _plain(program: dict[str, Any]) -> bytes:
-    """Return the graph as bytes: one tensor in and one out,
-    and nothing that names or holds Python code.
+def _strip_code(program: dict[str, Any]) -> bytes:
+    """Return the graph as bytes, with nothing in it that names or holds Python code.
 
-    The signature is that of a call ``program(image)`` that gives a tensor;
-    its trees are those of torch.utils._pytree.
+    One tensor goes in and one comes out. The signature is that of a call ``program(image)`` that
+    gives a tensor; its trees are those of torch.utils._pytree.
     """
     module = program["graph_module"]
     nodes = [{**node, "metadata": {}} for node in module["graph"]["nodes"]]
@@ -318,137 +301,3 @@ def _plain(program: dict[str, Any]) -> bytes:
         "module_call_graph": [{"fqn": "", "signature": signature}],
     }
     return json.dumps({**program, "graph_module": plain, "guards_code": []}).encode()
-
-
-def require_torch(file: Path) -> None:
-    """Check that PyTorch is there to read a file (``UsageError``: the extra ``torch`` is not
-    installed).
-    """
-    missing = []
-    for name in ("torch", "onnxscript"):
-        if importlib.util.find_spec(name) is None:
-            missing.append(name)
-    if missing:
-        raise UsageError(
-            f"{file}: a .pt2 file needs {' and '.join(missing)}",
-            f"{install_extra('torch')}; or write an ONNX file where PyTorch is: torch.onnx.export",
-        )
-
-
-class TorchProgram:
-    """A user's ``.pt2`` in PyTorch; it reads the copy of :func:`.write_copy` only.
-
-    Raises:
-        UsageError: the archive is refused, or the extra ``torch`` is not installed.
-    """
-
-    def __init__(self, file: Path) -> None:
-        require_torch(file)
-        import torch
-
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "model.pt2"
-            archive_facts = write_copy(file, copy)
-            self.side = archive_facts.side
-            self._program = _load_archive(copy, file, archive_facts.torch)
-        self.runtime = f"torch {torch.__version__}"
-        self.converter = f"torch.onnx {torch.__version__}, onnx2tf {ONNX2TF_VERSION}"
-
-    def write_onnx(self, target: Path) -> None:
-        """Write the program as one ONNX file with the input ``image`` (1, 3, S, S)
-        and the output ``scores``.
-        """
-        import torch
-
-        image = torch.zeros(1, 3, self.side, self.side)
-        quiet = {"dynamo": True, "external_data": False, "verbose": False}
-        names = {"input_names": ["image"], "output_names": ["scores"]}
-        torch.onnx.export(self._program, (image,), str(target), **quiet, **names)
-
-    def scores(self, images: Array) -> Array:
-        """Return the scores (N, C) of normalised images (N, S, S, 3)."""
-        import torch
-
-        module = self._program.module()
-        with torch.no_grad():
-            return np.stack([module(_tensor(image)).numpy().reshape(-1) for image in images])
-
-    def layers(self, image: Array) -> Sequence[OriginalLayer]:
-        """Return what every operator computes of one image (1, S, S, 3);
-        named by its weights where it has some.
-        """
-        import torch
-
-        recorded: list[OriginalLayer] = []
-        names: dict[Any, str] = {}
-
-        class Recorder(torch.fx.Interpreter):  # type: ignore[misc]
-            def run_node(self, node: Any) -> Any:
-                value = super().run_node(node)
-                if node.op == "call_function" and torch.is_tensor(value):
-                    names[node] = _name(node)
-                    read = tuple(
-                        names[input_node]
-                        for input_node in node.all_input_nodes
-                        if input_node in names
-                    )
-                    operator = str(node.target).removeprefix("aten.").partition(".")[0]
-                    # A copy: later operators may write into the same memory.
-                    recorded.append(
-                        OriginalLayer(names[node], operator, read, value.numpy().copy())
-                    )
-                return value
-
-        with torch.no_grad():
-            Recorder(self._program.module()).run(_tensor(image[0]))
-        return recorded
-
-
-def _load_archive(copy: Path, file: Path, written: str) -> Any:
-    """Load a checked archive; PyTorch writes the cause of a failure to its log only."""
-    import torch
-
-    causes: list[BaseException] = []
-
-    class Causes(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.exc_info and isinstance(record.exc_info[1], BaseException):
-                causes.append(record.exc_info[1])
-
-    log = logging.getLogger(torch.export.__name__)
-    handler = Causes()
-    log.addHandler(handler)
-    try:
-        return torch.export.load(str(copy))
-    except Exception as error:
-        reason = message_of(causes[0] if causes else error)
-        raise UsageError(
-            f"{file}: PyTorch {written} wrote it, and PyTorch {torch.__version__} cannot read it:"
-            f" {reason}",
-            EXPORT,
-        ) from error
-    finally:
-        log.removeHandler(handler)
-
-
-def _tensor(image: Array) -> Any:
-    """Return an image (S, S, 3) as PyTorch's (1, 3, S, S)."""
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)[None]))
-
-
-def _name(node: Any) -> str:
-    """Return the path of an operator's weights, such as ``features.3.squeeze``,
-    else the name of the operator.
-    """
-    attributes = []
-    for input_node in node.all_input_nodes:
-        if input_node.op == "get_attr":
-            attributes.append(str(input_node.target))
-    module = ""
-    if attributes:
-        module = attributes[0].rpartition(".")[0]
-    if module:
-        return f"{module} ({node.name})"
-    return str(node.name)

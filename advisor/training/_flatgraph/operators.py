@@ -14,6 +14,9 @@ from ai_edge_litert import schema_py_generated as schema
 if TYPE_CHECKING:
     import tensorflow as tf
 
+# Names of functions in TensorFlow.
+_ARITHMETIC = {"ADD": "add", "SUB": "subtract", "MUL": "multiply", "DIV": "divide"}
+_ACTIVATIONS = {"LOGISTIC": "sigmoid", "RELU": "relu", "RELU6": "relu6"}
 _PADDINGS = {schema.Padding.SAME: "SAME", schema.Padding.VALID: "VALID"}
 
 
@@ -49,13 +52,7 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
                 return product + inputs[2]
             return product
         case "ADD" | "SUB" | "MUL" | "DIV":
-            functions = {
-                "ADD": tf.add,
-                "SUB": tf.subtract,
-                "MUL": tf.multiply,
-                "DIV": tf.divide,
-            }
-            return functions[name](*inputs)
+            return getattr(tf, _ARITHMETIC[name])(*inputs)
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
             pool = tf.nn.max_pool2d if name == "MAX_POOL_2D" else tf.nn.avg_pool2d
             window = (options.filterHeight, options.filterWidth)
@@ -93,12 +90,7 @@ def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor
         case "HARD_SWISH":
             return first * tf.nn.relu6(first + 3.0) / 6.0
         case "LOGISTIC" | "RELU" | "RELU6":
-            activations = {
-                "LOGISTIC": tf.nn.sigmoid,
-                "RELU": tf.nn.relu,
-                "RELU6": tf.nn.relu6,
-            }
-            return activations[name](first)
+            return getattr(tf.nn, _ACTIVATIONS[name])(first)
     raise ValueError(f"the operator {name} cannot be trained")
 
 

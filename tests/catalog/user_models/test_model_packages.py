@@ -13,9 +13,10 @@ import pytest
 
 from advisor import catalog
 from advisor.catalog import Array
-from advisor.catalog._user_models import handles as model_packages, pt2
+from advisor.catalog._user_models import packages as model_packages, pt2
 from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, draw_crops, first_wrong
-from advisor.catalog._user_models.handles import export_package, is_source, local_source
+from advisor.catalog._user_models.handles import local_source
+from advisor.catalog._user_models.packages import export_package, is_source
 from advisor.catalog._user_models.pt2 import read_archive, write_copy
 from advisor.core import UsageError, install_extra
 from tests.builders import must_fail

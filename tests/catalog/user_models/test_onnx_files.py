@@ -11,7 +11,8 @@ from onnx import StringStringEntryProto, TensorProto, helper, numpy_helper
 
 from advisor.catalog._user_models import onnx_files
 from advisor.catalog._user_models.formats import OnnxOriginal
-from advisor.catalog._user_models.onnx_files import ImageInput, fix_input, prepare_graph, read_checked
+from advisor.catalog._user_models.onnx_files import ImageInput, fix_input, read_checked
+from advisor.catalog._user_models.onnx_rewriting import prepare_graph
 from advisor.core import UsageError
 from tests.builders import must_fail
 from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved

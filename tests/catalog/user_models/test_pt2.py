@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from advisor.catalog import convert, fetch_weights, run
-from advisor.catalog._user_models import pt2
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
-from advisor.catalog._user_models.pt2 import TorchProgram
+from advisor.catalog._user_models.torch_programs import TorchProgram
 from advisor.core import UsageError, install_extra
 from advisor.downloads import FetchOptions
 from tests.builders import must_fail
@@ -124,7 +123,7 @@ def test_what_another_pytorch_wrote_is_refused_with_both_versions(program: Path,
 
 
 def test_without_pytorch_the_extra_and_another_way_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pt2.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     raised = must_fail(UsageError, "needs torch and onnxscript", TorchProgram, write(tmp_path / "net.pt2", members()))
     assert install_extra("torch") in raised.hint
     assert "torch.onnx.export" in raised.hint
