@@ -1,4 +1,4 @@
-"""The catalogue: model cards, where their weights come from, and the graphs they describe.
+"""Keep the catalogue: model cards, where their weights come from, and the graphs they describe.
 
 ::
 

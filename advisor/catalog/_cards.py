@@ -1,5 +1,8 @@
-"""Define model cards: what a candidate is, what was published about it, and where its weights
-are.
+"""Define a model card: what a candidate is, what was published about it, where its weights are.
+
+A card is one network of a search. `_schema.py` makes cards of catalogue files, and every room
+above reads them. The fields are keys of catalogue files and of JSON documents; those that decide
+the float file are a part of the keys of stages.
 """
 
 from __future__ import annotations
@@ -15,37 +18,33 @@ from advisor.downloads import WeightSource
 Scalar = bool | int | float | str
 
 GRAPH_FILE = "graph_file"
-"""Architecture of a card whose graph is a file in ``catalogs/graphs``:
-its arguments are ``file`` and ``sha256``.
+"""Architecture of a card whose graph is a file in ``catalogs/graphs``.
+
+Its arguments are ``file`` and ``sha256``.
 """
 
 FORMAT_PACKAGES = MappingProxyType({"keras_h5": ("h5py", "train")})
-"""Formats of weights that a package outside of the light install reads:
-the package, and the extra that brings it.
-"""
+"""Formats of weights that need a package outside of the light install, and its extra."""
 
-OWN_FILES: Mapping[str, TaskFacts] = MappingProxyType(
-    {
-        architecture: task
-        for task in TASKS.values()
-        if task.own_cards is not None
-        for architecture in (task.own_cards.architecture, task.own_cards.finished)
-    }
-)
+_own_files = dict[str, TaskFacts]()
+for _task in TASKS.values():
+    if _task.own_cards is not None:
+        _own_files[_task.own_cards.architecture] = _task
+        _own_files[_task.own_cards.finished] = _task
+OWN_FILES: Mapping[str, TaskFacts] = MappingProxyType(_own_files)
 """The tasks of users' own ``.tflite`` files, by the architecture in their cards."""
 
 WHOLE_NETWORKS: Mapping[str, TaskFacts] = MappingProxyType(
     {task.whole_networks: task for task in TASKS.values() if task.whole_networks}
 )
-"""The tasks of networks that learnt a whole task on other images,
-by the architecture in their cards.
-"""
+"""The tasks of networks that learnt a whole task on other images, by their architecture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """Conversion of RGB values 0..255 to the model's input:
-    ``(value - mean) / std``, channel by channel.
+    """Conversion of RGB values 0..255 to the model's input, channel by channel.
+
+    The input is ``(value - mean) / std``.
     """
 
     #: value that is subtracted from red, green and blue, 0 to 255
@@ -74,9 +73,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The conversion of a user's model of another framework to the card's ``.tflite``,
-    and its agreement.
-    """
+    """The conversion of another framework's model to the card's ``.tflite``, with agreement."""
 
     converter: str  #: the converter and its version, such as ``onnx2tf 2.6.9``
     runtime: str  #: the runtime of the original, such as ``onnxruntime 1.31.1``
@@ -90,15 +87,13 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class GraphReference:
-    """A graph file of ``catalogs/graphs``, which becomes the card's float file without
-    TensorFlow.
-    """
+    """A graph file of ``catalogs/graphs``; it becomes a float file without TensorFlow."""
 
     file: str  #: its name
     side: int  #: side of its input in pixels; at another side, the card has no graph file
     sha256: str  #: its hash: 64 hexadecimal digits
-    #: the largest difference of an answer from the file that TensorFlow converts,
-    #: relative to the largest answer.
+    #: the largest difference of an answer from the file that TensorFlow converts, relative to the
+    #: largest answer
     difference: float = 0.0
 
 
@@ -110,8 +105,7 @@ class Card:
     family: str  #: family of networks
     input_size: int  #: side of the square input in pixels
     preprocessing: Preprocessing  #: how an image becomes the input
-    #: number of trained values of the graph as built;
-    #: BatchNorm's moving statistics are not among them.
+    #: number of trained values of the graph, without BatchNorm's moving statistics
     params: int
     macs: int  #: number of multiply-accumulates of its convolutions and dense layers for one image
     licence: str  #: SPDX identifier, or other words
@@ -135,16 +129,12 @@ class Card:
 
     @property
     def whole(self) -> bool:
-        """True if the network learnt a whole task on other images,
-        as a detector with its neck and its head.
-        """
+        """True if the network learnt a whole task on other images, as a detector with its head."""
         return self.architecture in WHOLE_NETWORKS
 
     @property
     def by_file(self) -> bool:
-        """True if no Keras graph is built for the card:
-        its graph is a file, of the catalogue or the user's own.
-        """
+        """True if the card's graph is a file, and no Keras graph is built for it."""
         return self.own_file or self.whole or self.architecture == GRAPH_FILE
 
     @property
@@ -155,39 +145,44 @@ class Card:
     @property
     def readable_sources(self) -> tuple[WeightSource, ...]:
         """The sources whose format this installation can read."""
-        return tuple(source for source in self.weights if not any(missing_reader(source.format)))
+        return tuple(
+            source for source in self.weights if not any(find_missing_reader(source.format))
+        )
 
     @property
     def filled_graph(self) -> GraphReference | None:
         """The graph file at the card's side, None if only Keras builds the graph at this side."""
-        return self.graph if self.graph and self.graph.side == self.input_size else None
+        if self.graph and self.graph.side == self.input_size:
+            return self.graph
+        return None
 
     @property
     def task(self) -> str:
-        """The only task of a user's own file or a whole network;
-        empty for a card that is trained for any task.
+        """The only task of a user's own file or a whole network; empty for any other card.
+
+        Other cards are trained for any task.
         """
         task = OWN_FILES.get(self.architecture) or WHOLE_NETWORKS.get(self.architecture)
         return task.name if task else ""
 
     @property
     def is_finished(self) -> bool:
-        """True for a user's own detector or finished file:
-        its training is over, so it is judged and never trained.
-        """
+        """True for a user's own detector or finished file, which is judged and never trained."""
         own_cards = self._own_cards
-        return own_cards is not None and (
-            not own_cards.trained or self.architecture == own_cards.finished
-        )
+        if own_cards is None:
+            return False
+        return not own_cards.trained or self.architecture == own_cards.finished
 
     @property
     def form(self) -> str:
-        """The only form of a user's file that is not compressed, such as ``int8``;
-        empty for every other card.
+        """The only form of a user's file that is not compressed, such as ``int8``.
+
+        Empty for every other card.
         """
         own_cards = self._own_cards
-        finished = own_cards is not None and self.architecture == own_cards.finished
-        return str(self.keywords.get("form", "float32")) if finished else ""
+        if own_cards is None or self.architecture != own_cards.finished:
+            return ""
+        return str(self.keywords.get("form", "float32"))
 
     @property
     def _own_cards(self) -> OwnCards | None:
@@ -207,23 +202,21 @@ class Card:
         return None
 
     def at(self, side: int) -> Card:
-        """Return the card with another side of the input, in pixels:
-        the weights of convolutions fit every size.
+        """Return the card with another side of the input, in pixels.
 
-        A graph that is a file alone keeps its side.
+        The weights of convolutions fit every size. A graph that is a file alone keeps its side.
         """
         if self.by_file:
             return self
-        # Layers cost in proportion to their pixels;
-        # the dense layer at the end does not, and is a small part.
-        return replace(
-            self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2)
-        )
+        # Layers cost in proportion to their pixels, but the dense layer at the end, a small part.
+        macs = round(self.macs * (side / self.input_size) ** 2)
+        return replace(self, input_size=side, macs=macs)
 
 
-def missing_reader(format_name: str) -> tuple[str, str]:
-    """Return what this installation lacks to read a format of weights, and how to install it;
-    empty if nothing.
+def find_missing_reader(format_name: str) -> tuple[str, str]:
+    """Return what is missing here to read a format of weights, and how to install it.
+
+    Both are empty if nothing is missing.
     """
     package, extra = FORMAT_PACKAGES.get(format_name, ("", ""))
     if not package or find_spec(package) is not None:

@@ -1,5 +1,7 @@
-"""Check every card against its schema, its hashes and published figures;
-with ``--build``, against its Keras graph.
+"""Check every card against its schema, its hashes and its published figures.
+
+`advisor catalog check` calls :func:`check_catalogue`; with ``--build`` it also counts each graph
+in a child process, which imports ``count_graph`` by its name.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -81,8 +83,9 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The trained values of a graph,
-    the same with BatchNorm's moving statistics (as some sources count), and MACs.
+    """The trained values of a graph, all its values, and its MACs.
+
+    All values include BatchNorm's moving statistics, as some sources count.
     """
 
     params: int
@@ -102,7 +105,7 @@ def check_catalogue(
     if build:
         require_training("--build")
     mistakes: list[UsageError] = []
-    files = list(_read(catalogue_paths(extra), mistakes))
+    files = list(_read_files(catalogue_paths(extra), mistakes))
     findings = list(map(_finding_of_error, (*mistakes, *find_repeated_names(files))))
     places: dict[str, str] = {}
     cards: dict[str, Card] = {}
@@ -118,18 +121,14 @@ def check_catalogue(
         for level, text in _check_card(card, counts.get(card.name)):
             findings.append(CatalogueFinding(level, places[card.name], card.name, text))
     verified = count_verified(tuple(cards.values()))
-    findings += [
-        CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED)
-        for name in verified.damaged
-    ]
+    for name in verified.damaged:
+        findings.append(CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED))
     errors_first = tuple(sorted(findings, key=lambda finding: finding.level is FindingLevel.NOTE))
     return Checked(len(cards), errors_first, verified, len(counts))
 
 
 def count_graph(card: Card) -> Counts:
-    """Build the card's graph and count it (a user's own file is read instead);
-    runs in a child process.
-    """
+    """Build the card's graph and count it, in a child process; a user's own file is read."""
     if card.own_file:
         from advisor.catalog._weights.fetching import fetch_weights
         from advisor.tflite import count, read, split_postprocess
@@ -166,7 +165,7 @@ def count_graph(card: Card) -> Counts:
         keras.backend.clear_session()
 
 
-def _read(paths: Sequence[Path], mistakes: list[UsageError]) -> Iterator[CardFile]:
+def _read_files(paths: Sequence[Path], mistakes: list[UsageError]) -> Iterator[CardFile]:
     for path in paths:
         try:
             yield read_catalogue_file(path, mistakes)
@@ -182,6 +181,7 @@ def _finding_of_error(error: UsageError) -> CatalogueFinding:
 def _count_all(
     cards: Sequence[Card], built: Callable[[str], None] | None
 ) -> dict[str, Counts | AdvisorError]:
+    """Return the counts of each card's graph, or the error of building it, by name."""
     with ChildPool(Path("/dev/null")) as pool, ThreadPoolExecutor(CHILDREN) as callers:
 
         def count_card(card: Card) -> Counts | AdvisorError:
@@ -201,6 +201,7 @@ def _count_all(
 def _check_card(
     card: Card, counts: Counts | AdvisorError | None
 ) -> Iterator[tuple[FindingLevel, str]]:
+    """Yield what is wrong with a card, given the counts of its graph or the error of building."""
     for source in card.weights:
         yield from _check_source(source)
     exact = counts if isinstance(counts, Counts) else None
@@ -228,13 +229,11 @@ def _check_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
             "a source without a hash: the hub's is checked, and kept on first use",
         )
     elif not all(member.strong or member.archive for member in source.members):
-        yield (
-            FindingLevel.NOTE,
-            (
-                "a source known by an MD5 or the first digits of a hash: enough against damage,"
-                " not forgery"
-            ),
+        text = (
+            "a source known by an MD5 or the first digits of a hash: enough against damage, not"
+            " forgery"
         )
+        yield FindingLevel.NOTE, text
     if source.kind == "file":
         path = Path(source.file.path)
         if not path.is_file():
@@ -262,7 +261,7 @@ def _check_published(
         if theirs is None:
             continue
         # Sources round: 4.2 million may be any number of the next digit.
-        allowed = max(tolerance * theirs, rounding_of(theirs))
+        allowed = max(tolerance * theirs, find_rounding(theirs))
         if min(abs(count - theirs) for count in ours) <= allowed:
             continue
         if any(word in notes for word in _EXPLAINS[what]):
@@ -309,7 +308,7 @@ def count_verified(cards: Sequence[Card]) -> Verified:
     )
 
 
-def rounding_of(value: int) -> int:
+def find_rounding(value: int) -> int:
     """Return the unit to which ``value`` was rounded, from its trailing zeros."""
     unit = 1
     while value and value % (unit * 10) == 0:

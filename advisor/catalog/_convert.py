@@ -1,5 +1,8 @@
-"""Build a card's Keras graph, and convert it to the float ``.tflite``
-that all other files are made from.
+"""Build a card's Keras graph, and convert it to the float ``.tflite`` of the card.
+
+A stage of each search calls :func:`convert` in a child process; all other files of the card are
+made from that file. Fine-tuning and benchmarks call :func:`build_model`. If equal weights give
+another file after a change, raise ``CONVERT_VERSION``: it is a part of the stage's key.
 """
 
 from __future__ import annotations
@@ -48,9 +51,8 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
         from advisor.catalog._keras_graph import keras_graph
         from advisor.catalog._user_models import master
 
-        data, has_features = master.master_of(
-            card, master.content_of_own(card, weights), softmax=False
-        )
+        content = master.content_of_own(card, weights)
+        data, has_features = master.master_of(card, content, softmax=False)
         # Without features there is no layer to put a new head on.
         if not has_features:
             raise UnsupportedRecipe(
@@ -73,13 +75,12 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
 
 
 def fill_randomly(model: keras.Model) -> None:
-    """Fill ``model`` with random weights whose activations keep their scale,
-    BatchNorm statistics included.
+    """Fill ``model`` with random weights whose activations keep their scale.
 
-    Kernels are drawn as in He et al. (arXiv 1502.01852). Then one image of noise passes in
-    training mode with a momentum of zero, which sets every moving mean and variance to that of the
-    layer's input. With the default values, activations shrink layer by layer into denormal
-    numbers, which processors compute many times slower.
+    BatchNorm's statistics are filled too. Kernels are drawn as in He et al. (arXiv 1502.01852).
+    Then one image of noise passes in training mode with a momentum of zero, which sets every
+    moving mean and variance to that of the layer's input. With the default values, activations
+    shrink layer by layer into denormal numbers, which processors compute many times slower.
     """
     from keras import layers
 
@@ -90,19 +91,15 @@ def fill_randomly(model: keras.Model) -> None:
         for variable in layer.trainable_variables:
             shape = variable.shape
             if len(shape) >= 2:
-                depthwise = whole or (
-                    isinstance(layer, layers.SeparableConv2D)
-                    and variable is layer.depthwise_kernel
-                )
+                is_separable = isinstance(layer, layers.SeparableConv2D)
+                depthwise = whole or (is_separable and variable is layer.depthwise_kernel)
                 fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
                 variable.assign(rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32))
     settle_statistics(model, rng)
 
 
 def settle_statistics(model: keras.Model, rng: np.random.Generator) -> None:
-    """Set every moving mean and variance of ``model`` to that of its layer's input,
-    for one image of noise.
-    """
+    """Set every moving mean and variance to that of its layer's input, for an image of noise."""
     from keras import layers
 
     norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
@@ -141,9 +138,8 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
         # The converter prints hundreds of lines on tensors to standard output.
         with contextlib.redirect_stdout(io.StringIO()):
             data = to_tflite(model)
-        differences = _measure_differences(
-            model, data, load_photograph(card.preprocessing, card.input_size)
-        )
+        photograph = load_photograph(card.preprocessing, card.input_size)
+        differences = _measure_differences(model, data, photograph)
     finally:
         # A child converts many cards, and Keras keeps every graph until its session is cleared.
         keras.backend.clear_session()
@@ -168,9 +164,8 @@ def fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
     graph = graph_of(card)
     if weights is None:
         return graph.fill_constants(graph.draw_tensors())
-    return graph.fill_constants(
-        graph.tensors_of(weights.port, readers.read_tensors(weights.format, weights.path))
-    )
+    tensors = readers.read_tensors(weights.format, weights.path)
+    return graph.fill_constants(graph.tensors_of(weights.port, tensors))
 
 
 def _measure_differences(

@@ -1,11 +1,12 @@
-"""Read a graph file: a network's ``.tflite`` without weights,
-and how each constant follows from a checkpoint.
+"""Read a graph file: a network's ``.tflite`` without weights, and how each constant follows.
 
-It is a zip archive with ``graph.tflite``, whose named constants are empty, ``constants.json``, and
-arrays of indices. A constant is a sum of terms; a term is a tensor of the checkpoint with its axes
-moved, times factors of its output channels: what is left of BatchNorm, and other scales that were
-folded into the layer. Branches that add up to one convolution are such a sum too: smaller kernels
-with zeros around them, and the kernel of an identity branch. ``tools/graphs`` makes the files.
+`_convert.py` fills it with a card's weights, so a search of heads needs no TensorFlow;
+`tools/graphs` makes the files, and cards name them by their hash. The format is a zip archive with
+``graph.tflite``, whose named constants are empty, ``constants.json``, and arrays of indices. A
+constant is a sum of terms; a term is a tensor of the checkpoint with its axes moved, times factors
+of its output channels: the rest of BatchNorm, and other scales that were folded into the layer.
+Branches that add up to one convolution are such a sum too: smaller kernels with zeros around them,
+and the kernel of an identity branch.
 """
 
 from __future__ import annotations
@@ -99,8 +100,7 @@ class GraphFile:
         return map_weights(port, self.layers, tensors) if self.layers else tensors
 
     def fill_constants(self, tensors: Mapping[str, Array]) -> bytes:
-        """Return the ``.tflite`` with the constants that follow
-        from a checkpoint's tensors, by name.
+        """Return the ``.tflite`` with its constants, given a checkpoint's tensors by name.
 
         Raises:
             WeightsError: a tensor is missing, has another shape or values that are not finite, or
@@ -123,8 +123,7 @@ class GraphFile:
         for place, terms in self.constants.items():
             value = reduce(np.add, (self.term(term, arrays) for term in terms))
             entry = graph.tensors[place]
-            # Rounded once, after all terms:
-            # folded in single precision, the errors of the factors would add up.
+            # Rounded once, after all terms: in single precision, errors of factors would add up.
             content = np.ascontiguousarray(value.reshape(list(map(int, entry.shape))), dtype="<f4")
             model.buffers[entry.buffer].data = np.frombuffer(content.tobytes(), dtype=np.uint8)
         return pack(model)
@@ -211,9 +210,7 @@ class GraphFile:
         return sum(prod(shape) for name, shape in self.shapes.items() if ".running_" not in name)
 
     def draw_tensors(self) -> dict[str, Array]:
-        """Return a checkpoint with random weights of a fixed seed,
-        whose activations keep their scale roughly.
-        """
+        """Return a checkpoint of random weights of a fixed seed; activations keep their scale."""
         draw = np.random.default_rng(0)
         weights = dict[str, Array]()
         # Keras' kernels have the outputs last, PyTorch's first.
@@ -235,9 +232,7 @@ class GraphFile:
 
 
 def pad_kernel(kernel: Array, sides: Sequence[int]) -> Array:
-    """Return a kernel (out, in, height, width) with zeros around it,
-    so that it has these odd sides.
-    """
+    """Return a kernel (out, in, height, width) with zeros around it, of these odd sides."""
     height, width = kernel.shape[2:]
     down = (sides[0] - height) // 2
     across = (sides[1] - width) // 2
@@ -245,9 +240,7 @@ def pad_kernel(kernel: Array, sides: Sequence[int]) -> Array:
 
 
 def make_identity(shape: Sequence[int]) -> Array:
-    """Return the kernel (out, in, height, width), of odd sides,
-    of a convolution that returns its input.
-    """
+    """Return the kernel (out, in, height, width), of odd sides, that returns its input."""
     out, into, height, width = shape
     kernel = np.zeros(shape)
     kernel[range(out), [channel % into for channel in range(out)], height // 2, width // 2] = 1.0
@@ -255,8 +248,9 @@ def make_identity(shape: Sequence[int]) -> Array:
 
 
 def graph_of(card: Card) -> GraphFile:
-    """Return the graph of a card; UsageError if its file is missing,
-    damaged or another one than the card names.
+    """Return the graph of a card.
+
+    UsageError is raised if its file is missing, damaged or another one than the card names.
     """
     named = card.filled_graph
     file = named.file if named else card.keywords.get("file", "")
@@ -271,11 +265,10 @@ def graph_of(card: Card) -> GraphFile:
 
 
 def read_operators(card: Card) -> Model | None:
-    """Return the operators of a card's float file with their shapes;
-    None if the card has no graph file.
+    """Return the operators of a card's float file with their shapes; None without a graph file.
 
-    Weights have one byte in place of their values, because they are constants,
-    and nobody reads them.
+    Weights have one byte in place of their values, because they are constants, and nobody reads
+    them.
 
     Raises:
         UsageError: as :func:`graph_of` does.

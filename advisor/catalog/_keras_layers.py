@@ -1,4 +1,8 @@
-"""Describe the layers of a Keras graph, and give them their weights."""
+"""Describe the layers of a Keras graph, and give them their weights.
+
+`_convert.py` maps a file's tensors to these descriptions (`_weights/mapping.py`). The names of
+parts (``weight``, ``depthwise``) are those of graph files, too.
+"""
 
 from collections.abc import Mapping
 
@@ -23,23 +27,19 @@ def layers_of(model: keras.Model) -> tuple[LayerSpec, ...]:
 
 
 def _describe_layer(layer: keras.Layer) -> LayerSpec:
+    name = str(layer.name)
     shapes = [tuple(weight.shape) for weight in layer.weights]
     if isinstance(layer, layers.BatchNormalization):
         of_norm = NORM_PARTS if layer.scale else NORM_PARTS[1:]
-        return LayerSpec(
-            layer.name, "norm", dict(zip(of_norm, shapes, strict=True)), layer.epsilon
-        )
-    kind, parts = next(
-        (kind, parts) for kind_of_layer, kind, parts in _KINDS if isinstance(layer, kind_of_layer)
-    )
-    return LayerSpec(layer.name, kind, dict(zip(parts, shapes, strict=False)))
+        return LayerSpec(name, "norm", dict(zip(of_norm, shapes, strict=True)), layer.epsilon)
+    for kind_of_layer, kind, parts in _KINDS:
+        if isinstance(layer, kind_of_layer):
+            return LayerSpec(name, kind, dict(zip(parts, shapes, strict=False)))
+    raise ValueError(f"the layer '{name}' is of no known kind")
 
 
 def fill_layers(model: keras.Model, weights: Mapping[str, Array]) -> None:
-    """Give every layer of a model its weights, which have the names of
-    :meth:`.LayerSpec.tensor`.
-    """
+    """Give every layer of a model its weights, named as by :meth:`.LayerSpec.tensor`."""
     for layer in layers_of(model):
-        model.get_layer(layer.name).set_weights(
-            [weights[layer.tensor(part)] for part in layer.shapes]
-        )
+        arrays = [weights[layer.tensor(part)] for part in layer.shapes]
+        model.get_layer(layer.name).set_weights(arrays)

@@ -1,5 +1,7 @@
-"""List cards as rows of a table, with the sources of their weights,
-and fetch the weights of many cards.
+"""List cards as rows of a table, and fetch the weights of many cards.
+
+`advisor catalog list` and `fetch` and the tables of other rooms show these rows. ``COLUMNS`` are
+columns of a table that users read, and the keys of :meth:`CardRow.to_json` those of a document.
 """
 
 import shutil
@@ -15,7 +17,7 @@ from urllib.parse import urlsplit
 from advisor.catalog._cards import Card
 from advisor.catalog._catalogue import Catalogue
 from advisor.catalog._weights.fetching import fetch_weights
-from advisor.core import Quantity, WeightsError
+from advisor.core import Quantity, WeightsError, WeightsFile
 from advisor.downloads import Cache, FetchOptions, Mirror, WeightSource
 
 _CELLS = {
@@ -64,9 +66,7 @@ class CardRow:
 
     @property
     def top1_int8_qat(self) -> float | None:
-        """The same of weights from quantization-aware training,
-        which are not those of the float model.
-        """
+        """The same of weights from quantization-aware training, other than the float model's."""
         return self.card.top1("int8_qat")
 
     @property
@@ -81,9 +81,8 @@ class CardRow:
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COLUMNS`."""
-        return {name: attrgetter(path)(self) for name, path in _CELLS.items()} | {
-            "weights": ", ".join(self.weights)
-        }
+        cells = {name: attrgetter(path)(self) for name, path in _CELLS.items()}
+        return cells | {"weights": ", ".join(self.weights)}
 
     def to_json(self) -> dict[str, Any]:
         """Return the row and the whole card as plain values."""
@@ -124,9 +123,7 @@ def is_here(card: Card, options: FetchOptions | None = None) -> bool:
 
 
 def place_of(source: WeightSource) -> str:
-    """Return where a source is, in a few words:
-    the host of an address, the package, the file's name.
-    """
+    """Return where a source is, in a few words: host of an address, package, or file's name."""
     if source.url:
         host = urlsplit(source.url).netloc.rpartition("@")[2] or source.url
         return host if source.file.key else f"{host} (no hash: your copy)"
@@ -147,27 +144,31 @@ class Fetched:
 
 
 def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ...]:
-    """Fetch the weights of ``cards``, several at a time, into the cache;
-    a user's mirror is copied into it.
+    """Fetch the weights of ``cards``, several at a time, into the cache.
+
+    Files of a user's mirror are copied into it.
     """
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return tuple(pool.map(partial(_fetch, options), cards))
+        return tuple(pool.map(partial(_fetch_card, options), cards))
 
 
-def _fetch(options: FetchOptions, card: Card) -> Fetched:
+def _find_source(card: Card, weights: WeightsFile) -> WeightSource:
+    """Return the source of the card that a file is of."""
+    fetched = (weights.member, weights.format, weights.port)
+    sources = []
+    for source in card.weights:
+        if (source.file.path, source.format, source.port) == fetched:
+            sources.append(source)
+    # A file in the mirror may fit several sources of the card: its hash decides, where one has it.
+    return next(source for source in sources if source.file.sha256 in ("", weights.sha256))
+
+
+def _fetch_card(options: FetchOptions, card: Card) -> Fetched:
     try:
         weights = fetch_weights(card, options, any_format=True)
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
-    fetched = (weights.member, weights.format, weights.port)
-    sources = [
-        source
-        for source in card.weights
-        if (source.file.path, source.format, source.port) == fetched
-    ]
-    # A file in the mirror may fit several sources of the card, so its hash decides,
-    # where the source has one.
-    source = next(source for source in sources if source.file.sha256 in ("", weights.sha256))
+    source = _find_source(card, weights)
     if not source.file.key:
         reason = "used from the mirror and not kept: its hash is not on the card"
         return Fetched(card.name, weights.path, weights.source, weights.sha256, reason=reason)

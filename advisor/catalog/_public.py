@@ -1,11 +1,7 @@
-"""The catalogue: model cards, where their weights come from, and the Keras graphs they describe.
+"""Give the public functions of ``advisor.catalog``: list, show, fetch, check and add cards.
 
-::
-
-    import advisor
-    for row in advisor.catalog.list_cards():
-        if row.card.family == "mobilenet_v2" and row.card.macs < 300e6:
-            print(row.card.name, row.top1, row.here)
+The commands `advisor catalog ...` call the same functions. Their names, arguments and errors are
+an interface for users. Each imports its work when it is called, so that a command starts fast.
 """
 
 from __future__ import annotations
@@ -69,8 +65,9 @@ def list_cards(
 
 @speak_python
 def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
-    """Return the cards of :func:`list_cards` as a table for pandas;
-    units are in the names of its columns.
+    """Return the cards of :func:`list_cards` as a table for pandas.
+
+    Units are in the names of its columns.
 
     Args:
         mirror: folder or address that also holds weights.
@@ -82,15 +79,13 @@ def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
     from advisor.catalog._listing import COLUMNS
     from advisor.store import build_frame
 
-    return build_frame(
-        COLUMNS, (row.to_row() for row in list_cards(mirror=mirror, catalog=catalog))
-    )
+    rows = [row.to_row() for row in list_cards(mirror=mirror, catalog=catalog)]
+    return build_frame(COLUMNS, rows)
 
 
 @speak_python
 def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
-    """Return one card: counts, published figures with their sources,
-    and the sources of its weights.
+    """Return one card: counts, published figures, and the sources of its weights.
 
     Args:
         name: name of the card.
@@ -144,8 +139,9 @@ def fetch(
 
 @speak_python
 def check(*, catalog: Files = (), build: bool = False, tell: Tell | None = None) -> Checked:
-    """Check every card: schema, names, hashes,
-    and published counts (parameters equal, MACs within 2 %).
+    """Check every card: schema, names, hashes and published counts.
+
+    Parameters must be equal, MACs within 2 %.
 
     Args:
         catalog: catalogue files of your own.
@@ -240,9 +236,8 @@ def add(
     **options: Unpack[AddKeywords],
 ) -> ImportedModel:
     """Make a card of your own model and check the model by running it.
-    Every later search finds the card.
 
-    No code in the file is run.
+    Every later search finds the card. No code in the file is run.
 
     Args:
         file: a ``.keras``, ``.onnx``, ``.pt2`` or ``.tflite`` file, the folder of a SavedModel, a
@@ -250,8 +245,7 @@ def add(
             ``torchvision:NAME``, whose package is then run. ``HANDLE#sha256=HEX`` is refused if
             its files have another hash.
         ask: called with ``labels``, ``mean`` or ``std`` if neither the file nor an argument gives
-            the value; returns
-            the value as text. Default: a missing value is an error.
+            the value; returns the value as text. Default: a missing value is an error.
         tell: called with a line about each step.
 
     Raises:
@@ -262,19 +256,17 @@ def add(
     from advisor.core import TASKS, UsageError
 
     into = options["into"]
-    mean = tuple(options["mean"])
-    std = tuple(options["std"])
-    size = (
-        None if options["input_size"] is None else parse_count("input_size", options["input_size"])
-    )
-    given = import_model.ModelDescription(
-        options["name"],
-        str(options["labels"]),
-        mean,
-        std,
-        options["licence"],
-        options["family"],
-        options["top1"],
+    size = None
+    if options["input_size"] is not None:
+        size = parse_count("input_size", options["input_size"])
+    description = import_model.ModelDescription(
+        name=options["name"],
+        labels=str(options["labels"]),
+        mean=tuple(options["mean"]),
+        std=tuple(options["std"]),
+        licence=options["licence"],
+        family=options["family"],
+        top1=options["top1"],
     )
     if tell:
         tell(f"reading {Path(file).name}")
@@ -288,10 +280,11 @@ def add(
     catalogue = Path(into) if into else None
     with local_source(file, size) as source:
         # A conversion takes minutes, and says nothing about the name.
-        import_model.name_card(source.path, given, catalogue)
+        import_model.name_card(source.path, description, catalogue)
         with import_model.inspect(source.path, size, finished, task) as inspected:
             known = inspected.of(source)
-            return import_model.add(known, known.ask_for_missing(given, ask), catalogue)
+            complete = known.ask_for_missing(description, ask)
+            return import_model.add(known, complete, catalogue)
 
 
 def _paths(catalog: Files) -> list[Path]:

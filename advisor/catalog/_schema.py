@@ -1,4 +1,8 @@
-"""Read the YAML of a catalogue file into cards: types, limits, and every mistake with its line."""
+"""Read the YAML of a catalogue file into cards: types, limits, and every mistake with its line.
+
+`_catalogue.py` calls :func:`read_cards`. The entries are the format of users' files, and
+`tools/schemas` writes their JSON schema: a key stays, a new key needs a default.
+"""
 
 from __future__ import annotations
 
@@ -63,10 +67,12 @@ class Strict(BaseModel):
 
     def value(self) -> Any:
         """Return the frozen value; a key without a value has the default of that value."""
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self).frozen(
-            **{name: _freeze(value) for name, value in given.items() if value is not None}
-        )
+        stated = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if value is not None:
+                stated[name] = _freeze(value)
+        return type(self).frozen(**stated)
 
 
 def _freeze(value: Any) -> Any:
@@ -157,14 +163,11 @@ class SourceEntry(Strict):
         return self
 
     def value(self) -> WeightSource:
-        """Return the frozen value, whose members know the hash of their archive,
-        or the repository of a hub.
-        """
+        """Return the frozen value, whose members know the hash of their archive or their hub."""
         source: WeightSource = super().value()
         archive = source.package_file.key
         if source.kind == "huggingface" and not source.file.checkable:
-            # Without a hash, the name of the repository is the key in the cache:
-            # the hub's hash is kept on first use.
+            # Without a hash, the repository is the key in the cache; the hub's hash is kept there.
             archive = f"hub-{hashlib.sha256(source.label.encode()).hexdigest()[:16]}"
         file, *companions = (replace(member, archive=archive) for member in source.members)
         return replace(source, file=file, companions=tuple(companions))
@@ -238,8 +241,8 @@ def read_cards(
 ) -> tuple[YamlDocument, dict[int, Card]]:
     """Return a catalogue file and its cards by their index in it.
 
-    ``wrong`` receives the errors of single cards, which are skipped;
-    without it the first error is raised.
+    ``wrong`` receives the errors of single cards, which are skipped; without it the first error is
+    raised.
     """
     document = read_yaml(path)
     file = _validate_entry(CatalogueFile, document.values, document, ())
@@ -287,10 +290,10 @@ def _validate_entry(
 def _explain_error(
     error: ValidationError, schema: type[BaseModel], document: YamlDocument, place: Place
 ) -> UsageError:
+    """Return the error to show, with file and line."""
     # A misspelt key is also a missing one: the misspelling is the error to show.
-    first = min(
-        error.errors(), key=lambda problem_facts: problem_facts["type"] != "extra_forbidden"
-    )
+    problems = sorted(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
+    first = problems[0]
     location = first["loc"]
     line = document.line((*place, *location))
     in_card = not place or not location or location[0] in document.values["cards"][place[1]]

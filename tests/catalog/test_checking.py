@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.catalog import load_catalogue
-from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, count_verified, rounding_of
+from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, count_verified, find_rounding
 from advisor.core import UsageError
 from tests.builders import must_fail
 from tests.tables import with_cases
@@ -88,7 +88,7 @@ def test_nothing_is_built_where_a_file_cannot_be_read(tmp_path: Path) -> None:
 
 @given(st.integers(1, 999), st.integers(0, 9))
 def test_a_figure_is_rounded_to_where_its_zeros_begin(digits: int, zeros: int) -> None:
-    unit = rounding_of(digits * 10**zeros)
+    unit = find_rounding(digits * 10**zeros)
     assert unit >= 10**zeros
     assert digits * 10**zeros % unit == 0
     assert digits * 10**zeros // unit % 10 != 0

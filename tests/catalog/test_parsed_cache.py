@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import Catalogue, _catalogue as parsed_cache, _schema as schema
+from advisor.catalog import Catalogue, _catalogue as catalogue, _parsed_cache as parsed_cache, _schema as schema
 from advisor.core import UsageError
 from advisor.store import shipped_folder
 from tests.builders import must_fail
@@ -19,13 +19,13 @@ OTHER = json.dumps([[["team_net"]], [0]])
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own, for files of users alone."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(parsed_cache, "list_shipped_files", list)
+    monkeypatch.setattr(catalogue, "list_shipped_files", list)
     return tmp_path / "cache" / "catalogues"
 
 
 def load_catalogue(files: Sequence[Path] = ()) -> Catalogue:
-    parsed_cache._read_once.cache_clear()
-    return parsed_cache.load_catalogue(files)
+    catalogue._read_once.cache_clear()
+    return catalogue.load_catalogue(files)
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def test_the_second_time_no_file_is_parsed_for_the_same_cards(team: Path, reques
 
 def test_a_process_reads_a_file_once(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load_catalogue([team])
-    monkeypatch.setattr(parsed_cache, "recall_cards", None)
-    assert parsed_cache.load_catalogue([team])["team_net"] is first["team_net"]
+    monkeypatch.setattr(catalogue, "recall_cards", None)
+    assert catalogue.load_catalogue([team])["team_net"] is first["team_net"]
 
 
 def test_a_changed_file_is_read_anew(team: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_changed_file_is_read_anew(team: Path) -> None:
 
 def test_other_code_reads_anew(team: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     load_catalogue([team])
-    monkeypatch.setattr("advisor.catalog._parsed_cache._hash_readers", lambda: "another version")
+    monkeypatch.setattr(parsed_cache, "_hash_readers", lambda: "another version")
     request.getfixturevalue("no_yaml")
     must_fail(AssertionError, "was parsed", load_catalogue, [team])
 
@@ -88,13 +88,13 @@ def test_a_moved_catalogue_finds_its_own_files_where_it_is_now(tmp_path: Path) -
         lambda key, digest, body: f"{key}\n{digest}\n{body.replace('200', '300')}",
         lambda *_: "\xff\x00" * 50,
         lambda *_: "",
-        lambda key, *_: f"{key}\n{parsed_cache._digest(OTHER)}\n{OTHER}",
+        lambda key, *_: f"{key}\n{parsed_cache._hash_text(OTHER)}\n{OTHER}",
     ],
     ids=["cut off", "a digit changed", "bytes", "empty", "another layout"],
 )
 def test_damage_is_ignored_and_replaced(team: Path, spoilt: Callable[..., str], request: pytest.FixtureRequest) -> None:
     first = load_catalogue([team])
-    place = parsed_cache._place(team)
+    place = parsed_cache._locate_file(team)
     place.write_text(spoilt(*place.read_text(encoding="utf-8").split("\n", 2)), encoding="latin-1")
     assert dict(load_catalogue([team])) == dict(first)
     request.getfixturevalue("no_yaml")
@@ -122,5 +122,5 @@ def test_files_not_read_for_long_are_forgotten(tmp_path: Path, cache: Path, monk
     for number in range(5):
         path = tmp_path / f"{number}.yaml"
         path.write_text(GOOD.replace("team_net", f"net_{number}"), encoding="utf-8")
-        parsed_cache.read_catalogue_file(path)
+        catalogue.read_catalogue_file(path)
     assert len(list(cache.iterdir())) == 3

@@ -1,5 +1,7 @@
-"""Keras graphs: functions ``(input_size, classes, **arguments) -> keras.Model``,
-named by cards as ``architecture``.
+"""Build Keras graphs: functions ``(input_size, classes, **arguments) -> keras.Model`` by name.
+
+A card names the function as its ``architecture``. `_convert.py` and `_checking.py` call
+:func:`build`; `_schema.py` refuses other names. A new function needs a line in ``_NETWORKS``.
 """
 
 from importlib import import_module
@@ -16,16 +18,16 @@ _NETWORKS = {
     ),
     "slim_inception": "inception_v1 inception_v2 inception_v3 inception_v4",
 }
-_MODULES = {name: module for module, names in _NETWORKS.items() for name in names.split()}
+_MODULES = dict[str, str]()
+for _module, _names in _NETWORKS.items():
+    _MODULES |= dict.fromkeys(_names.split(), _module)
 
 NAMES = (*sorted(_MODULES), GRAPH_FILE, *WHOLE_NETWORKS, *OWN_FILES)
 """The architectures that a card may name."""
 
 
 def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -> Any:
-    """Build the Keras graph ``name``:
-    image (1, S, S, 3) in, ``{"probabilities", "features"}`` out.
-    """
+    """Build the Keras graph ``name``: image (1, S, S, 3) to ``{"probabilities", "features"}``."""
     if name in (GRAPH_FILE, *WHOLE_NETWORKS, *OWN_FILES):
         raise UsageError(
             "no Keras graph is built for this card: its graph is a file", "name another card"

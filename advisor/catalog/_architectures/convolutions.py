@@ -1,4 +1,4 @@
-"""Build convolutions as a framework pads and normalises them."""
+"""Build convolutions as a framework pads and normalises them, for `networks.py`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ class Convolutions:
         norm: str,
         relu: str = "",
     ) -> Tensor:
-        """Return a convolution (depthwise for 0 filters) after normalization,
-        and after ReLU if that has a name.
+        """Return a normalized convolution (depthwise for 0 filters), with ReLU if that is
+        named.
         """
         x = self.convolution(x, filters, kernel, stride, name)
         x = layers.BatchNormalization(epsilon=self.epsilon, momentum=self.momentum, name=norm)(x)
@@ -49,18 +49,16 @@ class Convolutions:
         if self.pad and stride != 1 and kernel != 1:
             x = layers.ZeroPadding2D(kernel // 2, name=f"{name}{self.pad}")(x)
             padding = "valid"
+        options = {"padding": padding, "use_bias": False, "name": name}
         if filters:
-            return layers.Conv2D(
-                filters, kernel, stride, padding=padding, use_bias=False, name=name
-            )(x)
-        return layers.DepthwiseConv2D(kernel, stride, padding=padding, use_bias=False, name=name)(
-            x
-        )
+            return layers.Conv2D(filters, kernel, stride, **options)(x)
+        return layers.DepthwiseConv2D(kernel, stride, **options)(x)
 
     def add_inverted_residual(
         self, x: Tensor, filters: int, kernel: int, stride: int, expansion: int, parts: Parts
     ) -> Tensor:
-        """Widen, filter each channel, narrow; no activation after the last.
+        """Widen, filter each channel, narrow, without an activation after the last.
+
         ``parts`` names the layers of the three.
         """
         if expansion > 1:

@@ -1,4 +1,7 @@
-"""Networks whose graphs are those of Keras' applications; ``input_size`` is at least 32."""
+"""Build networks whose graphs are those of Keras' applications; ``input_size`` is at least 32.
+
+Keras' own layers keep their names, so that its weight files fit.
+"""
 
 import re
 from itertools import count
@@ -6,10 +9,9 @@ from itertools import count
 import keras
 from keras import applications, layers
 
-from advisor.catalog._graph import Tensor, image_input, make_network
+from advisor.catalog._graph import Tensor, make_image_input, make_network
 
-# Keras' name of a layer that was given none:
-# its kind, and a number that counts up through the process.
+# Keras' name of a layer without one: its kind, and a number that counts up through the process.
 _UNNAMED = re.compile(
     r"(conv2d|batch_normalization|activation|max_pooling2d|average_pooling2d)(_\d+)?"
 )
@@ -17,7 +19,7 @@ _UNNAMED = re.compile(
 
 def densenet(input_size: int, classes: int) -> keras.Model:
     """Build DenseNet-121 (https://arxiv.org/abs/1608.06993)."""
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     base = applications.DenseNet121(weights=None, input_tensor=image, classes=classes)
     return make_network(image, base.output, base.get_layer("avg_pool").output)
 
@@ -33,12 +35,12 @@ def efficientnet(input_size: int, classes: int) -> keras.Model:
     base = applications.EfficientNetB0(
         weights=None, input_shape=(input_size, input_size, 3), classes=classes
     )
-    # Cloned from the first padding on:
-    # the layers before it scale pixels, which the preprocessing of the card does.
+    # From the first padding on: the layers before it scale pixels, as the card's preprocessing
+    # does.
     body = keras.Model(
         base.get_layer("stem_conv_pad").input, [base.output, base.get_layer("avg_pool").output]
     )
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     probabilities, features = keras.models.clone_model(body, input_tensors=image).outputs
     return make_network(image, probabilities, features)
 
@@ -60,7 +62,7 @@ def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
             config["name"] = f"backbone_{next(numbers)}"
         return type(layer).from_config(config)
 
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     whole = keras.models.clone_model(base, input_tensors=image, clone_function=rename_layer)
     return make_network(image, whole.output, whole.get_layer("avg_pool").output)
 
@@ -77,7 +79,7 @@ def mobilenet_v3(
     networks = {"large": applications.MobileNetV3Large, "small": applications.MobileNetV3Small}
     if size not in networks:
         raise ValueError(f"MobileNet V3 comes as large or small, not '{size}'")
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     options = {
         "alpha": width,
         "minimalistic": minimalistic,
@@ -93,6 +95,6 @@ def mobilenet_v3(
 
 def nasnet(input_size: int, classes: int) -> keras.Model:
     """Build NASNet-A Mobile (4 @ 1056, https://arxiv.org/abs/1707.07012)."""
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     base = applications.NASNetMobile(weights=None, input_tensor=image, classes=classes)
     return make_network(image, base.output, base.get_layer("predictions").input)

@@ -1,11 +1,11 @@
-"""MobileNet V1 and V2, EfficientNet-Lite, MNASNet, SqueezeNet, ResNet, ShuffleNet V2:
-networks of few kinds of blocks.
+"""Build networks of few kinds of blocks: MobileNet, MNASNet, ResNet, ShuffleNet and others.
 
-Layers of MobileNet carry the names of Keras' own implementation, so its weight files fit. Layers
-of MNASNet, ResNet and ShuffleNet carry the paths of torchvision's modules (``layer1.0.conv1``), so
-that a ``.pth`` file's tensors find their layer by name alone. Where Keras pads by hand before a
-stride, these graphs say ``same``: for even sizes the two are the same numbers, with fewer
-operators.
+They are MobileNet V1 and V2, EfficientNet-Lite, MNASNet, SqueezeNet, ResNet and ShuffleNet V2.
+Names of layers are an interface, as weights are found by them. Layers of MobileNet carry the names
+of Keras' own implementation, so its weight files fit. Layers of MNASNet, ResNet and ShuffleNet
+carry the paths of torchvision's modules (``layer1.0.conv1``), so that a ``.pth`` file's tensors
+find their layer by name alone. Where Keras pads by hand before a stride, these graphs say
+``same``: for even sizes the two are the same numbers, with fewer operators.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,12 @@ from advisor.catalog._architectures.convolutions import Convolutions
 from advisor.catalog._graph import (
     Tensor,
     close_with_classifier,
-    image_input,
+    make_image_input,
     make_network,
     round_channels,
 )
 
-# Output channels at width 1 and stride
-# of the thirteen separable blocks (table 1 of arXiv 1704.04861).
+# Output channels at width 1 and stride of the separable blocks (table 1 of arXiv 1704.04861).
 _V1_BLOCKS = (
     (64, 1),
     (128, 2),
@@ -49,8 +48,8 @@ _V2_STAGES = (
     (6, 320, 1, 1),
 )
 
-# EfficientNet-Lite: kernel, repeats, output channels,
-# expansion and first stride at width and depth 1.
+# EfficientNet-Lite: kernel, repeats, output channels, expansion and first stride at width and
+# depth 1.
 _LITE_STAGES = (
     (3, 1, 16, 1, 1),
     (3, 2, 24, 6, 2),
@@ -74,11 +73,10 @@ _MNASNET_STACKS = (
     (3, 1, 6, 1),
 )
 
-# SqueezeNet: channels of the squeeze layer of fire2..fire9;
-# each of the two expand layers has four times as many.
+# SqueezeNet: channels of the squeeze layer of fire2..fire9; each expand layer has four times as
+# many.
 _SQUEEZE = (16, 16, 32, 32, 48, 48, 64, 64)
-# By version: channels and kernel of the first convolution,
-# and the fire modules after which the maps are pooled.
+# By version: channels and kernel of the first convolution, and the fire modules before a pooling.
 _STEMS = {"1.0": (96, 7, (4, 8)), "1.1": (64, 3, (3, 5))}
 
 # Table 1 of the paper of ResNet: blocks of each of the four stages, by depth.
@@ -86,8 +84,8 @@ _RESNET_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 _RESNET_WIDTHS = (64, 128, 256, 512)
 _RESNET_EXPANSION = 4
 
-# Table 5 of the paper of ShuffleNet V2:
-# channels of stages 2 to 4 and of the last convolution, by width.
+# Table 5 of the paper of ShuffleNet V2: channels of stages 2 to 4 and of the last convolution, by
+# width.
 _SHUFFLENET_CHANNELS = {
     0.5: (48, 96, 192, 1024),
     1.0: (116, 232, 464, 1024),
@@ -101,11 +99,12 @@ TORCH = Convolutions(1e-5, limit=None, pad=".pad", pointwise="same")
 
 
 def mobilenet_v1(input_size: int, classes: int, width: float = 1.0) -> keras.Model:
-    """Build MobileNet V1 (https://arxiv.org/abs/1704.04861)
-    with every channel count multiplied by ``width``.
+    """Build MobileNet V1 (https://arxiv.org/abs/1704.04861) at ``width``.
+
+    Every channel count is multiplied by ``width``.
     """
     convolved = Convolutions()
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     x = convolved(image, int(32 * width), 3, 2, "conv1", "conv1_bn", "conv1_relu")
     for index, (channels, stride) in enumerate(_V1_BLOCKS, start=1):
         for name, filters, kernel, step in (
@@ -132,7 +131,7 @@ def mobilenet_v2(
         raise ValueError(f"padding '{padding}' is neither 'same' nor 'symmetric'")
     pad = "_pad" if padding == "symmetric" else ""
     convolved = Convolutions(batch_norm_epsilon, 0.999, pad=pad, pointwise="same")
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     x = convolved(image, round_channels(32 * width), 3, 2, "Conv1", "bn_Conv1", "Conv1_relu")
     index = 0
     for expansion, channels, repeats, first_stride in _V2_STAGES:
@@ -147,11 +146,9 @@ def mobilenet_v2(
             y = convolved.add_inverted_residual(
                 x, filters, 3, stride, expansion, [expand, depthwise, project]
             )
-            x = (
-                layers.Add(name=f"{prefix}add")([x, y])
-                if stride == 1 and x.shape[-1] == filters
-                else y
-            )
+            if stride == 1 and x.shape[-1] == filters:
+                y = layers.Add(name=f"{prefix}add")([x, y])
+            x = y
             index += 1
     # A thin network keeps the width of its last layer, as the paper of MobileNet V2 has it.
     last = 1280
@@ -164,19 +161,18 @@ def mobilenet_v2(
 def efficientnet_lite(
     input_size: int, classes: int, width: float = 1.0, depth: float = 1.0
 ) -> keras.Model:
-    """Build EfficientNet-Lite: channels times ``width``,
-    repeats times ``depth`` but in the first and last stage.
+    """Build EfficientNet-Lite: channels times ``width``, repeats times ``depth``.
 
-    EfficientNet without squeeze-and-excitation, ReLU6 for swish, a stem and a head of fixed width
-    (tensorflow/tpu, models/official/efficientnet/lite).
+    The first and the last stage keep their repeats. EfficientNet without squeeze-and-excitation,
+    ReLU6 for swish, a stem and a head of fixed width (tensorflow/tpu,
+    models/official/efficientnet/lite).
     """
     convolved = Convolutions()
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     x = convolved(image, 32, 3, 2, "conv_stem", "bn0", "relu0")
     index = 0
     for stage, (kernel, repeats, channels, expansion, first_stride) in enumerate(_LITE_STAGES):
-        # The published networks grow in the stages between,
-        # so that small devices do not pay for a deeper stem and end.
+        # The published networks grow in the stages between: stem and end cost no more.
         fixed = stage in (0, len(_LITE_STAGES) - 1)
         blocks = repeats if fixed else ceil(depth * repeats)
         for repeat in range(blocks):
@@ -192,61 +188,58 @@ def efficientnet_lite(
             stride = 1 if repeat else first_stride
             filters = round_channels(channels * width)
             y = convolved.add_inverted_residual(x, filters, kernel, stride, expansion, named)
-            x = (
-                layers.Add(name=f"{prefix}add")([y, x])
-                if stride == 1 and x.shape[-1] == filters
-                else y
-            )
+            if stride == 1 and x.shape[-1] == filters:
+                y = layers.Add(name=f"{prefix}add")([y, x])
+            x = y
             index += 1
     x = convolved(x, 1280, 1, 1, "conv_head", "bn1", "relu1")
     return close_with_classifier(image, x, classes)
 
 
 def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
-    """Build MNASNet-B1 (https://arxiv.org/abs/1807.11626);
-    ``width`` scales every depth but the last convolution's.
+    """Build MNASNet-B1 (https://arxiv.org/abs/1807.11626) at ``width``.
 
-    The B1 network has no squeeze-and-excite;
-    TensorFlow's hosted MnasNet files are of the same shape.
+    The last convolution keeps its depth. The B1 network has no squeeze-and-excite; TensorFlow's
+    hosted MnasNet files are of the same shape.
     """
     if width <= 0:
         raise ValueError(f"a width is positive, not {width}")
     stem, first, *depths = (round_channels(channels * width) for channels in _MNASNET_CHANNELS)
-    image = image_input(input_size)
-    x = TORCH(image, stem, 3, 2, *_torch_names("layers", 0, 1))
-    x = TORCH(x, 0, 3, 1, *_torch_names("layers", 3, 4))
+    image = make_image_input(input_size)
+    x = TORCH(image, stem, 3, 2, *_name_layers("layers", 0, 1))
+    x = TORCH(x, 0, 3, 1, *_name_layers("layers", 3, 4))
     x = TORCH(x, first, 1, 1, "layers.6", "layers.7")
-    for index, (depth, (kernel, stride, expansion, repeats)) in enumerate(
-        zip(depths, _MNASNET_STACKS, strict=True)
-    ):
+    stacks = zip(depths, _MNASNET_STACKS, strict=True)
+    for index, (depth, (kernel, stride, expansion, repeats)) in enumerate(stacks):
         for repeat in range(repeats):
             name = f"layers.{index + 8}.{repeat}"
             inner = f"{name}.layers"
             parts = (
-                _torch_names(inner, 0, 1),
-                _torch_names(inner, 3, 4),
+                _name_layers(inner, 0, 1),
+                _name_layers(inner, 3, 4),
                 (f"{inner}.6", f"{inner}.7"),
             )
             y = TORCH.add_inverted_residual(
                 x, depth, kernel, 1 if repeat else stride, expansion, parts
             )
             x = layers.Add(name=f"{name}.add")([y, x]) if repeat else y
-    x = TORCH(x, 1280, 1, 1, *_torch_names("layers", 14, 15))
+    x = TORCH(x, 1280, 1, 1, *_name_layers("layers", 14, 15))
     return close_with_classifier(image, x, classes, "classifier.1")
 
 
-def _torch_names(module: str, convolution: int | str, norm: int | str) -> tuple[str, str, str]:
+def _name_layers(module: str, convolution: int | str, norm: int | str) -> tuple[str, str, str]:
     return f"{module}.{convolution}", f"{module}.{norm}", f"{module}.{norm}.relu"
 
 
 def squeezenet(input_size: int, classes: int, version: str = "1.1") -> keras.Model:
-    """Build SqueezeNet. ``features`` is the pooled output of fire9:
-    the classifier is a convolution, then the mean.
+    """Build SqueezeNet, whose classifier is a convolution, then the mean.
+
+    ``features`` is the pooled output of fire9.
     """
     if version not in _STEMS:
         raise ValueError(f"SqueezeNet has no version '{version}' (there are {', '.join(_STEMS)})")
     channels, kernel, pooled_after = _STEMS[version]
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     x = layers.Conv2D(channels, kernel, strides=2, activation="relu", name="conv1")(image)
     x = max_pool(x, "pool1")
     for index, squeeze in enumerate(_SQUEEZE, start=2):
@@ -275,12 +268,12 @@ def max_pool(x: Tensor, name: str) -> Tensor:
 
 
 def pool_padded(x: Tensor) -> Tensor:
-    """Pool 3x3 at stride 2 with one row of padding;
+    """Pool 3x3 at stride 2 with one row of padding.
+
     ``x`` comes from a ReLU, so that zeros are neutral.
     """
-    return layers.MaxPooling2D(3, 2, name="maxpool")(
-        layers.ZeroPadding2D(1, name="maxpool.pad")(x)
-    )
+    padded = layers.ZeroPadding2D(1, name="maxpool.pad")(x)
+    return layers.MaxPooling2D(3, 2, name="maxpool")(padded)
 
 
 def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
@@ -292,37 +285,35 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
     """
     if depth not in _RESNET_BLOCKS:
         raise ValueError(f"ResNet has {', '.join(map(str, _RESNET_BLOCKS))} layers, not {depth}")
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     x = pool_padded(TORCH(image, _RESNET_WIDTHS[0], 7, 2, "conv1", "bn1", "bn1.relu"))
-    for stage, (width, blocks) in enumerate(
-        zip(_RESNET_WIDTHS, _RESNET_BLOCKS[depth], strict=True)
-    ):
-        # Channels, kernel and stride of the convolutions of a block;
-        # all but the first block of a stage have stride 1.
+    stages = zip(_RESNET_WIDTHS, _RESNET_BLOCKS[depth], strict=True)
+    for stage, (width, blocks) in enumerate(stages):
+        # Channels and kernel of the convolutions of a block.
         basic = ((width, 3), (width, 3))
         bottleneck = ((width, 1), (width, 3), (width * _RESNET_EXPANSION, 1))
         convolutions = bottleneck if depth >= 50 else basic
         for index in range(blocks):
             # The pooling before the first stage has halved the image already.
             stride = 2 if stage and not index else 1
-            x = _residual(x, convolutions, stride, f"layer{stage + 1}.{index}")
+            x = _add_residual(x, convolutions, stride, f"layer{stage + 1}.{index}")
     return close_with_classifier(image, x, classes, "fc")
 
 
-def _residual(
+def _add_residual(
     x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, name: str
 ) -> Tensor:
-    """Return convolutions beside a shortcut;
-    the first 3x3 has the stride, and no activation is after the last.
+    """Return convolutions beside a shortcut.
+
+    The first 3x3 has the stride, and no activation is after the last.
     """
     y = x
     stride_left = stride
     for place, (filters, kernel) in enumerate(convolutions, start=1):
-        names = _torch_names(name, f"conv{place}", f"bn{place}")
-        is_last = place == len(convolutions)
-        y = TORCH(
-            y, filters, kernel, stride_left if kernel == 3 else 1, *names[: 2 if is_last else 3]
-        )
+        names: tuple[str, ...] = _name_layers(name, f"conv{place}", f"bn{place}")
+        if place == len(convolutions):
+            names = names[:2]
+        y = TORCH(y, filters, kernel, stride_left if kernel == 3 else 1, *names)
         if kernel == 3:
             stride_left = 1
     if stride != 1 or x.shape[-1] != filters:
@@ -337,32 +328,32 @@ def shufflenet_v2(input_size: int, classes: int, width: float) -> keras.Model:
             f"ShuffleNet V2 has widths {', '.join(map(str, _SHUFFLENET_CHANNELS))}, not {width}"
         )
     *stages, last = _SHUFFLENET_CHANNELS[width]
-    image = image_input(input_size)
-    x = pool_padded(TORCH(image, 24, 3, 2, *_torch_names("conv1", 0, 1)))
+    image = make_image_input(input_size)
+    x = pool_padded(TORCH(image, 24, 3, 2, *_name_layers("conv1", 0, 1)))
     for index, (channels, repeats) in enumerate(zip(stages, _SHUFFLENET_REPEATS, strict=True)):
         for repeat in range(repeats):
-            x = _shuffle_unit(
-                x, channels // 2, halves=not repeat, name=f"stage{index + 2}.{repeat}"
-            )
-    x = TORCH(x, last, 1, 1, *_torch_names("conv5", 0, 1))
+            name = f"stage{index + 2}.{repeat}"
+            x = _add_shuffle_unit(x, channels // 2, halves=not repeat, name=name)
+    x = TORCH(x, last, 1, 1, *_name_layers("conv5", 0, 1))
     return close_with_classifier(image, x, classes, "fc")
 
 
-def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
-    """Return two branches of ``half`` the channels;
-    a unit that halves the image has convolutions in both.
+def _add_shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
+    """Return two branches of ``half`` the channels, one after the other.
+
+    A unit that halves the image has convolutions in both.
     """
     if halves:
         # Both branches read all channels: each gives half of those that the unit has.
         right = x
         left = TORCH(x, 0, 3, 2, f"{name}.branch1.0", f"{name}.branch1.1")
-        left = TORCH(left, half, 1, 1, *_torch_names(f"{name}.branch1", 2, 3))
+        left = TORCH(left, half, 1, 1, *_name_layers(f"{name}.branch1", 2, 3))
     else:
         left, right = ops.split(x, 2, axis=-1)
     inner = f"{name}.branch2"
-    right = TORCH(right, half, 1, 1, *_torch_names(inner, 0, 1))
+    right = TORCH(right, half, 1, 1, *_name_layers(inner, 0, 1))
     right = TORCH(right, 0, 3, 2 if halves else 1, f"{inner}.3", f"{inner}.4")
-    right = TORCH(right, half, 1, 1, *_torch_names(inner, 5, 6))
+    right = TORCH(right, half, 1, 1, *_name_layers(inner, 5, 6))
     return shuffle_halves(left, right, name)
 
 

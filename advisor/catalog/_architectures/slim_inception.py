@@ -1,4 +1,4 @@
-"""Inception V1 to V4 as TF-Slim built and trained them, without their auxiliary classifiers.
+"""Build Inception V1 to V4 as TF-Slim built and trained them, without auxiliary classifiers.
 
 A layer carries the variable scope it stands for, so that a checkpoint's variables find their layer
 by name: with dots for slashes (``Mixed_3b.Branch_0.Conv2d_0a_1x1``), in V3 with underscores.
@@ -9,7 +9,7 @@ import keras
 from keras import layers
 
 from advisor.catalog._architectures.slim_layers import Branch, SlimLayers
-from advisor.catalog._graph import Tensor, close_with_classifier, image_input, make_network
+from advisor.catalog._graph import Tensor, close_with_classifier, make_image_input, make_network
 
 _V1 = SlimLayers(renamed={"Mixed_5b.Branch_2.Conv2d_0b_3x3": "Mixed_5b.Branch_2.Conv2d_0a_3x3"})
 _V2 = SlimLayers()
@@ -32,7 +32,7 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
 
     With batch normalization, and with 3x3 where the paper has 5x5.
     """
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     x = _V1.add_convolution(image, 64, 7, "Conv2d_1a_7x7", stride=2)
     x = _V1.max_pool(x, "MaxPool_2a_3x3", stride=2)
     x = _V1.add_convolution(x, 64, 1, "Conv2d_2b_1x1")
@@ -60,7 +60,7 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
         ("5c", 384, 192, 384, 48, 128, 128),
         maximum=True,
     )
-    return _convolutional_classifier(image, x, classes, "Logits.Conv2d_0c_1x1")
+    return _close_with_convolution(image, x, classes, "Logits.Conv2d_0c_1x1")
 
 
 def _add_modules(
@@ -69,12 +69,9 @@ def _add_modules(
     *rows: tuple[str, int, int, int, int, int, int],
     maximum: bool = False,
 ) -> Tensor:
-    """Return modules by the rows of table 1 of the paper of V1, or of figure 5 of the paper of
-    V2.
-    """
+    """Return modules by rows of table 1 of the paper of V1, or of figure 5 of that of V2."""
     for place, filters1, reduce3, three, reduce5, five, pooled in rows:
-        # V2 has two 3x3 convolutions where the paper of V1 has one of 5x5,
-        # and Slim's V1 one of 3x3.
+        # V2 has two 3x3 convolutions where the paper of V1 has one of 5x5, Slim's V1 one of 3x3.
         last = ((five, 3),) * (1 if slim is _V1 else 2)
         branches = ((filters1, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)
         x = slim.add_module(x, f"Mixed_{place}", branches, pooled, maximum)
@@ -83,7 +80,7 @@ def _add_modules(
 
 def inception_v2(input_size: int, classes: int) -> keras.Model:
     """Build Inception V2 (https://arxiv.org/abs/1502.03167), whose first layer is separable."""
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     depthwise = layers.DepthwiseConv2D(
         7, 2, padding="same", depth_multiplier=8, use_bias=False, name="Conv2d_1a_7x7.depthwise"
     )
@@ -110,12 +107,12 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
     )
     x = _add_modules(_V2, x, ("5b", 352, 192, 320, 160, 224, 128))
     x = _add_modules(_V2, x, ("5c", 352, 192, 320, 192, 224, 128), maximum=True)
-    return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
+    return _close_with_convolution(image, x, classes, "Logits.Conv2d_1c_1x1")
 
 
 def inception_v3(input_size: int, classes: int) -> keras.Model:
     """Build Inception V3 (https://arxiv.org/abs/1512.00567)."""
-    image = image_input(input_size)
+    image = make_image_input(input_size)
     x = _V3.add_halving(image, 32, "Conv2d_1a_3x3")
     x = _V3.add_convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
     x = _V3.add_convolution(x, 64, 3, "Conv2d_2b_3x3")
@@ -140,11 +137,11 @@ def inception_v3(input_size: int, classes: int) -> keras.Model:
     seven = ((192, 1), (192, (1, 7)), (192, (7, 1)))
     x = _V3.add_reduction(x, "Mixed_7a", (((192, 1),), 320), (seven, 192))
     for scope in ("Mixed_7b", "Mixed_7c"):
-        x = _v3_last_module(x, scope)
+        x = _add_last_v3_module(x, scope)
     return close_with_classifier(image, x, classes)
 
 
-def _v3_last_module(x: Tensor, scope: str) -> Tensor:
+def _add_last_v3_module(x: Tensor, scope: str) -> Tensor:
     first = _V3.add_branch(x, f"{scope}.Branch_0", (320, 1))
     split = _V3.add_fan(
         _V3.add_branch(x, f"{scope}.Branch_1", (384, 1)), 384, f"{scope}.Branch_1", "bc"
@@ -159,8 +156,8 @@ def _v3_last_module(x: Tensor, scope: str) -> Tensor:
 
 def inception_v4(input_size: int, classes: int) -> keras.Model:
     """Build Inception V4 (https://arxiv.org/abs/1602.07261); ``input_size`` is at least 75."""
-    image = image_input(input_size)
-    x = _v4_stem(image)
+    image = make_image_input(input_size)
+    x = _add_v4_stem(image)
     inception_a: tuple[Branch, ...] = (((96, 1),), ((64, 1), (96, 3)), ((64, 1), (96, 3), (96, 3)))
     for letter in "bcde":
         x = _V4.add_module(x, f"Mixed_5{letter}", inception_a, 96)
@@ -176,12 +173,12 @@ def inception_v4(input_size: int, classes: int) -> keras.Model:
         x, "Mixed_7a", (((192, 1),), 192), (((256, 1), (256, (1, 7)), (320, (7, 1))), 320)
     )
     for scope in ("Mixed_7b", "Mixed_7c", "Mixed_7d"):
-        x = _v4_last_module(x, scope)
+        x = _add_last_v4_module(x, scope)
     return close_with_classifier(image, x, classes, "Logits.Logits")
 
 
-def _v4_stem(x: Tensor) -> Tensor:
-    """Figure 3 of the paper: 299 x 299 x 3 becomes 35 x 35 x 384."""
+def _add_v4_stem(x: Tensor) -> Tensor:
+    """Return the stem of figure 3 of the paper: 299 x 299 x 3 becomes 35 x 35 x 384."""
     x = _V4.add_halving(x, 32, "Conv2d_1a_3x3")
     x = _V4.add_convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
     x = _V4.add_convolution(x, 64, 3, "Conv2d_2b_3x3")
@@ -200,7 +197,7 @@ def _v4_stem(x: Tensor) -> Tensor:
     )
 
 
-def _v4_last_module(x: Tensor, scope: str) -> Tensor:
+def _add_last_v4_module(x: Tensor, scope: str) -> Tensor:
     first = _V4.add_branch(x, f"{scope}.Branch_0", (256, 1))
     second = _V4.add_fan(
         _V4.add_branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc"
@@ -215,7 +212,7 @@ def _v4_last_module(x: Tensor, scope: str) -> Tensor:
     )
 
 
-def _convolutional_classifier(image: Tensor, x: Tensor, classes: int, scope: str) -> keras.Model:
+def _close_with_convolution(image: Tensor, x: Tensor, classes: int, scope: str) -> keras.Model:
     """Pool ``x`` and classify it with the 1x1 convolution ``scope`` of the checkpoint."""
     pooled = layers.GlobalAveragePooling2D(keepdims=True, name="pooled")(x)
     logits = layers.Flatten(name="logits")(layers.Conv2D(classes, 1, name=scope)(pooled))

@@ -1,4 +1,7 @@
-"""Layers of TF-Slim, named as the checkpoint of one network names them."""
+"""Build layers of TF-Slim, named as the checkpoint of one network names them.
+
+`slim_inception.py` builds its networks of them. Weights are found by these names.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,16 +43,14 @@ class SlimLayers:
         """Return a bias-free convolution, normalized, then ReLU."""
         scope = self.renamed.get(scope, scope)
         x = layers.Conv2D(
-            filters, kernel, stride, padding=padding, use_bias=False, name=self._name(scope)
+            filters, kernel, stride, padding=padding, use_bias=False, name=self._name_layer(scope)
         )(x)
-        name = self._name(f"{scope}.BatchNorm")
+        name = self._name_layer(f"{scope}.BatchNorm")
         x = layers.BatchNormalization(scale=False, epsilon=_BATCH_NORM_EPSILON, name=name)(x)
-        return layers.ReLU(name=self._name(f"{scope}.{self.relu}"))(x)
+        return layers.ReLU(name=self._name_layer(f"{scope}.{self.relu}"))(x)
 
     def add_branch(self, x: Tensor, scope: str, *steps: tuple[int, Kernel]) -> Tensor:
-        """Return convolutions one after the other, called ``Conv2d_0a_1x1``,
-        ``Conv2d_0b_3x3`` and so on.
-        """
+        """Return convolutions one after the other: ``Conv2d_0a_1x1``, ``Conv2d_0b_3x3``, ..."""
         for letter, (filters, kernel) in zip("abcde", steps, strict=False):
             height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
             x = self.add_convolution(
@@ -65,16 +66,12 @@ class SlimLayers:
         pooled: int,
         maximum: bool = False,
     ) -> Tensor:
-        """Return three ``branches`` beside a branch that pools first and has ``pooled``
-        channels.
-        """
-        outputs = [
-            self.add_branch(x, f"{scope}.Branch_{index}", *steps)
-            for index, steps in enumerate(branches)
-        ]
-        return self.join_branches(
-            [*outputs, self.pool_and_convolve(x, pooled, f"{scope}.Branch_3", maximum)], scope
-        )
+        """Return three ``branches`` beside one that pools first and has ``pooled`` channels."""
+        outputs = []
+        for index, steps in enumerate(branches):
+            outputs.append(self.add_branch(x, f"{scope}.Branch_{index}", *steps))
+        outputs.append(self.pool_and_convolve(x, pooled, f"{scope}.Branch_3", maximum))
+        return self.join_branches(outputs, scope)
 
     def pool_and_convolve(
         self, x: Tensor, filters: int, scope: str, maximum: bool = False
@@ -84,7 +81,7 @@ class SlimLayers:
             x = self.max_pool(x, f"{scope}.MaxPool_0a_3x3")
         else:
             x = layers.AveragePooling2D(
-                3, 1, padding="same", name=self._name(f"{scope}.AvgPool_0a_3x3")
+                3, 1, padding="same", name=self._name_layer(f"{scope}.AvgPool_0a_3x3")
             )(x)
         return self.add_convolution(x, filters, 1, f"{scope}.Conv2d_0b_1x1")
 
@@ -92,7 +89,7 @@ class SlimLayers:
         self, x: Tensor, scope: str, stride: int = 1, size: int = 3, padding: str = "same"
     ) -> Tensor:
         """Return the maximum of each window."""
-        return layers.MaxPooling2D(size, stride, padding=padding, name=self._name(scope))(x)
+        return layers.MaxPooling2D(size, stride, padding=padding, name=self._name_layer(scope))(x)
 
     def add_halving(self, x: Tensor, filters: int, scope: str, padding: str = "valid") -> Tensor:
         """Return a 3x3 convolution at stride 2."""
@@ -105,8 +102,9 @@ class SlimLayers:
     def add_reduction(
         self, x: Tensor, scope: str, *branches: tuple[Branch, int], padding: str = "valid"
     ) -> Tensor:
-        """Return branches that each end in a 3x3 convolution at stride 2, of so many channels,
-        beside a maximum.
+        """Return branches that each end in a 3x3 convolution at stride 2, beside a maximum.
+
+        The number of a branch is that of the channels of its last convolution.
         """
         outputs = []
         for index, (steps, filters) in enumerate(branches):
@@ -120,17 +118,15 @@ class SlimLayers:
 
     def add_fan(self, x: Tensor, filters: int, scope: str, letters: str) -> list[Tensor]:
         """Return a 1x3 and a 3x1 convolution of the same input."""
-        kernels = zip(letters, ((1, 3), (3, 1)), strict=True)
         convolutions = []
-        for letter, (h, w) in kernels:
-            convolutions.append(
-                self.add_convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}")
-            )
+        for letter, (height, width) in zip(letters, ((1, 3), (3, 1)), strict=True):
+            name = f"{scope}.Conv2d_0{letter}_{height}x{width}"
+            convolutions.append(self.add_convolution(x, filters, (height, width), name))
         return convolutions
 
     def join_branches(self, branches: list[Tensor], scope: str) -> Tensor:
         """Return the branches of a module, channel after channel."""
-        return layers.Concatenate(name=self._name(f"{scope}.concat"))(branches)
+        return layers.Concatenate(name=self._name_layer(f"{scope}.concat"))(branches)
 
-    def _name(self, scope: str) -> str:
+    def _name_layer(self, scope: str) -> str:
         return scope.replace(".", self.separator)

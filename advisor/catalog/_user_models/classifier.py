@@ -1,7 +1,9 @@
 """Edit any float ``.tflite`` image classifier into the form that the other rooms need.
 
-One signature, one input ``image`` float32 (1, S, S, 3), the output ``probabilities`` (1, C), and,
-where the file ends in a linear classifier, ``features`` (1, F): what that classifier sees.
+The form has one signature, one input ``image`` float32 (1, S, S, 3), the output ``probabilities``
+(1, C), and, where the file ends in a linear classifier, ``features`` (1, F): the input of that
+classifier. The import (`master.py`) and tasks that take users' files call it, in child processes,
+as a file may crash the runtime.
 """
 
 from collections.abc import Mapping
@@ -55,10 +57,9 @@ _BEHIND_SIGMOIDS = ("RESHAPE", "SQUEEZE", "QUANTIZE", "DEQUANTIZE", "CONCATENATI
 
 
 def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
-    """Check that the file is a float classifier of one image;
-    return the side of its input in pixels, and its classes.
+    """Check that the file is a float classifier of one image; return its side and its classes.
 
-    A ``finished`` file may be quantized, too.
+    The side is that of its input in pixels. A ``finished`` file may be quantized, too.
 
     Raises:
         UsageError: damaged, quantized, with custom operators, of another input or output; the
@@ -76,9 +77,7 @@ def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
 
 
 def ends_in_sigmoids(model: Model) -> bool:
-    """Return whether the first output is sigmoids, joined,
-    reshaped or converted to another type at most.
-    """
+    """Return whether the first output is sigmoids, at most joined, reshaped or converted."""
     outputs = model.subgraphs[0].outputs
     waiting = list(outputs[:1])
     # At most as many steps as operators: a damaged graph may have a cycle.
@@ -96,8 +95,7 @@ def ends_in_sigmoids(model: Model) -> bool:
 
 
 def side_of(data: bytes, name: str, finished: bool = False) -> int:
-    """Return the side of a file's input in pixels,
-    after checking that it is a float model of one image.
+    """Return the side of a file's input in pixels; check that it is a float model of one image.
 
     A ``finished`` file may be quantized, too.
     """
@@ -129,13 +127,11 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     numbers = "" if finished else _describe_numbers(model)
     if numbers:
         raise UsageError(f"{name}: {numbers}", _GIVE_FLOAT)
-    return _input_size(data, model, name)
+    return _read_input_side(data, model, name)
 
 
 def list_quantized(model: Model) -> list[Tensor]:
-    """Return the rounded weights and activations of a file, which keeps its form if it has
-    some.
-    """
+    """Return the rounded weights and activations of a file; with some, it keeps its form."""
     stored = []
     for tensor in model.tensors:
         if tensor.quantization and tensor.dtype in _STORED:
@@ -144,11 +140,10 @@ def list_quantized(model: Model) -> list[Tensor]:
 
 
 def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBABILITIES) -> bytes:
-    """Return a file of one row of scores with its batch fixed at one and one output,
-    called ``output_name``.
+    """Return a file of one image with one row of scores, the output ``output_name``.
 
-    ``end`` is the operator that is put behind the output, SOFTMAX or LOGISTIC,
-    if that holds logits.
+    ``end`` is the operator that is put behind the output, SOFTMAX or LOGISTIC, if that holds
+    logits.
     """
     value = read(data, name)
     model = unpack(data, name)
@@ -162,7 +157,7 @@ def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBAB
             # The quantizer takes a bias of one axis only.
             graph.tensors[bias].shape = [prod(value.tensors[bias].shape)]
     shape = (1, count_scores(value, name, least=1))
-    output = _shape_tensor(model, graph, scores_tensor(value, name), shape)
+    output = _reshape_tensor(model, graph, scores_tensor(value, name), shape)
     if end:
         code = getattr(schema.BuiltinOperator, end)
         options = None
@@ -176,11 +171,10 @@ def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBAB
 
 
 def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
-    """Return the file of :func:`name_output` with the second output ``features``,
-    and whether it has one.
+    """Return the file of :func:`name_output` with the output ``features``, and whether it has one.
 
-    The features are the input of the last linear layer:
-    a fully connected one, or a 1x1 convolution of one position.
+    The features are the input of the last linear layer: a fully connected one, or a 1x1
+    convolution of one position.
     """
     model = unpack(data, name)
     graph = model.subgraphs[0]
@@ -189,15 +183,13 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
     if classifier_input is None:
         return data, False
     width = prod(map(int, graph.tensors[classifier_input].shape))
-    features = _shape_tensor(model, graph, classifier_input, (1, width))
+    features = _reshape_tensor(model, graph, classifier_input, (1, width))
     replace_signature(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
     return pack(model), True
 
 
 def with_bias(data: bytes, name: str) -> bytes:
-    """Return a float file whose fully connected layers have a bias each:
-    of zeros where a converter left it out.
-    """
+    """Return a float file whose fully connected layers all have a bias, of zeros if missing."""
     model = read(data, name)
     edited = unpack(data, name)
     graph = edited.subgraphs[0]
@@ -215,12 +207,11 @@ def with_bias(data: bytes, name: str) -> bytes:
 
 
 def with_two_classes(data: bytes, name: str) -> bytes:
-    """Return a float file that ends in one sigmoid as one that ends in a softmax over two classes,
-    else the file.
+    """Return a file that ends in one sigmoid as one that ends in a softmax over two classes.
 
-    A sigmoid of a logit z is the second probability of the softmax of (0, z). So the last linear
-    layer gets a row of zeros before its only row, and still is the linear layer that is trained on
-    images.
+    Another file stays as it is. A sigmoid of a logit z is the second probability of the softmax of
+    (0, z). So the last linear layer gets a row of zeros before its only row, and still is the
+    linear layer that is trained on images.
     """
     model = read(data, name)
     output = model.subgraphs[0].outputs[0] if len(model.outputs) == 1 else -1
@@ -228,11 +219,9 @@ def with_two_classes(data: bytes, name: str) -> bytes:
     if sigmoid is None or sigmoid.name != "LOGISTIC" or model.tensors[output].elements != 1:
         return data
     linear = _find_producer(model, sigmoid.inputs[0])
-    if (
-        linear is None
-        or linear.name != "FULLY_CONNECTED"
-        or not model.tensors[linear.inputs[1]].is_constant
-    ):
+    if linear is None or linear.name != "FULLY_CONNECTED":
+        return data
+    if not model.tensors[linear.inputs[1]].is_constant:
         return data
     edited = unpack(data, name)
     graph = edited.subgraphs[0]
@@ -252,9 +241,7 @@ def with_two_classes(data: bytes, name: str) -> bytes:
 
 
 def _put_zeros_first(model: schema.ModelT, tensor: schema.TensorT) -> None:
-    """Put a row of zeros before the only row of a float32 constant,
-    or a zero before its only value.
-    """
+    """Put zeros before the only row, or the only value, of a float32 constant."""
     content = np.asarray(content_of(model, tensor), np.uint8).tobytes()
     tensor.buffer = add_buffer(model, bytes(len(content)) + content)
     shape = list(map(int, tensor.shape))
@@ -289,19 +276,15 @@ def _describe_numbers(model: Model) -> str:
     return f"it takes or gives {other_types[0]}, not float32" if other_types else ""
 
 
-def _input_size(data: bytes, model: Model, name: str) -> int:
+def _read_input_side(data: bytes, model: Model, name: str) -> int:
     graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)
     signature = graph.Tensors(graph.Inputs(0)).ShapeSignatureAsNumpy()
     shape = model.inputs[0].shape
     stated = shape
     if not isinstance(signature, int):
         stated = tuple(map(int, signature))
-    square = (
-        len(shape) == 4
-        and shape[3] == 3
-        and shape[1] == shape[2]
-        and 16 <= shape[1] <= MAX_INPUT_SIZE
-    )
+    is_rgb = len(shape) == 4 and shape[3] == 3
+    square = is_rgb and shape[1] == shape[2] and 16 <= shape[1] <= MAX_INPUT_SIZE
     if not square or any(side < 1 for side in stated[1:]):
         raise UsageError(
             f"{name}: its input {stated} is not one square RGB image of a fixed size",
@@ -311,9 +294,7 @@ def _input_size(data: bytes, model: Model, name: str) -> int:
 
 
 def count_scores(model: Model, name: str, least: int = 2) -> int:
-    """Return the number of scores; UsageError if the output is no row
-    of at least ``least`` scores.
-    """
+    """Return the number of scores; UsageError if the output is no row of ``least`` or more."""
     output = model.tensors[scores_tensor(model, name)]
     classes = output.shape[-1] if output.shape else 0
     if classes < least or prod(map(abs, output.shape)) != classes:
@@ -339,15 +320,15 @@ def _find_classifier_input(model: Model, output: int) -> int | None:
     if operator is None or operator.name not in ("FULLY_CONNECTED", "CONV_2D"):
         return None
     source, kernel = (model.tensors[index] for index in operator.inputs[:2])
-    # A convolution over one position is linear too:
-    # its kernel has as many values an output as it reads.
-    linear = (
-        kernel.is_constant and bool(kernel.shape) and source.elements == prod(kernel.shape[1:])
-    )
-    return int(operator.inputs[0]) if linear else None
+    if not kernel.is_constant or not kernel.shape:
+        return None
+    # A convolution over one position is linear too: it reads as many values as its kernel has.
+    if source.elements != prod(kernel.shape[1:]):
+        return None
+    return int(operator.inputs[0])
 
 
-def _shape_tensor(
+def _reshape_tensor(
     model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]
 ) -> int:
     """Return the tensor itself where it has ``shape``, else a view of it."""
@@ -365,9 +346,7 @@ def _shape_tensor(
 def load_photograph(
     preprocessing: Preprocessing, size: int, name: str = "chelsea"
 ) -> NDArray[np.float32]:
-    """Return a photograph of ``skimage.data``, by default of a cat, as the input of a model:
-    float32 (1, S, S, 3).
-    """
+    """Return a photograph of ``skimage.data`` as the input of a model, float32 (1, S, S, 3)."""
     from skimage import data, transform
 
     image = transform.resize(getattr(data, name)(), (size, size), order=1, preserve_range=True)
@@ -377,9 +356,7 @@ def load_photograph(
 
 
 def run(data: bytes, image: NDArray[np.float32]) -> Mapping[str, NDArray[np.float32]]:
-    """Run a file of one signature over one image in LiteRT, in the type of its input;
-    return its outputs by name.
-    """
+    """Run a file of one signature over one image in LiteRT; return its outputs by name."""
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_content=data).get_signature_runner()

@@ -1,4 +1,8 @@
-"""Compare a converted model with its original, and name the layer where they begin to differ."""
+"""Compare a converted model with its original, and name the layer where they begin to differ.
+
+`formats.py` calls :func:`compare_conversion` after each conversion from ONNX or PyTorch. The
+result stands on the card (:class:`.Conversion`); too large a difference refuses the model.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,11 +29,10 @@ _REPORT = (
 
 @dataclass(frozen=True)
 class OriginalLayer:
-    """A layer of the original model, and what it computes of one image,
-    in the original's order of dimensions.
+    """A layer of the original model, and its output for one image.
 
-    ``operator`` is that of the original's format, such as ``Conv``;
-    ``inputs`` are the names of the layers it reads.
+    The output has the original's order of dimensions. ``operator`` is that of the original's
+    format, such as ``Conv``; ``inputs`` are the names of the layers that it reads.
     """
 
     name: str
@@ -50,27 +53,25 @@ class Original(Protocol):
         """The runtime and its version, such as ``onnxruntime 1.31.1``."""
 
     def scores(self, images: Array) -> Array:
-        """Return the scores (N, C) of images (N, S, S, 3)
-        that are normalised as the model expects.
-        """
+        """Return the scores (N, C) of normalised images (N, S, S, 3)."""
 
     def layers(self, image: Array) -> Sequence[OriginalLayer]:
         """Return every layer for one image (1, S, S, 3), each after those that it reads."""
 
 
 def compare_conversion(original: Original, data: bytes, name: str) -> Conversion:
-    """Return how a float ``.tflite``, one image in NHWC to one row of scores,
-    compares with the model it was made of.
+    """Return how a float ``.tflite`` compares with the model that it was made of.
 
-    Both run on crops of photographs. ``name`` is what to call the model in an error.
+    It goes from one image in NHWC to one row of scores. Both run on crops of photographs. ``name``
+    is what to call the model in an error.
     """
     side = classifier.side_of(data, name)
     classifier.count_scores(read(data, name), name, least=1)
     model = read(data, name)
     images = draw_crops(side)
-    runner = _runner(data)
+    runner = _make_runner(data)
     expected = original.scores(images)
-    converted = np.stack([_run(runner, image[None]).reshape(-1) for image in images])
+    converted = np.stack([_run_image(runner, image[None]).reshape(-1) for image in images])
     if expected.shape != converted.shape:
         raise UsageError(
             f"{name}: it gives {expected.shape[1]} scores an image, and {converted.shape[1]} after"
@@ -85,7 +86,7 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
     largest = np.abs(expected).max(axis=1, keepdims=True)
     difference = float((np.abs(expected - converted) / np.maximum(largest, 1e-12)).max())
     if not difference <= MAX_DIFFERENCE:
-        begins = first_wrong(original.layers(images[:1]), _activations(data, images[:1]))
+        begins = find_first_wrong(original.layers(images[:1]), _read_activations(data, images[:1]))
         where = ""
         if begins:
             where = f": it begins at the layer '{begins.name}' ({begins.operator})"
@@ -107,8 +108,9 @@ def compare_conversion(original: Original, data: bytes, name: str) -> Conversion
 
 
 def draw_crops(side: int) -> Array:
-    """Return :data:`IMAGES` crops (N, S, S, 3) of photographs, with mean 0 and deviation 1 each;
-    always the same.
+    """Return the same :data:`IMAGES` crops (N, S, S, 3) of photographs at each call.
+
+    Each has mean 0 and deviation 1.
     """
     from PIL import Image
     from skimage import data
@@ -123,18 +125,16 @@ def draw_crops(side: int) -> Array:
         top = int(rng.integers(0, height - edge + 1))
         left = int(rng.integers(0, width - edge + 1))
         image = Image.fromarray(photograph[top : top + edge, left : left + edge])
-        # Scaled to deviation 1, whatever the model expects:
-        # both sides see the same numbers, and only they are compared.
+        # Scaled to deviation 1, whatever the model expects: both sides see the same numbers.
         crop = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR), np.float32)
         images.append((crop - crop.mean()) / max(float(crop.std()), 1e-3))
     return np.stack(images).astype(np.float32)
 
 
-def first_wrong(
+def find_first_wrong(
     layers: Sequence[OriginalLayer], activations: Sequence[Array]
 ) -> OriginalLayer | None:
-    """Return the first layer whose output no activation has,
-    and the output of no layer that depends on it.
+    """Return the first layer whose output, and those of all that depend on it, no activation has.
 
     A layer inside an operator that does the work of several is not wrong if one behind it is
     right. ``layers`` are those of the original, each after those that it reads, ``activations``
@@ -144,15 +144,17 @@ def first_wrong(
     for activation in activations:
         by_size.setdefault(activation.size, []).append(activation)
     right: set[str] = set()
-    # From the end: what a right layer reads is right too,
-    # though the converter may have fused it away.
+    # From the end: the inputs of a right layer are right, though the converter may have fused
+    # them.
     for layer in reversed(layers):
         candidates = by_size.get(layer.values.size, [])
-        if layer.name in right or any(
-            _is_equal(layer.values, activation) for activation in candidates
-        ):
+        is_right = layer.name in right
+        if is_right or any(_is_equal(layer.values, candidate) for candidate in candidates):
             right |= {layer.name, *layer.inputs}
-    return next((layer for layer in layers if layer.name not in right), None)
+    for layer in layers:
+        if layer.name not in right:
+            return layer
+    return None
 
 
 def _is_equal(expected: Array, activation: Array) -> bool:
@@ -168,10 +170,10 @@ def _is_equal(expected: Array, activation: Array) -> bool:
     return False
 
 
-def _activations(data: bytes, image: Array) -> list[Array]:
+def _read_activations(data: bytes, image: Array) -> list[Array]:
     """Return the float outputs of every operator for one image."""
-    runner = _runner(data, keep_all=True)
-    _run(runner, image)
+    runner = _make_runner(data, keep_all=True)
+    _run_image(runner, image)
     computed = set[int]()
     for operator in read(data).operators:
         computed.update(operator.outputs)
@@ -182,7 +184,7 @@ def _activations(data: bytes, image: Array) -> list[Array]:
     return [runner.get_tensor(index) for index in floats if index in computed]
 
 
-def _runner(data: bytes, keep_all: bool = False) -> Any:
+def _make_runner(data: bytes, keep_all: bool = False) -> Any:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if keep_all else OpResolverType.AUTO
@@ -195,7 +197,7 @@ def _runner(data: bytes, keep_all: bool = False) -> Any:
     return runner
 
 
-def _run(runner: Any, image: Array) -> Array:
+def _run_image(runner: Any, image: Array) -> Array:
     runner.set_tensor(runner.get_input_details()[0]["index"], image)
     runner.invoke()
     scores: Array = runner.get_tensor(runner.get_output_details()[0]["index"])

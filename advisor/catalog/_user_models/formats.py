@@ -1,5 +1,8 @@
-"""The formats of users' models: how each is checked and becomes a float ``.tflite``,
-and what it came from.
+"""List the formats of users' models: how each is checked and becomes a float ``.tflite``.
+
+`master.py` calls :func:`as_tflite` in a child process. A new format is one :class:`Format` in
+:func:`list_formats`. Its ``check`` must refuse code before any library opens the file, and a
+format with an original is compared with it after the conversion (`comparison.py`).
 """
 
 from __future__ import annotations
@@ -44,8 +47,7 @@ PACKAGES = Packages(
             " --hash=sha256:3bcbdaf79c8c4f107a340802f9562620ac5b3c83b3b8e8d08a553276d754168f"
         ),
     ),
-    # It pins other versions of packages that we have, and Python 3.12,
-    # which the part that is used here does not need.
+    # It pins other versions of our packages, and Python 3.12, which this part does not need.
     ("--no-deps", "--ignore-requires-python"),
 )
 
@@ -95,8 +97,7 @@ class Format:
     convert: Callable[[Path, int | None], bytes]  #: returns a checked file as a ``.tflite``
     #: returns the model in its own runtime, None where the library that reads it also converts it.
     original: Callable[[Path, int | None], Original] | None = None
-    #: packages that the converter needs and that do not fit those of this environment;
-    #: its child has them.
+    #: packages of the converter that do not fit those of this environment; its child has them
     packages: Packages | None = None
     tensorflow: bool = False  #: whether its functions need TensorFlow
 
@@ -115,6 +116,7 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
 
     model, image = _fix_graph(file, size)
     model = prepare_graph(model, file)
+    names_in_nhwc = None if image.channels_first else [image.name]
     depth = sys.getrecursionlimit()
     with tempfile.TemporaryDirectory() as folder:
         fixed = Path(folder) / "model.onnx"
@@ -126,9 +128,7 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
                 input_onnx_file_path=str(fixed),
                 output_folder_path=folder,
                 not_use_onnxsim=True,
-                keep_nwc_or_nhwc_or_ndhwc_input_names=(
-                    None if image.channels_first else [image.name]
-                ),
+                keep_nwc_or_nhwc_or_ndhwc_input_names=names_in_nhwc,
                 non_verbose=True,
             )
         finally:
@@ -138,11 +138,10 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
 
 
 def _with_transposes(data: bytes, model: ModelProto) -> bytes:
-    """Return a file of onnx2tf with the transposes to (N, C, H, W) that it left out:
-    of tensors that nothing makes.
+    """Return a file of onnx2tf with the transposes to (N, C, H, W) that it left out.
 
-    Their values in (N, H, W, C) are in ``NAME_nhwc_bridge``,
-    or in ``NODE_input_nhwc`` of another node that reads them.
+    They are those of tensors that nothing makes. Their values in (N, H, W, C) are in
+    ``NAME_nhwc_bridge``, or in ``NODE_input_nhwc`` of another node that reads them.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -164,21 +163,15 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
             continue
         readers = [node.name for node in model.graph.node if name in node.input]
         names_in_nhwc = [f"{name}_nhwc_bridge", *(f"{reader}_input_nhwc" for reader in readers)]
-        sources = [
-            tensors[name_in_nhwc]
-            for name_in_nhwc in names_in_nhwc
-            if tensors.get(name_in_nhwc) in maker_places
-        ]
+        sources = []
+        for name_in_nhwc in names_in_nhwc:
+            if tensors.get(name_in_nhwc) in maker_places:
+                sources.append(tensors[name_in_nhwc])
         if sources:
             source = sources[0]
-            order = add_tensor(
-                tables,
-                graph,
-                f"{name}/order",
-                _NCHW.shape,
-                schema.TensorType.INT32,
-                _NCHW.tobytes(),
-            )
+            int32 = schema.TensorType.INT32
+            content = _NCHW.tobytes()
+            order = add_tensor(tables, graph, f"{name}/order", _NCHW.shape, int32, content)
             code = operator_code(tables, schema.BuiltinOperator.TRANSPOSE, 2)
             bridge = schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[index])
             bridges.append((maker_places[source], bridge))
@@ -220,10 +213,12 @@ class OnnxOriginal:
 
     def scores(self, images: Array) -> Array:
         """Return the scores (N, C) of normalised images (N, S, S, 3)."""
-        session = _session(self._model)
-        return np.stack(
-            [session.run(None, self._feed_image(image[None]))[0].reshape(-1) for image in images]
-        )
+        session = _open_session(self._model)
+        rows = []
+        for image in images:
+            outputs = session.run(None, self._feed_image(image[None]))
+            rows.append(outputs[0].reshape(-1))
+        return np.stack(rows)
 
     def layers(self, image: Array) -> Sequence[OriginalLayer]:
         """Return every node with a float output for one image (1, S, S, 3)."""
@@ -240,7 +235,7 @@ class OnnxOriginal:
             # An optional output that a node leaves out has an empty name.
             if name and name not in stated:
                 open_model.graph.output.append(onnx.ValueInfoProto(name=name))
-        session = _session(open_model)
+        session = _open_session(open_model)
         outputs = [entry.name for entry in session.get_outputs()]
         values = dict(zip(outputs, session.run(outputs, self._feed_image(image)), strict=True))
         layers = []
@@ -248,21 +243,21 @@ class OnnxOriginal:
             value = values.get(node.output[0])
             # Shapes and indices are of whole numbers: no layer of the converted file has them.
             if isinstance(value, np.ndarray) and value.dtype == np.float32:
-                sources = tuple(
-                    layer_of_output[name] for name in node.input if name in layer_of_output
-                )
-                layers.append(
-                    OriginalLayer(layer_of_output[node.output[0]], node.op_type, sources, value)
-                )
+                sources = []
+                for name in node.input:
+                    if name in layer_of_output:
+                        sources.append(layer_of_output[name])
+                layer = layer_of_output[node.output[0]]
+                layers.append(OriginalLayer(layer, node.op_type, tuple(sources), value))
         return layers
 
     def _feed_image(self, image: Array) -> dict[str, Array]:
-        return {
-            self._image.name: image.transpose(0, 3, 1, 2) if self._image.channels_first else image
-        }
+        if self._image.channels_first:
+            image = image.transpose(0, 3, 1, 2)
+        return {self._image.name: image}
 
 
-def _session(model: ModelProto) -> Any:
+def _open_session(model: ModelProto) -> Any:
     """Return a session without rewriting of the graph: it is the reference."""
     import onnxruntime
 
@@ -276,9 +271,7 @@ def _session(model: ModelProto) -> Any:
 
 @cache
 def list_formats() -> tuple[Format, ...]:
-    """Return the formats of files that users bring,
-    in the order in which a file is compared with them.
-    """
+    """Return the formats of users' files, in the order in which a file is compared with them."""
     return (
         Format(
             "a .keras file",
@@ -325,9 +318,7 @@ def list_formats() -> tuple[Format, ...]:
 
 
 def format_of(file: Path) -> Format:
-    """Return the format of a file or folder (``UsageError``: it is missing, or of none of the
-    formats).
-    """
+    """Return the format of a file or folder; UsageError if it is missing or of no format."""
     taken = ", ".join(known_format.what for known_format in list_formats())
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", f"give one of: {taken}")
@@ -348,8 +339,7 @@ def format_of(file: Path) -> Format:
 
 
 def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
-    """Return a file of any format as a ``.tflite``,
-    and how it compares with its original if it has one.
+    """Return a file of any format as a ``.tflite``, and its comparison with an original if any.
 
     ``size`` is the side of its input where the file leaves it open.
     """
@@ -359,8 +349,7 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
         with contextlib.redirect_stdout(io.StringIO()):
             data = form.convert(file, size)
             original = form.original(file, size) if form.original else None
-            # Keras and TensorFlow convert their models themselves,
-            # and a .tflite is taken as it is.
+            # Keras and TensorFlow convert their models themselves; a .tflite is taken as it is.
             if original is None:
                 return data, None
             data = simplify_file(without_transposes(data, str(file)))

@@ -1,5 +1,8 @@
-"""Turn a user's model into a card:
-:func:`inspect` reads it, :func:`add` names, runs and stores it.
+"""Turn a user's model into a card: :func:`inspect` reads it, :func:`add` runs and stores it.
+
+`advisor catalog add` calls both, and a search :func:`make_shipped_card` for a file that it names
+by its path. The work on the file runs in child processes, which import functions of `master.py` by
+their names. Cards and models are written into the user's catalogue; on an error, nothing is kept.
 """
 
 import math
@@ -49,9 +52,7 @@ BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
 
 LEAST_DIVISOR = 16
-"""A division by as much or more is for pixels of 0..255:
-after one, a second one leaves values below 1.
-"""
+"""A division by as much or more is for pixels of 0..255; a second one leaves values below 1."""
 
 VERSION = 1
 """Raised when the same shipped file would become another card."""
@@ -82,8 +83,7 @@ class ModelDescription:
 
 @dataclass(frozen=True)
 class Inspected:
-    """A model that can become a card:
-    the float ``.tflite`` made from it, and what is known about it.
+    """A model that can become a card: the float ``.tflite`` made from it, and its facts.
 
     ``children`` work on it. ``origin`` is where the file came from, for the card's note; by
     default its name. ``top1`` is the ImageNet accuracy in percent that the origin publishes.
@@ -103,21 +103,22 @@ class Inspected:
         return replace(self, origin=source.origin, top1=source.top1, facts=facts)
 
     def ask_for_missing(
-        self, given: ModelDescription, ask: Callable[[str], str] | None
+        self, description: ModelDescription, ask: Callable[[str], str] | None
     ) -> ModelDescription:
         """Ask for the values that neither the file nor the description gives."""
-        answers: dict[str, Any] = (
-            {name: ask(name) for name in list_missing(self, given)} if ask else {}
-        )
+        if ask is None:
+            return description
+        answers = dict[str, Any]()
+        for name in list_missing(self, description):
+            answers[name] = ask(name)
         for name in answers.keys() & {"mean", "std"}:
             answers[name] = units.channel_values(answers[name], f"--{name}")
-        return replace(given, **answers)
+        return replace(description, **answers)
 
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """The new card, its catalogue file, its model file, its answers to photographs,
-    and its metadata's threshold.
+    """The new card, its files, its answers to photographs, and its metadata's threshold.
 
     ``warning`` says what is probably wrong with the description; empty if nothing is.
     """
@@ -131,21 +132,19 @@ class ImportedModel:
     warning: str = ""
 
 
-def list_missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
+def list_missing(inspected: Inspected, description: ModelDescription) -> tuple[str, ...]:
     """Return what neither the file nor the user states: any of ``labels``, ``mean``, ``std``."""
     written = inspected.facts.metadata
     missing = []
     for name in ("labels", "mean", "std"):
-        if not getattr(given, name) and not getattr(written, name):
+        if not getattr(description, name) and not getattr(written, name):
             missing.append(name)
     return tuple(missing)
 
 
-def _describe_model(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
-    """Return the description for the card and its file: the user's values, else those in the
-    file.
-    """
-    lacking = list_missing(inspected, given)
+def _describe_model(inspected: Inspected, description: ModelDescription, name: str) -> Metadata:
+    """Return the description for the card and its file: the user's values, else the file's."""
+    lacking = list_missing(inspected, description)
     written = inspected.facts.metadata
     classes = inspected.facts.classes
     if lacking:
@@ -154,15 +153,15 @@ def _describe_model(inspected: Inspected, given: ModelDescription, name: str) ->
             f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS
         )
     task = TASKS[inspected.facts.task]
-    if given.top1 is not None and not task.published:
+    if description.top1 is not None and not task.published:
         raise UsageError(
-            f"--top1: {given.top1:g} is no figure of {task.name}, which has {task.metric}",
+            f"--top1: {description.top1:g} is no figure of {task.name}, which has {task.metric}",
             "leave it out",
         )
-    labels = _labels(given.labels, classes) if given.labels else written.labels
-    licence = given.licence or written.licence or NOT_STATED
-    mean = given.mean or written.mean
-    std = given.std or written.std
+    labels = _choose_labels(description.labels, classes) if description.labels else written.labels
+    licence = description.licence or written.licence or NOT_STATED
+    mean = description.mean or written.mean
+    std = description.std or written.std
     if len(labels) != classes:
         raise UsageError(
             f"--labels: {len(labels)} labels do not fit a model of {classes} classes",
@@ -179,14 +178,14 @@ def _describe_model(inspected: Inspected, given: ModelDescription, name: str) ->
     return replace(written, name=name, labels=labels, mean=mean, std=std, licence=licence)
 
 
-def _labels(given: str, classes: int) -> tuple[str, ...]:
-    if given == IMAGENET:
+def _choose_labels(description: str, classes: int) -> tuple[str, ...]:
+    if description == IMAGENET:
         names = imagenet_labels()
         if classes == len(names) + 1:
             return (BACKGROUND, *names)
         return names
     try:
-        return read_labels(Path(given), MAX_LABELS_BYTES)
+        return read_labels(Path(description), MAX_LABELS_BYTES)
     except UsageError as error:
         raise UsageError(
             f"--labels: {error.message}", "name a file with one label a line, in UTF-8"
@@ -197,11 +196,10 @@ def _labels(given: str, classes: int) -> tuple[str, ...]:
 def inspect(
     file: Path, size: int | None = None, finished: bool = False, task: str = ""
 ) -> Iterator[Inspected]:
-    """Convert ``file`` to a float ``.tflite`` in a child process;
-    yield it for the block and remove it afterwards.
+    """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block.
 
-    One child does all work on it:
-    a second one would import the same again, and could trust the first no less.
+    It is removed afterwards. One child does all work on it: a second one would import the same
+    again, and could trust the first no less.
 
     ``size`` is the side of the input in pixels where the model leaves it open. A ``finished``
     float file is taken as it is, as a quantized one always is. ``task`` is what the user says that
@@ -216,7 +214,7 @@ def inspect(
         require_training(f"converting {form.what}")
     packages = form.packages
     paths = files_below(file) if file.is_dir() else [file]
-    given_bytes = sum(path.stat().st_size for path in paths)
+    model_bytes = sum(path.stat().st_size for path in paths)
     with Scratch() as folder:
         log = folder / "log.txt"
         environment = {WRITES_BELOW: str(folder)}
@@ -224,17 +222,19 @@ def inspect(
             # Before minutes of downloads, a file that is refused anyway is refused here.
             if not packages.are_installed:
                 with ChildPool(log, environment) as pool:
-                    _call_child(pool, RUN_LIMITS, given_bytes, "check_file", file, size)
+                    _call_child(pool, RUN_LIMITS, model_bytes, "check_file", file, size)
             environment["PYTHONPATH"] = packages.import_path()
         prepared = folder / "model.tflite"
         with ChildPool(log, environment) as pool:
             facts, conversion = _call_child(
-                pool, CONVERT_LIMITS, given_bytes, "prepare", file, size, prepared, finished, task
+                pool, CONVERT_LIMITS, model_bytes, "prepare", file, size, prepared, finished, task
             )
             yield Inspected(file, prepared, pool, facts, conversion)
 
 
-def add(inspected: Inspected, given: ModelDescription, into: Path | None = None) -> ImportedModel:
+def add(
+    inspected: Inspected, description: ModelDescription, into: Path | None = None
+) -> ImportedModel:
     """Run the model on photographs, store it next to the catalogue and add its card.
 
     The card goes ``into`` a catalogue file, created if it is missing; by default the user's own.
@@ -245,15 +245,17 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
             Nothing is stored then.
     """
     catalogue = user_catalogue_file() if into is None else into
-    name = name_card(inspected.file, given, into)
-    described = _describe_model(inspected, given, name)
-    preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
-    given_bytes = inspected.prepared.stat().st_size
+    name = name_card(inspected.file, description, into)
+    described = _describe_model(inspected, description, name)
+    preprocessing = Preprocessing(
+        _repeat_for_channels(described.mean), _repeat_for_channels(described.std)
+    )
+    model_bytes = inspected.prepared.stat().st_size
     facts = inspected.facts
     answers = _call_child(
         inspected.children,
         RUN_LIMITS,
-        given_bytes,
+        model_bytes,
         "describe",
         inspected.prepared,
         described,
@@ -261,28 +263,26 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
         facts,
     )
     model = catalogue.parent / MODELS / f"{name}.tflite"
-    _keep(
-        inspected.prepared,
-        model,
-        catalogue,
-        with_card(catalogue, _make_entry(inspected, given, described)),
-    )
-    card = load_catalogue([catalogue]).card(name)
-    seen = tuple(
-        (photograph, described.labels[label], probability)
-        for photograph, label, probability in answers
-    )
-    warning = warn_of_scale(facts.scale, described.std)
+    text = with_card(catalogue, _make_entry(inspected, description, described))
+    _store_model(inspected.prepared, model, catalogue, text)
+    seen = []
+    for photograph, label, probability in answers:
+        seen.append((photograph, described.labels[label], probability))
     return ImportedModel(
-        card, catalogue, model, facts.features, seen, facts.metadata.threshold, warning
+        card=load_catalogue([catalogue]).card(name),
+        catalogue=catalogue,
+        model=model,
+        features=facts.features,
+        seen=tuple(seen),
+        threshold=facts.metadata.threshold,
+        warning=warn_of_scale(facts.scale, described.std),
     )
 
 
 def warn_of_scale(scale: float, std: Sequence[float]) -> str:
-    """Return a warning if the graph and ``--std`` both make small values of 0..255;
-    else an empty text.
+    """Return a warning if the graph and ``--std`` both make small values of 0..255.
 
-    ``scale`` is what the graph multiplies its input by.
+    It is empty otherwise. ``scale`` is what the graph multiplies its input by.
     """
     if scale > 1 / LEAST_DIVISOR or min(std) < LEAST_DIVISOR:
         return ""
@@ -310,19 +310,18 @@ def _call_child(
         ) from error
 
 
-def name_card(file: Path, given: ModelDescription, into: Path | None) -> str:
-    """Return the name of the card that a file gets;
-    to know that it can have it takes no conversion.
+def name_card(file: Path, description: ModelDescription, into: Path | None) -> str:
+    """Return the name of the card that a file gets, before minutes of conversion.
 
-    Raises UsageError: the name is none, or is taken,
-    or the catalogue file ``into`` cannot be written.
+    UsageError is raised if the name is none, or is taken, or the catalogue file ``into`` cannot be
+    written.
     """
     catalogue = user_catalogue_file() if into is None else into
     for place in catalogue.absolute().parents:
         if place.is_file():
             why = f"--into: '{place}' is a file, and '{catalogue}' needs a folder there"
             raise UsageError(why, "name another file")
-    name = given.name or _stem(file)
+    name = description.name or _make_stem(file)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}", name):
         raise UsageError(
             f"--name: '{name}' is not a name",
@@ -334,39 +333,45 @@ def name_card(file: Path, given: ModelDescription, into: Path | None) -> str:
     return name
 
 
-def _stem(file: Path) -> str:
+def _make_stem(file: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]+", "_", file.resolve().stem).strip("_.+-")
 
 
 def _make_entry(
-    inspected: Inspected, given: ModelDescription, metadata: Metadata
+    inspected: Inspected, description: ModelDescription, metadata: Metadata
 ) -> dict[str, Any]:
+    """Return the card as an entry of a catalogue file."""
     facts = inspected.facts
     prepared = inspected.prepared
     own_cards = TASKS[facts.task].own_cards
     assert own_cards is not None, "the task took the file"
+    note = f"made from {inspected.origin or inspected.file.name}"
+    architecture = own_cards.architecture
+    arguments = {}
+    if facts.form:
+        note = f"taken as it is from {inspected.origin or inspected.file.name}"
+        architecture = own_cards.finished
+        arguments = {"arguments": {"form": facts.form}}
+    if not facts.features:
+        note += "; it cannot be retrained on images"
     entry = {
         "name": metadata.name,
-        "family": given.family,
+        "family": description.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": own_cards.finished if facts.form else own_cards.architecture,
-        **({"arguments": {"form": facts.form}} if facts.form else {}),
+        "architecture": architecture,
+        **arguments,
         "input_size": facts.input_size,
         "preprocessing": {
-            "mean": list(_triple(metadata.mean)),
-            "std": list(_triple(metadata.std)),
+            "mean": list(_repeat_for_channels(metadata.mean)),
+            "std": list(_repeat_for_channels(metadata.std)),
         },
         "params": facts.params,
         "macs": facts.macs,
         "classes": facts.classes,
-        "note": (
-            f"{'taken as it is' if facts.form else 'made'} from"
-            f" {inspected.origin or inspected.file.name}"
-            + ("" if facts.features else "; it cannot be retrained on images")
-        ),
+        "note": note,
     }
-    top1 = given.top1
+    top1 = description.top1
     source = "stated when it was added"
     if top1 is None:
         top1 = inspected.top1
@@ -382,10 +387,8 @@ def _make_entry(
     return entry
 
 
-def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
-    """Store the model and the catalogue;
-    if the new catalogue cannot be read, restore the old state.
-    """
+def _store_model(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
+    """Store the model and the catalogue; restore the old state if the new one cannot be read."""
     before = catalogue.read_bytes() if catalogue.is_file() else None
     model.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(prepared, model)
@@ -395,15 +398,14 @@ def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
         load_catalogue([catalogue])
     except BaseException:
         model.unlink()
-        (
+        if before is None:
+            catalogue.unlink(missing_ok=True)
+        else:
             write_atomically(catalogue, before)
-            if before is not None
-            else catalogue.unlink(missing_ok=True)
-        )
         raise
 
 
-def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
+def _repeat_for_channels(values: tuple[float, ...]) -> tuple[float, float, float]:
     first, second, third = values * 3 if len(values) == 1 else values
     return first, second, third
 
@@ -411,8 +413,7 @@ def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
 def make_shipped_card(
     file: Path, catalogs: Sequence[Path] = (), task: str = ""
 ) -> tuple[Card, Path]:
-    """Return a card of a finished file for a ``.tflite`` model,
-    and the catalogue file that has it.
+    """Return a card of a finished file for a ``.tflite`` model, and its catalogue file.
 
     ``task`` is that of the search, which tells what the model does where its file does not.
 
@@ -429,7 +430,7 @@ def make_shipped_card(
             f"--candidates: there is no file '{file}'",
             "give the path of a .tflite file, or a card's name",
         )
-    stem = _stem(file)[:100] or FAMILY
+    stem = _make_stem(file)[:100] or FAMILY
     name = stem
     if stem in load_catalogue(catalogs):
         name = f"{stem}-{FAMILY}"
@@ -441,15 +442,15 @@ def make_shipped_card(
         catalogue.parent.mkdir(parents=True)
         try:
             with inspect(file, finished=True, task=task) as inspected:
-                given = ModelDescription(name=name, family=FAMILY)
-                lacking = list_missing(inspected, given)
+                description = ModelDescription(name=name, family=FAMILY)
+                lacking = list_missing(inspected, description)
                 if lacking:
                     raise UsageError(
                         f"{file} does not say its {', '.join(lacking)}",
                         f"add it once, and name the card: advisor catalog add {file} --as-it-is"
                         " --labels labels.txt --mean 127.5 --std 127.5",
                     )
-                add(inspected, given, catalogue)
+                add(inspected, description, catalogue)
         except UsageError as error:
             shutil.rmtree(catalogue.parent, ignore_errors=True)
             raise UsageError(f"--candidates: {error.message}", error.hint) from None

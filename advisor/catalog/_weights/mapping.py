@@ -1,7 +1,9 @@
-"""Find the weights of layers among a file's tensors, by rules:
-names of each framework, and kernels in Keras' layout.
+"""Find the weights of layers among a file's tensors, by a rule for each kind of file.
 
-A layer is described by a value, so no rule needs Keras or TensorFlow.
+`_convert.py` and `_graph_file.py` call :func:`map_weights` with the rule that a card names as the
+``port`` of a source, so names of rules stay. A rule knows the names of a framework, and brings
+kernels into Keras' layout. A layer is described by a value, so no rule needs Keras or TensorFlow.
+A new rule is one function and a line in :func:`map_rules`.
 """
 
 from __future__ import annotations
@@ -29,8 +31,7 @@ _SLIM_EXTRA = (
 )
 _HEAD = ("logits", "Logits/Conv2d_1c_1x1")
 
-# The scopes of TF-Slim (``MobilenetV1/Conv2d_1_depthwise/...``):
-# a layer and its BatchNorm are of one scope.
+# The scopes of TF-Slim (``MobilenetV1/Conv2d_1_depthwise/...``), for a layer and its BatchNorm.
 _MOBILENET_V1: Names = (
     _HEAD,
     ("conv1(_bn)?", "Conv2d_0"),
@@ -107,9 +108,7 @@ class TrackedTensors:
         self._used: set[str] = set()
 
     def __call__(self, name: str) -> Array:
-        """Return the tensor called ``name`` as float32;
-        the error for a missing one names the nearest.
-        """
+        """Return the tensor called ``name`` as float32; the error for none names the nearest."""
         if name not in self._tensors:
             raise WeightsError(f"the file has no tensor '{name}'{nearest(name, self._tensors)}")
         self._used.add(name)
@@ -128,8 +127,8 @@ class TrackedTensors:
 class Rule:
     """A rule from tensor names to layers.
 
-    ``arrays`` returns the weights of a layer in Keras' order and layout;
-    names like ``ignored`` may stay unused.
+    ``arrays`` returns the weights of a layer in Keras' order and layout; names like ``ignored``
+    may stay unused.
     """
 
     arrays: Callable[[LayerSpec, TrackedTensors], list[Array]]
@@ -139,8 +138,7 @@ class Rule:
 def map_weights(
     port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return the weights of layers by ``<layer>.<part>``,
-    found among a file's tensors by the rule named ``port``.
+    """Return the weights of layers by ``<layer>.<part>``, by the rule named ``port``.
 
     Raises:
         WeightsError: no rule has this name, or a tensor is missing, does not fit, is not finite,
@@ -165,8 +163,7 @@ def map_weights(
         if not all(np.isfinite(array).all() for array in arrays):
             raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
         weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
-    # Every layer may be filled though file and graph are different networks:
-    # then tensors are left.
+    # Every layer may be filled by the file of another network: then tensors are left.
     left = []
     for name in tracked.list_unused():
         if not re.search(rule.ignored, name):
@@ -179,9 +176,7 @@ def map_weights(
 
 
 def from_output_first(kernel: Array, layer: LayerSpec) -> Array:
-    """Convert a kernel of PyTorch or Caffe: (output, input, height, width), dense (output,
-    input).
-    """
+    """Convert a kernel of PyTorch or Caffe: (output, input, height, width) or (output, input)."""
     if layer.kind == "depthwise":
         return kernel.transpose(2, 3, 0, 1)
     if kernel.ndim == 4:
@@ -190,8 +185,9 @@ def from_output_first(kernel: Array, layer: LayerSpec) -> Array:
 
 
 def from_runtime(kernel: Array, layer: LayerSpec) -> Array:
-    """Convert a kernel of TFLite: (output, height, width, input),
-    depthwise (1, height, width, channel).
+    """Convert a kernel of TFLite: (output, height, width, input).
+
+    A depthwise one is (1, height, width, channel).
     """
     moved = kernel.transpose(1, 2, 3, 0)
     if layer.kind == "dense":
@@ -200,8 +196,7 @@ def from_runtime(kernel: Array, layer: LayerSpec) -> Array:
 
 
 def make_folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
-    """Return a BatchNorm layer that only adds ``offset``:
-    what is left of one that was folded into its convolution.
+    """Return a BatchNorm layer that only adds ``offset``, as one that was folded.
 
     Its variance is such that the layer divides by exactly one.
     """
@@ -212,9 +207,7 @@ def make_folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
 
 
 Names = tuple[tuple[str, str], ...]
-"""Patterns of layers' names, with what they stand for in a file; a name that none matches
-stays.
-"""
+"""Patterns of layers' names, with their names in a file; a name that none matches stays."""
 
 
 def _rename_layer(names: Names, layer: str) -> str:
@@ -225,7 +218,7 @@ def _rename_layer(names: Names, layer: str) -> str:
     return layer
 
 
-def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+def _map_slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return the weights of a layer of a frozen graph or a checkpoint, whose BatchNorm is kept.
 
     Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
@@ -243,7 +236,7 @@ def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array
         parts = _SLIM_NORM if "weight" in layer.shapes else _SLIM_NORM[1:]
         return [tensors(f"{scope}/BatchNorm/{part}") for part in parts]
     if layer.kind == "dense":
-        arrays = [_dense(tensors(f"{scope}/{part}")) for part in ("weights", "biases")]
+        arrays = [_flatten_pointwise(tensors(f"{scope}/{part}")) for part in ("weights", "biases")]
         background = arrays[1].shape[-1] == layer.shapes["bias"][0] + 1
         if background:
             return [array[..., 1:] for array in arrays]
@@ -264,7 +257,7 @@ def _map_folded_mobilenet_v1(layer: LayerSpec, tensors: TrackedTensors) -> list[
     scope = _rename_layer(_MOBILENET_V1, layer.name)
     if layer.name == "logits":
         head = f"module/MobilenetV1/{scope}"
-        return [_dense(tensors(f"{head}/weights")), tensors(f"{head}/biases")]
+        return [_flatten_pointwise(tensors(f"{head}/weights")), tensors(f"{head}/biases")]
     operator = "depthwise" if scope.endswith("_depthwise") else "Conv2D"
     name = f"module_apply_default/MobilenetV1/MobilenetV1/{scope}/{operator}"
     if layer.name.endswith("_bn"):
@@ -273,9 +266,7 @@ def _map_folded_mobilenet_v1(layer: LayerSpec, tensors: TrackedTensors) -> list[
 
 
 def _map_folded_inception_v3(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
-    """Return the weights of a quantized ``.tflite``, dequantized,
-    BatchNorm folded into kernels and biases.
-    """
+    """Return the dequantized weights of a ``.tflite``, BatchNorm folded into them."""
     root = "InceptionV3" if layer.name == "logits" else "InceptionV3/InceptionV3"
     scope = f"{root}/{_rename_layer(_INCEPTION_V3, layer.name)}"
     if layer.name.endswith("_BatchNorm"):
@@ -286,14 +277,14 @@ def _map_folded_inception_v3(layer: LayerSpec, tensors: TrackedTensors) -> list[
     return [kernel]
 
 
-def _dense(kernel: Array) -> Array:
+def _flatten_pointwise(kernel: Array) -> Array:
     """Return a 1x1 convolution's kernel as a dense layer's; anything else as it is."""
     if kernel.ndim == 4:
         return kernel.reshape(kernel.shape[2:])
     return kernel
 
 
-def _torch(
+def _map_torch(
     module_of: Callable[[str, TrackedTensors], str], layer: LayerSpec, tensors: TrackedTensors
 ) -> list[Array]:
     module = module_of(layer.name, tensors)
@@ -305,10 +296,8 @@ def _torch(
     return [from_output_first(tensors(f"{module}.weight"), layer), *bias]
 
 
-def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
-    """Return timm's name: ``blocks.<stage>.<repeat>.conv_pwl``; the first block does not
-    expand.
-    """
+def _name_in_timm(layer: str, tensors: TrackedTensors) -> str:
+    """Return timm's name, ``blocks.<stage>.<repeat>.conv_pwl``; the first does not expand."""
     match = re.match(r"^blocks_(\d+)_(\w+)$", layer)
     if match is None:
         return _rename_layer(_TIMM_ENDS, layer)
@@ -324,14 +313,13 @@ def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
         raise WeightsError(f"the file has {len(blocks)} blocks, the graph has more")
     stage, repeat = blocks[index]
     place = ("expand_conv", "bn0", "depthwise_conv", "bn1", "project_conv", "bn2").index(part)
-    # timm numbers the norms of a block from its first convolution,
-    # and the first block has no expanding one.
+    # timm numbers the norms of a block from its first convolution; the first block lacks one.
     expanding = "conv_pw bn1 conv_dw bn2 conv_pwl bn3"
     plain = "- - conv_dw bn1 conv_pw bn2"
     return f"blocks.{stage}.{repeat}.{(expanding if index else plain).split()[place]}"
 
 
-def _torchvision_mobilenet_v2(layer: str, _: TrackedTensors) -> str:
+def _name_in_torchvision(layer: str, _: TrackedTensors) -> str:
     """Return torchvision's name: ``features.<n>.conv.<m>``, numbered through."""
     match = re.match(r"^(?:expanded_conv|block_(\d+))_(expand|depthwise|project)(_BN)?$", layer)
     if match is None:
@@ -345,7 +333,7 @@ def _torchvision_mobilenet_v2(layer: str, _: TrackedTensors) -> str:
     return f"features.{block + 1}.conv.{inner}"
 
 
-def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+def _map_caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return Caffe's blobs: ``<layer>/0`` is the kernel, ``<layer>/1`` the bias."""
     name = re.sub(r"^(fire\d)_", r"\1/", layer.name)
     kernel = from_output_first(tensors(f"{name}/0"), layer)
@@ -355,13 +343,10 @@ def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     return [kernel, tensors(f"{name}/1")]
 
 
-def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
-    """Return ``squeezenet0_conv<n>``:
-    the stem is 0, every fire module has three, the classifier comes last.
-    """
+def _map_gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    """Return ``squeezenet0_conv<n>``: the stem, three of every fire module, the classifier."""
     match = re.match(r"^fire(\d)_(\w+)$", layer.name)
-    # The classifier comes after the stem and the three convolutions
-    # of each of the eight fire modules.
+    # The classifier comes after the stem and the three convolutions of each of eight fire modules.
     number = 0 if layer.name == "conv1" else 25
     if match is not None:
         number = 1 + len(_PARTS) * (int(match[1]) - 2) + _PARTS.index(match[2])
@@ -369,9 +354,10 @@ def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     return [from_output_first(tensors(f"{name}_weight"), layer), tensors(f"{name}_bias")]
 
 
-def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
-    """Return the next layer of a Keras file:
-    its layers are in the order of the graph, under names of their own.
+def _map_keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    """Return the next layer of a Keras file, whose layers are in the order of the graph.
+
+    Their names are the file's own.
     """
     unused = tensors.list_unused()
     if not unused:
@@ -382,8 +368,7 @@ def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     for name in unused:
         if name.partition("/")[0] == prefix:
             arrays.append(tensors(name))
-    # Keras' MobileNet V1 classifies with a 1x1 convolution:
-    # the same numbers as a dense layer's, with two ones more.
+    # Keras' MobileNet V1 classifies with a 1x1 convolution: a dense layer with two axes more.
     shape = next(iter(layer.shapes.values()))
     if arrays[0].shape == (1, 1, *shape):
         arrays[0] = arrays[0].reshape(shape)
@@ -394,23 +379,23 @@ def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
 def map_rules() -> Mapping[str, Rule]:
     """Return the rules by the names that cards give them."""
     return {
-        "keras": Rule(_keras),
-        "slim_mobilenet_v1": Rule(partial(_slim, _MOBILENET_V1), _SLIM_EXTRA),
-        "slim_mobilenet_v2": Rule(partial(_slim, _MOBILENET_V2), _SLIM_EXTRA),
-        "slim_scopes": Rule(partial(_slim, _DOTTED), _SLIM_EXTRA),
+        "keras": Rule(_map_keras),
+        "slim_mobilenet_v1": Rule(partial(_map_slim, _MOBILENET_V1), _SLIM_EXTRA),
+        "slim_mobilenet_v2": Rule(partial(_map_slim, _MOBILENET_V2), _SLIM_EXTRA),
+        "slim_scopes": Rule(partial(_map_slim, _DOTTED), _SLIM_EXTRA),
         "hub_mobilenet_v1": Rule(
             _map_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"
         ),
-        "slim_inception_v3": Rule(partial(_slim, _INCEPTION_V3), _SLIM_EXTRA),
+        "slim_inception_v3": Rule(partial(_map_slim, _INCEPTION_V3), _SLIM_EXTRA),
         "slim_inception_v3_folded": Rule(_map_folded_inception_v3, "_shape$"),
         "efficientnet_lite": Rule(
-            partial(_torch, lambda layer, _: _rename_layer(_EFFICIENTNET_LITE, layer)),
+            partial(_map_torch, lambda layer, _: _rename_layer(_EFFICIENTNET_LITE, layer)),
             _TORCH_EXTRA,
         ),
-        "timm_efficientnet_lite": Rule(partial(_torch, _timm_efficientnet_lite), _TORCH_EXTRA),
+        "timm_efficientnet_lite": Rule(partial(_map_torch, _name_in_timm), _TORCH_EXTRA),
         # The graph's layers are named by the paths of PyTorch's modules.
-        "torch_modules": Rule(partial(_torch, lambda layer, _: layer), _TORCH_EXTRA),
-        "torchvision_mobilenet_v2": Rule(partial(_torch, _torchvision_mobilenet_v2), _TORCH_EXTRA),
-        "squeezenet": Rule(_caffe),
-        "gluon_squeezenet": Rule(_gluon),
+        "torch_modules": Rule(partial(_map_torch, lambda layer, _: layer), _TORCH_EXTRA),
+        "torchvision_mobilenet_v2": Rule(partial(_map_torch, _name_in_torchvision), _TORCH_EXTRA),
+        "squeezenet": Rule(_map_caffe),
+        "gluon_squeezenet": Rule(_map_gluon),
     }

@@ -1,9 +1,9 @@
-"""Read files of weights as named tensors, without executing anything in them;
-no graph is loaded or run.
+"""Read files of weights as named tensors, without executing anything in them.
 
-A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and its name in
-``FORMATS``. Protocol buffers (Caffe, GraphDef and ONNX) are read without the frameworks that
-define them.
+`_convert.py` and `_graph_file.py` get their tensors from :func:`read_tensors`. Files are
+untrusted: no graph is loaded or run, and sizes are checked before memory is taken. A new format is
+one function ``read_<format>(path) -> dict[str, ndarray]`` and its name in ``FORMATS``, which cards
+name. Protocol buffers (Caffe, GraphDef and ONNX) are read without the frameworks that define them.
 """
 
 import json
@@ -102,8 +102,7 @@ _ONNX_TYPES = {1: "<f4", 10: "<f2", 11: "<f8"}
 
 
 def read_tensors(format_name: str, path: Path) -> Tensors:
-    """Read the tensors of ``path``, by the names they have in the file,
-    in the layout of their framework.
+    """Read the tensors of ``path``, by their names in the file, in their framework's layout.
 
     Raises:
         WeightsError: an unknown format, or a file that is damaged or holds anything but plain
@@ -125,9 +124,7 @@ def read_tensors(format_name: str, path: Path) -> Tensors:
 
 
 def read_safetensors(path: Path) -> Tensors:
-    """Return the tensors of a safetensors file in PyTorch's layout; 16-bit floats become
-    float32.
-    """
+    """Return the tensors of a safetensors file in PyTorch's layout, 16-bit floats as float32."""
     data = np.memmap(path, np.uint8, "r")
     length = int.from_bytes(data[:8].tobytes(), "little")
     # The shortest header is `{}`.
@@ -163,8 +160,9 @@ def _shape_values(name: str, values: Array, shape: Sequence[int]) -> Array:
 
 
 def read_tfjs(path: Path) -> Tensors:
-    """Return the tensors of a ``model.json`` by name, in TensorFlow's layout;
-    the shards are beside the file.
+    """Return the tensors of a ``model.json`` by name, in TensorFlow's layout.
+
+    The shards are beside the file.
     """
     tensors: Tensors = {}
     for group in json.loads(path.read_text(encoding="utf-8"))["weightsManifest"]:
@@ -186,8 +184,9 @@ def read_tfjs(path: Path) -> Tensors:
 
 
 def read_tflite(path: Path) -> Tensors:
-    """Return the constants of the first graph by name, as float32,
-    in the runtime's layout (kernels output-first).
+    """Return the constants of the first graph by name, as float32, in the runtime's layout.
+
+    Kernels are output-first.
     """
     tensors: Tensors = {}
     for tensor in tflite.read(path).tensors:
@@ -230,9 +229,7 @@ def _decode_text(name: Any) -> str:
 
 
 def _find_inside(group: Any, name: str) -> Any:
-    """Return what is at ``name`` (steps joined by slashes) under ``group``,
-    without opening what a link leads to.
-    """
+    """Return the entry ``name`` (steps joined by slashes) under ``group``; follow no link."""
     import h5py
 
     for step in name.split("/"):
@@ -243,8 +240,9 @@ def _find_inside(group: Any, name: str) -> Any:
 
 
 def _find_dataset(group: Any, name: str) -> Any:
-    """Return the dataset ``name`` (steps joined by slashes) under ``group``;
-    refuse links and data out of the file.
+    """Return the dataset ``name`` (steps joined by slashes) under ``group``.
+
+    Links, and data out of the file, are refused.
     """
     import h5py
 
@@ -257,8 +255,9 @@ def _find_dataset(group: Any, name: str) -> Any:
 
 
 def read_caffemodel(path: Path) -> Tensors:
-    """Return blobs by ``<layer>/<index>``:
-    0 the kernel (output, input, height, width), 1 the bias.
+    """Return blobs by ``<layer>/<index>``: 0 is the kernel, 1 the bias.
+
+    A kernel is (output, input, height, width).
     """
     net = _parse_file(path, "Net", _CAFFE)
     tensors: Tensors = {}
@@ -282,9 +281,11 @@ def read_graphdef(path: Path) -> Tensors:
     """
     tensors: Tensors = {}
     for node in _parse_file(path, "Graph", _GRAPHDEF).node:
-        value = next(
-            (attribute.value for attribute in node.attr if attribute.key == "value"), None
-        )
+        value = None
+        for attribute in node.attr:
+            if attribute.key == "value":
+                value = attribute.value
+                break
         if node.op != "Const" or value is None:
             continue
         tensor = value.tensor

@@ -1,8 +1,9 @@
-"""Read PyTorch checkpoints (``.pth``, ``.pt``), in the zip format and the older one,
-without PyTorch.
+"""Read PyTorch checkpoints (``.pth``, ``.pt``) of both formats, without PyTorch.
 
-Both are pickles, and a pickle is a program. This reader lets it build nothing but dictionaries,
-lists, numbers, strings and tensors: every other name in it is refused before anything is called.
+:func:`.read_tensors` calls :func:`read_torch` for the format ``torch``. The newer format is a zip
+archive. Both are pickles, and a pickle is a program. This reader lets it build nothing but
+dictionaries, lists, numbers, strings and tensors: every other name in it is refused before
+anything is called. Do not add a name to ``_KNOWN`` that can call code.
 """
 
 import io
@@ -74,9 +75,10 @@ class _Tensor:
 def read_torch(path: Path) -> Tensors:
     """Return tensors by name (nested dictionaries joined by dots), in PyTorch's layout."""
     tensors, contents = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
-    return {
-        name: _make_array(tensor, contents[tensor.storage.key]) for name, tensor in tensors.items()
-    }
+    arrays: Tensors = {}
+    for name, tensor in tensors.items():
+        arrays[name] = _make_array(tensor, contents[tensor.storage.key])
+    return arrays
 
 
 def _read_zip(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
@@ -86,7 +88,7 @@ def _read_zip(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
             raise ValueError(f"{len(pickles)} pickles in the archive, one is expected")
         if archive.getinfo(pickles[0]).file_size > _MAX_PICKLE_BYTES:
             raise ValueError("the pickle is larger than the names of any model")
-        tensors = dict(_walk_tensors(_load(io.BytesIO(archive.read(pickles[0]))), ""))
+        tensors = dict(_walk_tensors(_load_pickle(io.BytesIO(archive.read(pickles[0]))), ""))
         # Tensors may share a storage, so each is read once.
         contents: dict[str, bytes] = {}
         for storage in {tensor.storage for tensor in tensors.values()}:
@@ -99,15 +101,15 @@ def _read_zip(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
 
 def _read_legacy(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
     with path.open("rb") as file:
-        if _load(file) != _MAGIC:
+        if _load_pickle(file) != _MAGIC:
             raise ValueError("neither form of checkpoint")
         # The version of the protocol, and the sizes of the writer's C types.
         for _ in range(2):
-            _load(file)
-        tensors = dict(_walk_tensors(_load(file), ""))
+            _load_pickle(file)
+        tensors = dict(_walk_tensors(_load_pickle(file), ""))
         storages = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
         return tensors, {
-            str(key): _read_storage(file, storages.get(str(key))) for key in _load(file)
+            str(key): _read_storage(file, storages.get(str(key))) for key in _load_pickle(file)
         }
 
 
@@ -124,7 +126,7 @@ def _read_storage(file: IO[bytes], storage: _Storage | None) -> bytes:
     return data
 
 
-def _load(file: IO[bytes]) -> Any:
+def _load_pickle(file: IO[bytes]) -> Any:
     start = file.tell()
     for opcode, argument, position in pickletools.genops(file):
         if (position or 0) - start > _MAX_PICKLE_BYTES:
@@ -133,10 +135,10 @@ def _load(file: IO[bytes]) -> Any:
         if "PUT" in opcode.name and isinstance(argument, int) and argument > _MAX_MEMO:
             raise ValueError("the pickle asks for an absurd amount of memory")
     file.seek(start)
-    return _Restricted(file).load()
+    return _TensorUnpickler(file).load()
 
 
-class _Restricted(pickle.Unpickler):
+class _TensorUnpickler(pickle.Unpickler):
     """An unpickler that accepts tensors and rejects every other name."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -170,14 +172,12 @@ def _make_array(tensor: _Tensor, data: bytes) -> Array:
     # bfloat16 is the upper half of a float32.
     if tensor.storage.dtype == _BFLOAT16:
         flat = (flat.view("<u2").astype(np.uint32) << 16).view(np.float32)
-    if (
-        len(tensor.size) != len(tensor.stride)
-        or min((*tensor.size, *tensor.stride, tensor.offset, 0)) < 0
-    ):
+    least = min((*tensor.size, *tensor.stride, tensor.offset, 0))
+    if len(tensor.size) != len(tensor.stride) or least < 0:
         raise ValueError("a tensor with an impossible shape")
-    last = tensor.offset + sum(
-        (size - 1) * step for size, step in zip(tensor.size, tensor.stride, strict=True)
-    )
+    last = tensor.offset
+    for size, step in zip(tensor.size, tensor.stride, strict=True):
+        last += (size - 1) * step
     count = prod(tensor.size)
     if count > MAX_VALUES or (count and last >= flat.size):
         raise ValueError("a tensor that reaches past its storage")

@@ -14,7 +14,7 @@ import pytest
 from advisor import catalog
 from advisor.catalog import Array
 from advisor.catalog._user_models import packages as model_packages, pt2
-from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, draw_crops, first_wrong
+from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, draw_crops, find_first_wrong
 from advisor.catalog._user_models.handles import local_source
 from advisor.catalog._user_models.packages import export_package, is_source
 from advisor.catalog._user_models.pt2 import read_archive, write_copy
@@ -187,15 +187,15 @@ def chain(*inputs: tuple[str, ...]) -> list[OriginalLayer]:
 def test_the_first_of_the_wrong_layers_is_named(inputs: tuple[tuple[str, ...]], right: str, wrong: str | None) -> None:
     layers = chain(*inputs)
     activations = [layer.values if layer.name in right else maps() for layer in layers]
-    found = first_wrong(layers, [values.transpose(0, 2, 3, 1) for values in activations])
+    found = find_first_wrong(layers, [values.transpose(0, 2, 3, 1) for values in activations])
     assert (found.name if found else None) == wrong
 
 
 def test_the_crops_are_always_the_same_and_normalised_and_small_differences_do_not_count() -> None:
     (layer,) = chain(())
     values = layer.values.transpose(0, 2, 3, 1)
-    assert first_wrong([layer], [values + np.float32(1e-5)]) is None
-    assert first_wrong([layer], [values + np.float32(0.1)]) is layer
+    assert find_first_wrong([layer], [values + np.float32(1e-5)]) is None
+    assert find_first_wrong([layer], [values + np.float32(0.1)]) is layer
     images = draw_crops(24)
     assert images.shape == (IMAGES, 24, 24, 3)
     assert np.array_equal(images, draw_crops(24))
