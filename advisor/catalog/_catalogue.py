@@ -57,8 +57,8 @@ def user_catalogue_file() -> Path:
 def with_card(file: Path, entry: Mapping[str, Any]) -> str:
     """Return the text of the catalogue ``file`` with ``entry`` as its last card.
 
-    Where there is no file, it is the text of a new one. Comments and the order of keys stay as
-    they are.
+    Where there is no file, it is the text of a new one. Comments and the order of keys stay
+    as they are.
     """
     import yaml
 
@@ -198,8 +198,8 @@ def load_catalogue(
 ) -> Catalogue:
     """Read the shipped cards, those of the user's own catalogue, and those of ``extra`` files.
 
-    ``tell`` is called with a line about a large file that is read for the first time, which takes
-    seconds.
+    ``tell`` is called with a line about a large file that is read for the first time,
+    which takes seconds.
 
     Raises:
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a

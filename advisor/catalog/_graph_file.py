@@ -267,8 +267,8 @@ def graph_of(card: Card) -> GraphFile:
 def read_operators(card: Card) -> Model | None:
     """Return the operators of a card's float file with their shapes; None without a graph file.
 
-    Weights have one byte in place of their values, because they are constants, and nobody reads
-    them.
+    Weights have one byte in place of their values, because they are constants, and
+    nobody reads them.
 
     Raises:
         UsageError: as :func:`graph_of` does.

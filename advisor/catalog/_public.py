@@ -115,8 +115,8 @@ def fetch(
         mirror: folder or address that is asked first.
         offline: open no connection.
         catalog: catalogue files of your own.
-        progress: called with a file's name, its bytes so far, and all its bytes if their number is
-            known.
+        progress: called with a file's name, its bytes so far, and all its bytes if their
+            number is known.
 
     Returns:
         One result for each card: the file in the cache, or the reason why it could not be fetched.

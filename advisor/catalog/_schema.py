@@ -241,8 +241,8 @@ def read_cards(
 ) -> tuple[YamlDocument, dict[int, Card]]:
     """Return a catalogue file and its cards by their index in it.
 
-    ``wrong`` receives the errors of single cards, which are skipped; without it the first error is
-    raised.
+    ``wrong`` receives the errors of single cards, which are skipped; without it the first
+    error is raised.
     """
     document = read_yaml(path)
     file = _validate_entry(CatalogueFile, document.values, document, ())

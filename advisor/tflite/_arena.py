@@ -108,9 +108,7 @@ def activation_arena_bytes(model: Model) -> int:
 
 
 def list_lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
-    """Return the lifetimes of the graph's activation blocks; sizes are rounded to
-    ``ALIGNMENT``.
-    """
+    """Return the lifetimes of a graph's activations, with sizes rounded up to ``ALIGNMENT``."""
     end = len(graph.operators)
     variables = []
     constants = set(graph.expanded)

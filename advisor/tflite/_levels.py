@@ -1,15 +1,15 @@
 """Add features of every level of a backbone, and a head on features.
 
-Used by each search: :func:`with_levels` gives the backbone whose features heads are fitted on, and
-:func:`attach_head` joins a fitted head to it. A level is the mean of the last wide map of a
-resolution. The last layer of a network trained on ImageNet has lost what that task did not need,
-such as textures. Earlier maps still hold it, and a mean of each is cheap. With them a linear head
-on TrashNet reaches 86 % top-1, with the last layer's features alone 81 % (MobileNetV2,
-cross-validated).
+Used by each search: :func:`with_levels` gives the backbone whose features heads are fitted
+on, and :func:`attach_head` joins a fitted head to it. A level is the mean of the last wide
+map of a resolution. The last layer of a network trained on ImageNet has lost what that task
+did not need, such as textures. Earlier maps still hold it, and a mean of each is cheap.
+With them a linear head on TrashNet reaches 86 % top-1, with the last layer's features alone
+81 % (MobileNetV2, cross-validated).
 
-If equal backbones give other features after a change, raise ``LEVELS_VERSION``: it is a part of
-the keys of cached stages. `training/_finetune/network.py` applies the same rule to layers of
-Keras.
+If equal backbones give other features after a change, raise ``LEVELS_VERSION``: it is a
+part of the keys of cached stages. `training/_finetune/network.py` applies the same rule to
+layers of Keras.
 """
 
 from dataclasses import dataclass
@@ -191,10 +191,10 @@ def attach_head(
 ) -> bytes:
     """Append a linear classifier and a softmax to a model of pooled features.
 
-    Levels that the classifier does not read are removed. The model's only output is ``features``,
-    float32 (1, F), which becomes ``probabilities``, (1, C). The weights (F, C) and the bias (C,)
-    are finite. With a name for ``scores``, the only output is that, (1, C): a sigmoid of each
-    class.
+    Levels that the classifier does not read are removed. The model's only output is
+    ``features``, float32 (1, F), which becomes ``probabilities``, (1, C). The weights (F, C) and
+    the bias (C,) are finite. With a name for ``scores``, the only output is that, (1, C): a
+    sigmoid of each class.
     """
     model = unpack(data)
     graph, signature = single_graph(model)

@@ -283,8 +283,8 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
     Raises:
         UsageError: the file is damaged.
         StageError: the model is not one image in, and one row of scores or the four outputs of a
-            detector out; the number of labels is not that of its classes; or the normalization is
-            not usable.
+            detector out; the number of labels is not that of its classes; or the normalization
+            is not usable.
     """
     return write_description(*open_model(data), metadata)
 
@@ -379,8 +379,7 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
         offsets: Mapping[int, int],
         kinds: Mapping[int, int] = MappingProxyType({}),
     ) -> int:
-        """Write a table of ``fields`` fields, given ``offsets`` to children and one-byte
-        ``kinds``.
+        """Write a table of ``fields`` fields: ``offsets`` to children and one-byte ``kinds``.
 
         Both are by the number of the field.
         """

@@ -107,9 +107,9 @@ def has_postprocess(model: Model) -> bool:
 def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess]:
     """Cut the operator off a detector; :func:`put_back` gives a file with the same boxes.
 
-    Its four outputs may come in any order, and it needs no signature. The returned file has the
-    outputs ``scores`` (1, N, C) and ``encodings`` (1, N, 4), and no description (labels,
-    normalization).
+    Its four outputs may come in any order, and it needs no signature. The returned
+    file has the outputs ``scores`` (1, N, C) and ``encodings`` (1, N, 4), and no
+    description (labels, normalization).
 
     Raises:
         UsageError: the file is damaged, has no such operator or several, or does not end in it.

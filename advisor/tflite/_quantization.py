@@ -94,11 +94,11 @@ def dequantize(values: NDArray[Any], detail: dict[str, Any]) -> NDArray[np.float
 def to_float_io(data: bytes) -> bytes:
     """Give a quantized model float32 inputs and outputs.
 
-    A QUANTIZE operator comes first and a DEQUANTIZE last. The values are those that a client would
-    get that quantizes and dequantizes by itself. MediaPipe (1.2.2) takes float32 and uint8 inputs,
-    but refuses the int8 and int16 that ai-edge-quantizer gives. Inputs and outputs that are
-    float32 already stay as they are. Files with several subgraphs, or inputs of another type, are
-    refused.
+    A QUANTIZE operator comes first and a DEQUANTIZE last. The values are those that a client
+    would get that quantizes and dequantizes by itself. MediaPipe (1.2.2) takes float32 and uint8
+    inputs, but refuses the int8 and int16 that ai-edge-quantizer gives. Inputs and outputs that
+    are float32 already stay as they are. Files with several subgraphs, or inputs of another
+    type, are refused.
     """
     model = unpack(data)
     take_floats(model)
@@ -169,12 +169,12 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
 
     The model has one float32 input, of normalized values. A MUL and an ADD operator go first,
     between two RESHAPE. Needed where ``mean`` or ``std`` differ by channel: MediaPipe (1.2.2)
-    refuses such a normalization. The mean is subtracted, and the difference divided by ``std``,
-    one number a channel of the image (1, H, W, C). Describe the result with mean 0 and deviation
-    1.
+    refuses such a normalization. The mean is subtracted, and the difference divided by
+    ``std``, one number a channel of the image (1, H, W, C). Describe the result with mean 0
+    and deviation 1.
 
-    A row of the image is one vector there: with vectors of C = 3 numbers, XNNPACK took ten times
-    as long.
+    A row of the image is one vector there: with vectors of C = 3 numbers, XNNPACK took ten
+    times as long.
     """
     graph, signature = single_graph(model)
     tensors = [graph.tensors[index] for index in graph.inputs]

@@ -1,5 +1,4 @@
-"""List the offset fields of a FlatBuffer's tables, so that a file can be checked before it is
-read.
+"""List the offset fields of a FlatBuffer's tables, to check a file before it is read.
 
 `_verify.py` states the fields of a model with it, `_metadata.py` those of a description.
 """

@@ -1,8 +1,8 @@
 """Change what a classifier's head answers: calibrated probabilities, its features, ``unknown``.
 
-A search folds a temperature into the file that ships (:func:`with_temperature`), reads features
-and logits of a file (:func:`with_probe`), and adds a last class for images of no known class
-(:func:`with_unknown`; `engine/_pipeline/stages/unknown_jobs.py`).
+A search folds a temperature into the file that ships (:func:`with_temperature`), reads
+features and logits of a file (:func:`with_probe`), and adds a last class for images of no
+known class (:func:`with_unknown`; `engine/_pipeline/stages/unknown_jobs.py`).
 
 A temperature divides the logits, inside the constants of the last linear layer. Source: C. Guo et
 al., "On Calibration of Modern Neural Networks", ICML 2017, section 4.2. The option ``beta`` of
@@ -250,11 +250,10 @@ class _HeadEdit:
 
 
 def with_probe(data: bytes, name: str = "the model", logits: bool = True) -> bytes:
-    """Return the classifier with the float32 output ``features``: features, then logits, (1, F +
-    C).
+    """Return the classifier with one float32 output, features and then logits, (1, F + C).
 
-    Without ``logits``, it gives the features alone, (1, F): files of equal bytes compute the same
-    features.
+    The output is called ``features``. Without ``logits``, it gives the features alone, (1, F):
+    files of equal bytes compute the same features.
 
     Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The
     features are the inputs of the layers, in their order.

@@ -152,9 +152,7 @@ class _Walk:
                 )
 
     def _find_table(self, field: Field, position: int, by_slot: Mapping[int, int]) -> str:
-        """Return the table that ``field`` holds; of a union, the type beside it names the
-        table.
-        """
+        """Return the table that ``field`` holds, which for a union the type beside it names."""
         if field.kind != "union":
             return field.of
         offset = by_slot.get(field.slot - 2)

@@ -1,7 +1,7 @@
 """Read images of one size in batches, decoded once into a file if they fit.
 
-Fine-tuning (`_finetune/`) and the training of compressed files (`_flatgraph/`) read their images
-through :class:`Batches`.
+Fine-tuning (`_finetune/`) and the training of compressed files (`_flatgraph/`) read their
+images through :class:`Batches`.
 """
 
 from __future__ import annotations

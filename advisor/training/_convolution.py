@@ -6,9 +6,9 @@ of trained weights: a change needs new versions of what trains.
 Where the statistics of BatchNorm are fixed, its scale can multiply the kernel before it instead of
 the map behind it: a map has a hundred times as many values.
 
-The oneDNN library in TensorFlow has quick code for the gradient of a depthwise kernel of up to
-three columns. For wider ones it takes two to five times as long as for their columns in parts
-(decision 0048).
+The oneDNN library in TensorFlow has quick code for the gradient of a depthwise kernel of up
+to three columns. For wider ones it takes two to five times as long as for their columns in
+parts (decision 0048).
 """
 
 from __future__ import annotations

@@ -30,9 +30,7 @@ SHARES = tuple(sorted({0.2, 0.35, 0.5, *_CACHED_SHARES}))
 """Shares of trained layers whose cuts get maps, as in ``LAYERS_IN_TIME``, the smallest first."""
 
 MOST_BYTES = 150_000_000
-"""Size of the maps of one pass, at most; a cut beyond it gets none, as it costs more than it
-saves.
-"""
+"""Size of the maps of one pass, at most: larger maps cost more time than they save."""
 
 LAYERS_OF = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2}
 """Layers of Keras for an operator: a convolution and its BatchNorm; others are one.

@@ -6,8 +6,8 @@ features after a change, a new version of that stage is needed.
 
 For training, images may be changed as phones may take them, so that a head learns to ignore such
 changes. Validation and scoring use the original ones. Mirrored and cropped images are not used:
-they gain 0.6 points of top-1 for MobileNetV2's head on TrashNet (mean of 8 splits) at three times
-the cost.
+they gain 0.6 points of top-1 for MobileNetV2's head on TrashNet (mean of 8 splits) at three
+times the cost.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def extract_features(
     The ``.tflite`` has one float32 input (1, size, size, 3) and an output named ``features``, or
     only one output. The folder ``maps`` gets the maps at its cuts, see :mod:`._cut_maps`, if it
     has any; None for none. They are written in the order of the images, so they ask for one
-    thread. Raises UsageError if the file is missing, RuntimeRefusal if the runtime cannot load or
-    run it, and StageError if it has another input size, an image cannot be read, or a feature is
-    not finite.
+    thread. Raises UsageError if the file is missing, RuntimeRefusal if the runtime cannot load
+    or run it, and StageError if it has another input size, an image cannot be read, or a feature
+    is not finite.
     """
     model = Classifier(model_path, OUTPUT_NAME)
     models: list[Run] = [model, *(Classifier(model_path, OUTPUT_NAME) for _ in range(1, threads))]

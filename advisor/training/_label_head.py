@@ -85,9 +85,9 @@ def fit_label_head(
     """Fit a head to features (N, F) and labels (N, C): 1, 0, or -1 where nothing is known.
 
     The first ``last`` features are those of the last layer; 0 for one kind of features alone.
-    Images of one number in ``groups`` stay in one fold, unless there are fewer groups than folds.
-    ``wishes`` are what is asked of the threshold of each label, for ``batch`` times as many new
-    images.
+    Images of one number in ``groups`` stay in one fold, unless there are fewer groups than
+    folds. ``wishes`` are what is asked of the threshold of each label, for ``batch`` times as
+    many new images.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 

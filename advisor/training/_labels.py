@@ -266,8 +266,8 @@ def _share_by_class(labels: NDArray[np.int64]) -> Floats:
 def _fit_noise(scores: Floats, labels: NDArray[np.int64]) -> tuple[float, float]:
     """Return the factor on the scores and the share of random labels that fit the labels best.
 
-    The factor alone is the temperature of Guo et al. (ICML 2017), which wrong labels make too
-    small.
+    The factor alone is the temperature of Guo et al. (ICML 2017), which wrong labels
+    make too small.
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp

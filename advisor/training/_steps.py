@@ -43,8 +43,8 @@ Tensors = Sequence[Any]
 def write_variables(variables: Iterable[Any], path: Path) -> None:
     """Write the values of variables of Keras or TensorFlow, in their order, as ``.npz``.
 
-    Keras' own files take half a second of processor time for a mobile network, at the end of each
-    epoch.
+    Keras' own files take half a second of processor time for a mobile network, at the end
+    of each epoch.
     """
     arrays = dict[str, Any]()
     for number, variable in enumerate(variables):
@@ -203,8 +203,8 @@ class Steps:
 def find_halvable(network: keras.Model) -> list[keras.layers.Layer]:
     """Return the layers of a network, and of networks in it, that may compute in bfloat16.
 
-    Others keep float32: statistics, sums of many values, and linear layers, whose outputs become
-    scores.
+    Others keep float32: statistics, sums of many values, and linear layers, whose
+    outputs become scores.
     """
     import keras
 

@@ -36,9 +36,7 @@ class Convolutions:
         norm: str,
         relu: str = "",
     ) -> Tensor:
-        """Return a normalized convolution (depthwise for 0 filters), with ReLU if that is
-        named.
-        """
+        """Return a normalized convolution, depthwise for 0 filters, with ReLU if that is named."""
         x = self.convolution(x, filters, kernel, stride, name)
         x = layers.BatchNormalization(epsilon=self.epsilon, momentum=self.momentum, name=norm)(x)
         return layers.ReLU(self.limit, name=relu)(x) if relu else x

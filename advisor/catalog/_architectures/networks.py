@@ -163,9 +163,9 @@ def efficientnet_lite(
 ) -> keras.Model:
     """Build EfficientNet-Lite: channels times ``width``, repeats times ``depth``.
 
-    The first and the last stage keep their repeats. EfficientNet without squeeze-and-excitation,
-    ReLU6 for swish, a stem and a head of fixed width (tensorflow/tpu,
-    models/official/efficientnet/lite).
+    The first and the last stage keep their repeats. EfficientNet without
+    squeeze-and-excitation, ReLU6 for swish, a stem and a head of fixed
+    width (tensorflow/tpu, models/official/efficientnet/lite).
     """
     convolved = Convolutions()
     image = make_image_input(input_size)

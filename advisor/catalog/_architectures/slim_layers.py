@@ -22,9 +22,9 @@ _BATCH_NORM_EPSILON = 1e-3  # inception_utils.inception_arg_scope
 class SlimLayers:
     """Slim's layers, named as the checkpoint of one network names them.
 
-    ``separator`` stands for the dots of a scope, ``relu`` is the name of the activation in the
-    scope of its convolution, and ``renamed`` has the scopes that do not follow the pattern of
-    :meth:`add_branch`.
+    ``separator`` stands for the dots of a scope, ``relu`` is the name of the activation in
+    the scope of its convolution, and ``renamed`` has the scopes that do not follow the
+    pattern of :meth:`add_branch`.
     """
 
     separator: str = "."

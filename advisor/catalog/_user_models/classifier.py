@@ -142,8 +142,8 @@ def list_quantized(model: Model) -> list[Tensor]:
 def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBABILITIES) -> bytes:
     """Return a file of one image with one row of scores, the output ``output_name``.
 
-    ``end`` is the operator that is put behind the output, SOFTMAX or LOGISTIC, if that holds
-    logits.
+    ``end`` is the operator that is put behind the output, SOFTMAX or LOGISTIC, if
+    that holds logits.
     """
     value = read(data, name)
     model = unpack(data, name)

@@ -47,9 +47,9 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
     """Yield a model for the block: a path as it is, or the model of a handle or a package's name.
 
     A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is
-    refused if they have another hash (:func:`folder_sha256`). A package's name is ``timm:NAME`` or
-    ``torchvision:NAME``; ``size`` is the side of the input in pixels of its model, by default the
-    package's own.
+    refused if they have another hash (:func:`folder_sha256`). A package's name is ``timm:NAME``
+    or ``torchvision:NAME``; ``size`` is the side of the input in pixels of its model, by default
+    the package's own.
     """
     if is_source(str(file)):
         with export_package(str(file), size) as model:

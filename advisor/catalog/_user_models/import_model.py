@@ -313,8 +313,8 @@ def _call_child(
 def name_card(file: Path, description: ModelDescription, into: Path | None) -> str:
     """Return the name of the card that a file gets, before minutes of conversion.
 
-    UsageError is raised if the name is none, or is taken, or the catalogue file ``into`` cannot be
-    written.
+    UsageError is raised if the name is none, or is taken, or the catalogue file ``into``
+    cannot be written.
     """
     catalogue = user_catalogue_file() if into is None else into
     for place in catalogue.absolute().parents:
@@ -422,8 +422,8 @@ def make_shipped_card(
     ``catalogs``, has it.
 
     Raises:
-        UsageError: the file is missing, is no image classifier, or does not state its labels and
-            normalisation.
+        UsageError: the file is missing, is no image classifier, or does not state its
+            labels and normalisation.
     """
     if not file.is_file():
         raise UsageError(

@@ -105,8 +105,8 @@ def read_tensors(format_name: str, path: Path) -> Tensors:
     """Read the tensors of ``path``, by their names in the file, in their framework's layout.
 
     Raises:
-        WeightsError: an unknown format, or a file that is damaged or holds anything but plain
-            tensors.
+        WeightsError: an unknown format, or a file that is damaged or holds anything
+            but plain tensors.
     """
     if format_name not in FORMATS:
         raise WeightsError(f"no reader is called '{format_name}' (there are {', '.join(FORMATS)})")

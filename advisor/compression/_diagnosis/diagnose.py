@@ -74,8 +74,8 @@ def diagnose(
     """Compare a quantized file with its float file on a folder's images, or bundled photographs.
 
     ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the
-    files' metadata. It raises the errors of :func:`compare_layers` and of what reads the images as
-    UsageErrors.
+    files' metadata. It raises the errors of :func:`compare_layers` and of what reads the
+    images as UsageErrors.
     """
     graph = read(against)
     # A damaged file is an error before images are looked for.

@@ -139,9 +139,7 @@ class Sums:
     most: Any = -math.inf
 
     def add(self, floats: Floats, quantized: Floats, alone: Floats | None) -> None:
-        """Add one image's values: of the float file, the quantized file, its operator
-        ``alone``.
-        """
+        """Add one image's values, of both files and of the operator ``alone``."""
         values = floats.astype(np.float64)
         self.count += values.size
         self.total += float(values.sum())

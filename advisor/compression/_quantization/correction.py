@@ -51,10 +51,10 @@ def correct_model(
 ) -> bytes:
     """Return the float model with its kernels on their grids and its biases corrected.
 
-    Storing the weights as integers then loses nothing more. Weights that were trained as integers
-    are not ``shifted``: their errors are not spread, and their biases not corrected. ``known`` are
-    kernel and bias, by tensor index, of layers that are corrected already, by their kernel's
-    index.
+    Storing the weights as integers then loses nothing more. Weights that were trained as
+    integers are not ``shifted``: their errors are not spread, and their biases not corrected.
+    ``known`` are kernel and bias, by tensor index, of layers that are corrected already, by
+    their kernel's index.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
@@ -102,8 +102,7 @@ def _correct_layer(
 def _lift_channels(
     kernel: NDArray[np.float64], bias: NDArray[np.float64], activation: Activation, axis: int
 ) -> NDArray[np.float64]:
-    """Give each channel with almost no weights a small weight: its bias survives quantization
-    then.
+    """Give each channel with almost no weights a small one, so that its bias survives.
 
     Training leaves some channels with weights near zero and a bias. A bias is stored in 32 bits in
     steps of (input step x weight step). With weights near zero the step is too small, the bias

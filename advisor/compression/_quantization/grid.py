@@ -32,9 +32,9 @@ class Grid:
         per_channel: one step for each output channel, else one for the tensor.
         power_of_two: steps are powers of two. Weights that stay float then end in zero bits, which
             deflate well.
-        in_deviation: number of steps, powers of two, in a channel's root mean square, if the bits
-            hold the largest magnitude. The download size depends on the usual values, not on the
-            largest one.
+        in_deviation: number of steps, powers of two, in a channel's root mean square, if the
+            bits hold the largest magnitude. The download size depends on the usual values, not
+            on the largest one.
     """
 
     bits: int

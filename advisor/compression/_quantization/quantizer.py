@@ -131,9 +131,7 @@ def _join_scope(*names: str) -> str:
 
 
 def _make_statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
-    """Return ranges as the quantizer's own calibration does: by name, arrays of the tensor's
-    rank.
-    """
+    """Return ranges as the quantizer's calibration does: arrays of a tensor's rank, by name."""
     tensors = read(model).tensors
     statistics = {}
     for index, (low, high) in ranges.items():

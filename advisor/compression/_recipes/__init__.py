@@ -216,10 +216,10 @@ def make_file(
 ) -> Mapping[str, Any]:
     """Apply a recipe to a float file and write the result with its metadata; return the notes.
 
-    Recipes take builtin operators only. So a detector is compressed without its post-processing,
-    and gets it back. The calibration is read only if the recipe needs it, and replaces that in
-    ``inputs``. With the files of :func:`prepare_file` as ``prepared``, the model is not observed
-    again.
+    Recipes take builtin operators only. So a detector is compressed without its
+    post-processing, and gets it back. The calibration is read only if the recipe needs it, and
+    replaces that in ``inputs``. With the files of :func:`prepare_file` as ``prepared``, the
+    model is not observed again.
 
     Raises:
         UnsupportedRecipe: the recipe does not apply to this model, or needs labelled images and

@@ -170,8 +170,8 @@ class Recipe(ABC):
             images.
         after: a lighter recipe that is tried first; this one is tried only if that one loses too
             much. Empty for none.
-        any_graph: it takes files of several graphs, such as loops, and custom operators, which
-            stay float.
+        any_graph: it takes files of several graphs, such as loops, and custom operators,
+            which stay float.
     """
 
     name: str

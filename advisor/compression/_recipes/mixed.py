@@ -81,8 +81,9 @@ class Deviation:
 
 
 class FloatComparison:
-    """Compares compressed files with one float model on normalised images, float32 (n, S, S,
-    3).
+    """Compares compressed files with one float model on the same images.
+
+    The images are normalised, float32 (n, S, S, 3).
     """
 
     def __init__(
@@ -174,9 +175,7 @@ class Mixed(Recipe):
     after = "int8"
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
-        """Return the file within the limit with the least float work, or that which loses
-        least.
-        """
+        """Return the file with the least float work within the limit, or the most accurate."""
         search = _Search(model, inputs)
         if inputs.decided is None:
             return search.run()

@@ -76,8 +76,8 @@ class Retrained(Recipe):
     ) -> tuple[bytes, Mapping[str, Any]]:
         """Train the kernels and the biases on the training part.
 
-        ``change`` applies to the activations. Return the file, and the course of the training as
-        notes.
+        ``change`` applies to the activations. Return the file, and the course of the
+        training as notes.
         """
         from advisor.training import Schedule, train_weights
 

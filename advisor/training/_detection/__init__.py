@@ -1,8 +1,8 @@
 """Build the networks of heads for boxes and for centres, on the maps of a backbone.
 
-`boxes.py` and `centres.py` add loss and targets, `anchors.py` the anchors, and `whole.py` goes on
-with the head of a published detector. The tasks ``detection`` and ``counting`` train them through
-`_on_maps/`.
+`boxes.py` and `centres.py` add loss and targets, `anchors.py` the anchors, and `whole.py`
+goes on with the head of a published detector. The tasks ``detection`` and ``counting`` train
+them through `_on_maps/`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Train a detector that learnt other objects, with new layers for the classes of the images.
 
-Its neck and its head keep what they learnt. The task ``detection`` asks for it through
-:func:`detector_head` if a card is a whole detector; `_on_maps/train.py` calls
-:func:`begin_detector`.
+Its neck and its head keep what they learnt. The task ``detection`` asks for it
+through :func:`detector_head` if a card is a whole detector;
+`_on_maps/train.py` calls :func:`begin_detector`.
 """
 
 from __future__ import annotations

@@ -88,9 +88,9 @@ class MapBatches:
 
     They are written once into ``folder`` for an equal lower part and equal changes, and
     memory-mapped. One folder is for one list of images. If all copies would take too much of
-    ``seconds``, there are fewer of them. ``plain`` are the maps of the unchanged images, if they
-    are there; None to compute them. ``changing`` are the images that have changed copies; None for
-    all.
+    ``seconds``, there are fewer of them. ``plain`` are the maps of the unchanged images, if
+    they are there; None to compute them. ``changing`` are the images that have changed copies;
+    None for all.
     """
 
     def __init__(

@@ -61,9 +61,9 @@ def build_network(
     """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
 
     Its layer ``backbone`` is a copy of the backbone, of whose layers the share ``trained`` is
-    trained, from the top; its layer ``head`` is the head. If its upper part learns on kept maps
-    (``cached``), S' is S and BatchNorm is frozen. Otherwise S' may be any side, if the backbone
-    allows it.
+    trained, from the top; its layer ``head`` is the head. If its upper part learns on kept
+    maps (``cached``), S' is S and BatchNorm is frozen. Otherwise S' may be any side, if the
+    backbone allows it.
     """
     import keras
 
@@ -151,8 +151,8 @@ def freeze_layers(body: keras.Model, trained: float, norms: bool = False) -> Non
     """Freeze all layers but the top ones, a share ``trained`` of them.
 
     BatchNorm's scale and offset are trained with their block, or frozen everywhere (``norms``),
-    which saves a sixth of a step's time of MobileNetV2. Its statistics never change, as every call
-    has ``training=False``.
+    which saves a sixth of a step's time of MobileNetV2. Its statistics never change, as every
+    call has ``training=False``.
     """
     import keras
 

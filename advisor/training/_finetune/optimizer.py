@@ -70,8 +70,9 @@ class Optimizer:
         seed: tuple[int, int],
         side: int,
     ) -> tf.Tensor:
-        """Train on a batch of images (n, S, S, 3), resized to ``side``, or maps; return its
-        loss.
+        """Train on a batch of images (n, S, S, 3), resized to ``side``, or of maps.
+
+        Return its loss.
         """
         batch = tuple(map(tf.constant, (images, labels, weights)))
         return self._steps.run(batch, (tf.constant(seed, tf.int32), tf.constant(side, tf.int32)))

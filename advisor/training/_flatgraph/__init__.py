@@ -62,8 +62,8 @@ class Graph:
     def read(cls, data: bytes) -> Graph:
         """Return the graph of a float ``.tflite``.
 
-        Raises UsageError for a damaged file, and UnsupportedRecipe for an operator that cannot be
-        trained.
+        Raises UsageError for a damaged file, and UnsupportedRecipe for an operator that
+        cannot be trained.
         """
         model = read(data)
         tables = unpack(data)

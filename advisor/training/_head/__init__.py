@@ -138,8 +138,8 @@ def fit_head(
     """Fit a head of known kind and ``C`` (0 for nearest mean).
 
     :func:`train_head` chose them on fewer images. Other arguments and errors as of
-    :func:`train_head`. Returns weights (F, C), 0 for features that the head does not read, and
-    bias (C,).
+    :func:`train_head`. Returns weights (F, C), 0 for features that the head does not read,
+    and bias (C,).
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_matching_shapes(features, targets, classes, views)

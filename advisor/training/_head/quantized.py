@@ -27,10 +27,10 @@ def match_logits(
     """Change a head so that its logits on quantized features are those of the float file.
 
     None stands for the head as it is. ``rows`` (N, F) are features of the quantized file,
-    ``wanted`` (N, C) logits of the float file on the same images. The change is a ridge regression
-    of what the head misses. The penalty is the one with the least Kullback-Leibler divergence from
-    the float probabilities on images that it was not fitted to; so it also is compared with no
-    change.
+    ``wanted`` (N, C) logits of the float file on the same images. The change is a ridge
+    regression of what the head misses. The penalty is the one with the least Kullback-Leibler
+    divergence from the float probabilities on images that it was not fitted to; so it also is
+    compared with no change.
     """
     # Too few images to fit and to judge; the head of the float file stays.
     if len(rows) < 2 * FOLDS:

@@ -295,9 +295,7 @@ def path_to(strength: float) -> tuple[float, ...]:
 
 
 def choose_strongest(trials: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
-    """Return the answers of the strongest penalty with a loss at most :data:`TIE` above the
-    least.
-    """
+    """Return the answers of the strongest penalty with a loss near the least, by :data:`TIE`."""
     losses = [answers.loss for answers in trials]
     most = min(losses) + TIE
     # The grid goes from the strongest penalty to the weakest, so the first one is the strongest.

@@ -49,8 +49,9 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
 
 
 def build_pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
-    """Add the coarser maps to the finer ones (T.-Y. Lin et al., "Feature Pyramid Networks",
-    2017).
+    """Add the coarser maps to the finer ones.
+
+    Source: T.-Y. Lin et al., "Feature Pyramid Networks" (2017).
     """
     import keras
 

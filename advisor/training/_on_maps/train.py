@@ -1,8 +1,8 @@
 """Train a head on the maps of a backbone in Keras, from pretrained weights to a float file.
 
-A task with places in its answers names a :class:`HeadKind`; the stage of `tasks/_on_maps` calls
-:func:`train` in a child process, first with a frozen backbone, then from the result with the
-backbone too.
+A task with places in its answers names a :class:`HeadKind`; the stage of `tasks/_on_maps`
+calls :func:`train` in a child process, first with a frozen backbone, then from the result with
+the backbone too.
 """
 
 from __future__ import annotations

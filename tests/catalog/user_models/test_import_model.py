@@ -13,15 +13,7 @@ import psutil
 import pytest
 
 from advisor import catalog
-from advisor.catalog import (
-    ImportedModel,
-    build_model,
-    convert,
-    fetch_weights,
-    load_catalogue,
-    read_published_labels,
-    run,
-)
+from advisor.catalog import ImportedModel, build_model, convert, fetch_weights, load_catalogue, read_published_labels
 from advisor.catalog._user_models import import_model
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect, list_missing
 from advisor.catalog._user_models.keras_models import check_keras, check_saved_model, fix_side
@@ -97,8 +89,8 @@ def test_the_cards_master_is_the_model_in_float_and_its_network_that_can_be_trai
     assert {tensor.dtype for tensor in read(kept.path.read_bytes()).tensors} <= {"float32", "int32"}
     convert(card, kept, tmp_path / "master.tflite")
     photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
-    outputs = run((tmp_path / "master.tflite").read_bytes(), photo)
-    assert outputs["probabilities"] == pytest.approx(run(file.read_bytes(), photo)["output"], abs=1e-6)
+    outputs = catalog.run((tmp_path / "master.tflite").read_bytes(), photo)
+    assert outputs["probabilities"] == pytest.approx(catalog.run(file.read_bytes(), photo)["output"], abs=1e-6)
     assert outputs["features"].shape == (1, 8)
     backbone = build_model(card, kept)
     assert np.asarray(backbone(photo, training=False)["features"]) == pytest.approx(outputs["features"], abs=1e-5)
@@ -177,7 +169,7 @@ def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Pa
     photo = np.random.default_rng(2).normal(size=(1, 48, 48, 3)).astype(np.float32)
     logits = np.asarray(keras.saving.load_model(tmp_path / "net.keras")(photo), np.float64)
     expected = np.exp(logits) / np.exp(logits).sum()
-    assert run(prepared, photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
+    assert catalog.run(prepared, photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
 
 
 def spoilt(given: Path, target: Path, change: Change) -> Path:
