@@ -60,7 +60,9 @@ def list_cards(
     """
     from advisor.catalog import _listing as listing
 
-    return listing.list_rows(load_catalogue(_paths(catalog), tell), FetchOptions(mirror=mirror))
+    return listing.list_rows(
+        load_catalogue(_list_paths(catalog), tell), FetchOptions(mirror=mirror)
+    )
 
 
 @speak_python
@@ -95,7 +97,7 @@ def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
     Raises:
         UsageError: no card has this name. The message names the most similar one.
     """
-    return load_catalogue(_paths(catalog), tell).card(name)
+    return load_catalogue(_list_paths(catalog), tell).card(name)
 
 
 @speak_python
@@ -132,7 +134,7 @@ def fetch(
             "name the cards to fetch, or add --all",
             "for example: advisor catalog fetch mobilenet_v2",
         )
-    catalogue = load_catalogue(_paths(catalog))
+    catalogue = load_catalogue(_list_paths(catalog))
     cards = tuple(catalogue.values()) if everything else catalogue.select(names)
     return fetch_all(cards, FetchOptions(offline=offline, mirror=mirror, progress=progress))
 
@@ -150,7 +152,7 @@ def check(*, catalog: Files = (), build: bool = False, tell: Tell | None = None)
     """
     from advisor.catalog._checking import check_catalogue
 
-    return check_catalogue(_paths(catalog), build, tell)
+    return check_catalogue(_list_paths(catalog), build, tell)
 
 
 class AddKeywords(TypedDict, total=False):
@@ -287,5 +289,5 @@ def add(
             return import_model.add(known, complete, catalogue)
 
 
-def _paths(catalog: Files) -> list[Path]:
+def _list_paths(catalog: Files) -> list[Path]:
     return list(map(Path, catalog))

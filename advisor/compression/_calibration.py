@@ -91,8 +91,8 @@ def find_images(folder: Path) -> tuple[Path, ...]:
     Fewer than ``FEWEST_IMAGES`` are a UsageError.
     """
     if not folder.is_dir():
-        what = "is a file, not a folder" if folder.exists() else "does not exist"
-        raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
+        reason = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--calibration: '{folder}' {reason}", "give a folder of images")
     verdicts = try_images(folder, PROBED_SIDE)
     readable = []
     first_failure = ""

@@ -106,7 +106,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     readers = [operator for operator in graph.operators if source in operator.inputs]
     same = {operator.outputs[0]: image for operator in readers}
     # All readers turn the image to NHWC at once, so it can be given in NHWC and they go.
-    turns = all(_permutes(model, graph, operator) == TO_NHWC for operator in readers)
+    turns = all(_find_permutation(model, graph, operator) == TO_NHWC for operator in readers)
     if turns and not same.keys() & set(graph.outputs):
         graph.operators = [operator for operator in graph.operators if operator not in readers]
         for operator in graph.operators:
@@ -128,7 +128,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     return pack(model)
 
 
-def _permutes(
+def _find_permutation(
     model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT
 ) -> tuple[int, ...]:
     """Return the order that a TRANSPOSE gives to the dimensions; empty for another operator."""

@@ -155,12 +155,12 @@ def _complete_tables(root: schema.Model, data: bytes) -> schema.ModelT:
         graph.tensors = graph.tensors or []
         graph.operators = graph.operators or []
         for owner in (graph, *graph.operators):
-            owner.inputs = list(_indices(owner.inputs))
-            owner.outputs = list(_indices(owner.outputs))
+            owner.inputs = list(_list_indices(owner.inputs))
+            owner.outputs = list(_list_indices(owner.outputs))
     return model
 
 
-def _indices(vector: Any) -> tuple[int, ...]:
+def _list_indices(vector: Any) -> tuple[int, ...]:
     if vector is None:
         return ()
     return tuple(map(int, vector))
@@ -205,7 +205,7 @@ class _ValueReader:
 
     def _read_tensor(self, entry: schema.TensorT) -> Tensor:
         name = text_of(entry.name)
-        shape = _indices(entry.shape)
+        shape = _list_indices(entry.shape)
         content = self._find_buffer(entry.buffer, f"tensor {name!r}")
         if len(shape) > _MAX_RANK:
             raise Damage(f"tensor {name!r} has {len(shape)} dimensions")
@@ -256,7 +256,7 @@ def _read_quantization(parameters: schema.QuantizationParametersT | None) -> Qua
     if parameters is None or parameters.scale is None or len(parameters.scale) == 0:
         return None
     scales = tuple(map(float, parameters.scale))
-    return Quantization(scales, _indices(parameters.zeroPoint), parameters.quantizedDimension)
+    return Quantization(scales, _list_indices(parameters.zeroPoint), parameters.quantizedDimension)
 
 
 def _read_signature(signature: schema.SignatureDefT) -> Signature:

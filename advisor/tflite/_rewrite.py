@@ -88,7 +88,7 @@ def _require_known_options(operator: schema.OperatorT) -> None:
 
 def pack(model: schema.ModelT) -> bytes:
     """Return the file of ``model`` (``schema.ModelT``), buffers aligned as the schema demands."""
-    model.buffers = [_AlignedBuffer(data=_content(buffer)) for buffer in model.buffers]
+    model.buffers = [_AlignedBuffer(data=_read_content(buffer)) for buffer in model.buffers]
     # With enough room from the start: the builder grows by copying all that it has.
     room = sum(len(buffer.data) for buffer in model.buffers if buffer.data is not None)
     builder = flatbuffers.Builder(room + room // 16 + 65_536)
@@ -96,7 +96,7 @@ def pack(model: schema.ModelT) -> bytes:
     return bytes(builder.Output())
 
 
-def _content(buffer: schema.BufferT) -> Any:
+def _read_content(buffer: schema.BufferT) -> Any:
     if buffer.data is None or len(buffer.data) == 0:
         return None
     return buffer.data
@@ -205,7 +205,7 @@ def append_operator(
 
 def content_of(model: schema.ModelT, tensor: schema.TensorT) -> Any:
     """Return the bytes of a constant as an array, None for an activation."""
-    return _content(model.buffers[tensor.buffer])
+    return _read_content(model.buffers[tensor.buffer])
 
 
 def add_buffer(model: schema.ModelT, content: bytes | None) -> int:

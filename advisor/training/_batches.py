@@ -33,7 +33,7 @@ class Batches:
         self.labels = np.asarray(labels, dtype=np.int64)
         self._decoded = None
         if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES:
-            self._decoded = self._decode(cache)
+            self._decoded = self._decode_images(cache)
 
     def __len__(self) -> int:
         return len(self._images)
@@ -64,7 +64,7 @@ class Batches:
                     images[place] = random_capture(images[place], draw)
             yield images, self.labels[part]
 
-    def _decode(self, cache: Path) -> Pixels:
+    def _decode_images(self, cache: Path) -> Pixels:
         shape = (len(self._images), self._size, self._size, 3)
         if not cache.exists():
             partial = cache.with_suffix(".partial")
@@ -78,5 +78,5 @@ class Batches:
         # A file of other images or another size, from an earlier call with this folder.
         if decoded.shape != shape:
             cache.unlink()
-            return self._decode(cache)
+            return self._decode_images(cache)
         return decoded

@@ -148,11 +148,11 @@ def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
         if cut is None or cut in cuts:
             continue
         # Two bytes a value: maps are stored in float16.
-        more = 2 * count * int(np.prod(cut.shape))
+        maps_bytes = 2 * count * int(np.prod(cut.shape))
         # A wide map is left out, and a narrower one of another share may still fit.
-        if size + more <= MOST_BYTES:
+        if size + maps_bytes <= MOST_BYTES:
             cuts.append(cut)
-            size += more
+            size += maps_bytes
     if not cuts:
         raise StageError("the backbone has no map at which it can be cut")
     graph.outputs = [int(graph.outputs[0]), *(cut.tensor for cut in cuts)]

@@ -152,8 +152,8 @@ def weigh_images(truth: Truth) -> Floats:
     It is more where a rare label is there, and 0 where nothing is known.
     """
     there, lacking = ((truth == value).sum(axis=0) for value in (1, 0))
-    more = (np.maximum(lacking, 1) / np.maximum(there, 1)) ** WEIGHTING
-    return np.asarray(np.where(truth == 1, np.maximum(more, 1.0), truth == 0), np.float32)
+    weight = (np.maximum(lacking, 1) / np.maximum(there, 1)) ** WEIGHTING
+    return np.asarray(np.where(truth == 1, np.maximum(weight, 1.0), truth == 0), np.float32)
 
 
 def _compute_losses(logits: Floats, truth: Truth) -> Floats:
@@ -172,12 +172,12 @@ def _fit_strengths(
     fitted = {}
     for strength in strengths:
         penalty = 1.0 / (strength * len(inside))
-        weights, bias = _minimise(inside, truth, penalty, squares, weights, bias)
+        weights, bias = _minimise_loss(inside, truth, penalty, squares, weights, bias)
         fitted[strength] = (weights, bias)
     return fitted
 
 
-def _minimise(
+def _minimise_loss(
     inside: Floats, truth: Truth, penalty: float, squares: Floats, weights: Floats, bias: Floats
 ) -> tuple[Floats, Floats]:
     """Minimise the mean weighted cross entropy and the penalty, for all labels in one go."""

@@ -120,15 +120,15 @@ def doubt_labels(labels: Sequence[int], predicted: LabelPredictions) -> tuple[Su
 
     Each class has an image.
     """
-    given = np.asarray(labels)
+    targets = np.asarray(labels)
     probabilities = predicted.probabilities
-    likely = _pick_labels(probabilities, given).astype(np.float64)
-    drawn = predicted.wrong * _share_by_class(given)[given]
+    likely = _pick_labels(probabilities, targets).astype(np.float64)
+    drawn = predicted.wrong * _share_by_class(targets)[targets]
     meant = (1 - predicted.wrong) * likely
     # A label that was drawn at random may still be the right one.
     wrong = drawn * (1 - likely) / (meant + drawn + np.finfo(float).tiny)
     best = probabilities.argmax(axis=1)
-    named = (wrong > WRONG) & (best != given)
+    named = (wrong > WRONG) & (best != targets)
     suspects = []
     for index in np.argsort(-wrong, kind="stable"):
         if named[index]:

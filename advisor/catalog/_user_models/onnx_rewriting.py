@@ -124,12 +124,12 @@ def _divide_patches(model: ModelProto) -> None:
             patches.add(node.output[0])
     nodes: list[NodeProto] = []
     for node in graph.node:
-        known = None
+        stated_shape = None
         if node.op_type == "Reshape" and node.input[0] in patches:
-            known = constants.get(node.input[1])
-        shape = np.empty(0) if known is None else numpy_helper.to_array(known)
+            stated_shape = constants.get(node.input[1])
+        shape = np.empty(0) if stated_shape is None else numpy_helper.to_array(stated_shape)
         # A 0 or -1 in a shape stands for a size that is not written here.
-        if known is not None and 0 not in shape and min(shape[:2]) > 0:
+        if stated_shape is not None and 0 not in shape and min(shape[:2]) > 0:
             flat = f"{node.output[0]}/flat"
             flat_shape = np.array([*shape[:2], -1], np.int64)
             graph.initializer.append(numpy_helper.from_array(flat_shape, f"{flat}/shape"))

@@ -164,13 +164,13 @@ def map_weights(
             raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
         weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
     # Every layer may be filled by the file of another network: then tensors are left.
-    left = []
+    unused = []
     for name in tracked.list_unused():
         if not re.search(rule.ignored, name):
-            left.append(name)
-    if left:
+            unused.append(name)
+    if unused:
         raise WeightsError(
-            f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'"
+            f"{len(unused)} tensors of the file have no place in the graph, first '{unused[0]}'"
         )
     return weights
 

@@ -233,16 +233,16 @@ class _Comparison:
             single_output = None
             if pair.quantized in self._alone:
                 single, sources = self._alone[pair.quantized]
-                single(*map(self._floats, sources))
+                single(*map(self._read_equalized, sources))
                 single_output = single.output
             self.sums[pair.quantized].add(
-                self._floats(pair.reference_output), ours.read(pair.output), single_output
+                self._read_equalized(pair.reference_output), ours.read(pair.output), single_output
             )
         self.answer.add(theirs.output, ours.output, None)
         self.same += int(theirs.output.argmax() == ours.output.argmax())
         self.count += 1
 
-    def _floats(self, tensor: int) -> NDArray[np.float32]:
+    def _read_equalized(self, tensor: int) -> NDArray[np.float32]:
         """Return a tensor of the float file, multiplied by the factors of equalization."""
         values = self._theirs.read(tensor)
         factor = self._factors.get(tensor)

@@ -166,12 +166,12 @@ def _spread_together(weights: Floats, steps: Floats, moments: Floats, last: int 
     # while most weights that can take up their errors are still free.
     order = np.argsort(-np.diag(moments), kind="stable")
     factor = _factorise(moments[np.ix_(order, order)])
-    left = weights[order]
+    remaining = weights[order]
     rounded = np.empty_like(weights)
     for index, row in enumerate(order):
-        rounded[row] = _round_weights(left[index], weights[row], steps, last)
-        error = (left[index] - rounded[row]) / factor[index, index]
-        left[index + 1 :] -= np.outer(factor[index, index + 1 :], error)
+        rounded[row] = _round_weights(remaining[index], weights[row], steps, last)
+        error = (remaining[index] - rounded[row]) / factor[index, index]
+        remaining[index + 1 :] -= np.outer(factor[index, index + 1 :], error)
     return rounded
 
 
@@ -180,20 +180,20 @@ def _spread_by_channel(
 ) -> Floats:
     """Round weights whose output channels each read other inputs, as in a depthwise kernel."""
     factors = _factorise(moments)
-    left = weights.copy()
+    remaining = weights.copy()
     rounded = np.empty_like(weights)
     for index in range(len(weights)):
-        rounded[index] = _round_weights(left[index], weights[index], steps, last)
-        error = (left[index] - rounded[index]) / factors[:, index, index]
-        left[index + 1 :] -= (factors[:, index, index + 1 :] * error[:, None]).T
+        rounded[index] = _round_weights(remaining[index], weights[index], steps, last)
+        error = (remaining[index] - rounded[index]) / factors[:, index, index]
+        remaining[index + 1 :] -= (factors[:, index, index + 1 :] * error[:, None]).T
     return rounded
 
 
-def _round_weights(left: Floats, first: Floats, steps: Floats, last: int | None) -> Floats:
+def _round_weights(remaining: Floats, first: Floats, steps: Floats, last: int | None) -> Floats:
     """Round the corrected weights; those that began on the last step stay on it."""
     if last is None:
-        return np.rint(left / steps) * steps
-    clipped = np.clip(np.rint(left / steps), -last, last)
+        return np.rint(remaining / steps) * steps
+    clipped = np.clip(np.rint(remaining / steps), -last, last)
     # The converter computes a channel's step from its greatest weight:
     # if that moved, the whole grid would move.
     greatest = np.abs(first) >= (last - 1e-6) * steps

@@ -232,12 +232,14 @@ def _run_samples(
             recording = []
             for first in range(recorders):
                 some_notes = list(notes.items())[first::recorders]
-                recording.append(pool.submit(_record, values, some_notes, sums[first::recorders]))
+                recording.append(
+                    pool.submit(_record_values, values, some_notes, sums[first::recorders])
+                )
         for share in recording:
             share.result()
 
 
-def _record(
+def _record_values(
     values: Mapping[int, NDArray[np.float32]],
     notes: Sequence[tuple[int, _Extremes]],
     sums: Sequence[_InputSums],
@@ -317,9 +319,9 @@ class _InputSums:
     def add(self, value: NDArray[np.float32]) -> None:
         self._waiting.append(self.layer.draw_inputs(value, POSITIONS, self._draw))
         if len(self._waiting) >= AT_A_TIME:
-            self._flush()
+            self._add_waiting()
 
-    def _flush(self) -> None:
+    def _add_waiting(self) -> None:
         rows = np.concatenate(self._waiting)
         if self.layer.depthwise:
             by_channel = np.moveaxis(rows, 2, 0)
@@ -337,7 +339,7 @@ class _InputSums:
 
     def compute_moments(self) -> NDArray[np.float64]:
         if self._waiting:
-            self._flush()
+            self._add_waiting()
         means = self._sum / self._count
         covariance: NDArray[np.float64] = (
             self._products / self._count - means[:, :, None] * means[:, None, :]

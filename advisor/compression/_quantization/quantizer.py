@@ -119,9 +119,9 @@ def _leave_float(manager: Any, *names: str) -> None:
     """Add a rule that leaves an operator float; the names of its outputs identify it."""
     from ai_edge_quantizer import algorithm_manager, qtyping
 
-    every = qtyping.TFLOperationName.ALL_SUPPORTED
+    all_operators = qtyping.TFLOperationName.ALL_SUPPORTED
     keep = algorithm_manager.AlgorithmName.NO_QUANTIZE
-    manager.add_quantization_config(_join_scope(*names), every, algorithm_key=keep)
+    manager.add_quantization_config(_join_scope(*names), all_operators, algorithm_key=keep)
 
 
 def _join_scope(*names: str) -> str:
@@ -153,7 +153,7 @@ def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
     if len(inputs) != 1 or isinstance(images, tuple):
         raise UnsupportedRecipe(
             f"the model has {len(inputs)} inputs, and images fill one",
-            "give samples of every input with --samples",
+            "give samples of all_operators input with --samples",
         )
     shape = inputs[0].shape
     if images is None or not len(images):
@@ -235,13 +235,13 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
     """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
-    every = qtyping.TFLOperationName.ALL_SUPPORTED
+    all_operators = qtyping.TFLOperationName.ALL_SUPPORTED
     steps = qtyping.QuantGranularity.TENSORWISE
     if per_channel:
         steps = qtyping.QuantGranularity.CHANNELWISE
     manager = recipe_manager.RecipeManager()
     manager.add_static_config(
-        ".*", every, activation_num_bits=8, weight_num_bits=8, weight_granularity=steps
+        ".*", all_operators, activation_num_bits=8, weight_num_bits=8, weight_granularity=steps
     )
     keep = algorithm_manager.AlgorithmName.NO_QUANTIZE
     manager.add_quantization_config(".*", qtyping.TFLOperationName.DIV, algorithm_key=keep)

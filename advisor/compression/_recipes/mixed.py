@@ -211,7 +211,7 @@ class _Search:
         best = int8
         # Often int8 alone is within the limit, and then one trial is enough.
         if int8.deviation.drop_points > self._limit:
-            best = self._trim(self._grow(int8))
+            best = self._remove_operators(self._add_runs(int8))
         return Compressed(best.data, self._make_notes(best, int8))
 
     def repeat_choice(self, decided: Mapping[str, Any]) -> Compressed:
@@ -221,7 +221,7 @@ class _Search:
         floats = frozenset(places).intersection(decided.get("float_places", ()))
         return Compressed(self._make_form(floats), decided)
 
-    def _grow(self, best: OperatorChoice) -> OperatorChoice:
+    def _add_runs(self, best: OperatorChoice) -> OperatorChoice:
         """Put runs into float, the costliest first, until the drop is within the limit."""
         floats: frozenset[int] = frozenset()
         most = max(RUN, int(MOST_SHARE * len(self._model.operators)))
@@ -234,7 +234,7 @@ class _Search:
                 best = self._try_floats(floats).or_better(best, self._limit)
         return best
 
-    def _trim(self, best: OperatorChoice) -> OperatorChoice:
+    def _remove_operators(self, best: OperatorChoice) -> OperatorChoice:
         """Put operators back into integers while the drop stays within the limit."""
         if best.deviation.drop_points > self._limit:
             return best

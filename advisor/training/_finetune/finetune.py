@@ -270,7 +270,7 @@ class _Session:
         # The share of the time counts from the first step on.
         self._time.restart_share()
         write_variables(self._model.weights, self._folder / WEIGHTS_FILE)
-        self._save()
+        self._save_checkpoint()
 
     def goes_on(self) -> bool:
         """Return whether to run another epoch: it may still improve, and there is time."""
@@ -383,7 +383,7 @@ class _Session:
         self.history.append({"loss": loss, "validation_accuracy": accuracy, "seconds": seconds})
         step_s = (seconds - self._validation_s) / len(losses)
         self._estimate_rest(step_s, len(losses) * len(self.history), now)
-        self._save()
+        self._save_checkpoint()
 
     def _is_kept(self, accuracy: float) -> bool:
         """Return whether an epoch with this validation accuracy replaces the best so far.
@@ -438,7 +438,7 @@ class _Session:
             return label_precision.mean_precision(known.astype(np.int8), rows)
         return float((rows.argmax(axis=1) == known).mean())
 
-    def _save(self) -> None:
+    def _save_checkpoint(self) -> None:
         """Write the checkpoint, then the state that points to it, and remove the previous one."""
         done = len(self.history)
         self._optimizer.save(self._folder / f"epoch-{done}")

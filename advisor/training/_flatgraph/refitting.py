@@ -80,8 +80,8 @@ def _run_node(
     graph: Graph, node: Node, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]
 ) -> tf.Tensor:
     """Run one operator; ``changed`` replaces constants of the graph."""
-    known = {**graph.constants, **changed, **values}
-    return run_operator(node.name, node.options, [known[index] for index in node.inputs])
+    tensors = {**graph.constants, **changed, **values}
+    return run_operator(node.name, node.options, [tensors[index] for index in node.inputs])
 
 
 def _refit_layer(

@@ -36,8 +36,8 @@ def match_logits(
     if len(rows) < 2 * FOLDS:
         return None
     with threadpool_limits(limits=1):
-        given = rows @ weights + bias
-        missed = (wanted - given).astype(np.float64)
+        logits = rows @ weights + bias
+        missed = (wanted - logits).astype(np.float64)
         mean = rows.mean(axis=0, dtype=np.float64)
         centred = rows - mean
         spread = max(float(centred.var(axis=0).mean()), 1e-12)
@@ -53,11 +53,11 @@ def match_logits(
                     likeness[np.ix_(seen, seen)], missed[seen], strength * spread
                 )
                 change = likeness[np.ix_(unseen, seen)] @ factors + offset
-                divergences = compute_divergence(wanted[unseen], given[unseen] + change)
+                divergences = compute_divergence(wanted[unseen], logits[unseen] + change)
                 losses[strength] += float(divergences.sum())
         best = min(losses, key=lambda strength: losses[strength])
         # Judged on images that were not fitted to, no change may be the best one.
-        if losses[best] >= float(compute_divergence(wanted, given).sum()):
+        if losses[best] >= float(compute_divergence(wanted, logits).sum()):
             return None
         factors, offset = _solve_ridge(likeness, missed, best * spread)
         change = centred.T @ factors
@@ -105,7 +105,7 @@ def _solve_ridge(likeness: Doubles, missed: Doubles, penalty: float) -> tuple[Do
     return np.linalg.solve(ridge, missed - offset), offset
 
 
-def compute_divergence(wanted: Floats | Doubles, given: Floats | Doubles) -> Doubles:
+def compute_divergence(wanted: Floats | Doubles, logits: Floats | Doubles) -> Doubles:
     """Return the Kullback-Leibler divergence of probabilities from the wanted ones, (N,).
 
     Both are given by their logits.
@@ -113,5 +113,5 @@ def compute_divergence(wanted: Floats | Doubles, given: Floats | Doubles) -> Dou
     from scipy.special import log_softmax
 
     wanted_logs = log_softmax(wanted.astype(np.float64), axis=1)
-    given_logs = log_softmax(given.astype(np.float64), axis=1)
+    given_logs = log_softmax(logits.astype(np.float64), axis=1)
     return np.asarray((np.exp(wanted_logs) * (wanted_logs - given_logs)).sum(axis=1))

@@ -82,7 +82,9 @@ def fit_strengths(
         # end.
         if len(present) > 1:
             penalty = 1.0 / (strength * len(standard))
-            weights, bias = _minimise(standard, present_targets, penalty, squares, weights, bias)
+            weights, bias = _minimise_loss(
+                standard, present_targets, penalty, squares, weights, bias
+            )
         fitted[strength] = _spread_to_all_classes(weights, bias, present, classes)
     return fitted
 
@@ -114,7 +116,7 @@ def _fit_nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int
     return _spread_to_all_classes(weights, bias, present, classes)
 
 
-def _minimise(
+def _minimise_loss(
     features: Floats,
     targets: NDArray[np.int64],
     penalty: float,
