@@ -44,7 +44,7 @@ class Counting(Detection):
         """The functions of detection, but judged by centres inside boxes,
         and with a map of scores to ship.
         """
-        from advisor.tasks.detection._files import ByCentres, Detected
+        from advisor.tasks.detection._judging import ByCentres, Detected
         from advisor.tasks.detection._shipping import COUNTER
 
         judge = Detected(self.metric, ByCentres())

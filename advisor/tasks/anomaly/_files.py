@@ -20,7 +20,7 @@ from advisor.exporting import Found, Page, Shipping
 from advisor.measurement import Floats, Pixels, Runner
 from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
-from advisor.tasks.detection._files import mark_map
+from advisor.tasks.detection._shipping import mark_map
 
 # Output of a file: how unusual each place is, (1, rows, columns, 1);
 # its largest value is the score.

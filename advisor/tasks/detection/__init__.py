@@ -1,4 +1,10 @@
-"""Object detection: a box and a class for each object in an image."""
+"""Object detection: a box and a class for each object in an image.
+
+``DETECTION`` states the facts of the task. Read ``_task.py`` first (its methods), then
+``_images.py`` (what is read and checked), ``_jobs.py`` and ``_stages.py`` (how a file runs, and
+how its scores are calibrated), ``_judging.py`` (figures), ``_shipping.py`` (bundle) and
+``_own.py`` (users' own detectors).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Read images in which boxes have classes, and check them, from the files to the findings."""
+"""Read images with boxes for a search, and check them for ``advisor data check``.
+
+``read`` returns the images of a question, divided into parts; detection and counting share it.
+``check_detection`` returns the findings of a check, whose content is :class:`BoxContent`. The keys
+of ``BoxContent.to_json`` are those of the JSON document of a check: they stay.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

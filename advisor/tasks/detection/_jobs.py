@@ -1,4 +1,9 @@
-"""Jobs of a detector's stages: functions for child processes, from paths and values to files."""
+"""Jobs of a detector's stages: run a file over images, and calibrate the scores of a file.
+
+The search calls these functions in child processes, by module and name, with paths and plain
+values. Both write one file. What they write is cached: a change of the content needs a new
+version of the stage (``_stages.py``, :func:`.over_images`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The stage that calibrates the scores of a detector."""
+"""Declare the stage that calibrates the scores of a detector's float file.
+
+``Detection.model`` asks for it for the file that ships. Names and values of ``inputs`` are the
+key of its result in the cache; the "1" in the stage is the version of its job,
+:func:`._jobs.calibrate`.
+"""
 
 from functools import partial
 

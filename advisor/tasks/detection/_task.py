@@ -1,4 +1,9 @@
-"""The task object detection: its images, networks, stages and files."""
+"""The class behind ``DETECTION``: which images, training, judge and bundle a detector has.
+
+Search, check and export call these methods through :class:`advisor.tasks.Task`. ``version`` is a
+part of the key of trained networks in the cache: raise it when equal images and weights give
+another network. ``detections.npz`` is a file in the cache. ``Counting`` inherits this class.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ class Detection(HeadOnMaps):
 
     def own_files(self) -> OwnFiles:
         """Return what is done with detectors."""
-        from advisor.tasks.detection._files import OwnDetectors
+        from advisor.tasks.detection._own import OwnDetectors
 
         return OwnDetectors()
 
@@ -74,15 +79,15 @@ class Detection(HeadOnMaps):
     @property
     def functions(self) -> TaskFunctions:
         """The functions for images in which boxes have classes, judged by boxes that overlap."""
-        from advisor.tasks.detection import _files as files, _images as images
+        from advisor.tasks.detection import _images as images, _judging as judging
         from advisor.tasks.detection._jobs import detect
         from advisor.tasks.detection._shipping import SHIPPING
 
-        def judge(question: Question) -> files.Detected:
+        def judge(question: Question) -> judging.Detected:
             name = question.metric if question.metric in self.metrics else ""
             label = METRICS[name].label if name else self.metric
             drops = tuple(dict(question.limits.max_metric_drops))
-            return files.Detected(label, files.ByBoxes(name), question.guarantees, drops)
+            return judging.Detected(label, judging.ByBoxes(name), question.guarantees, drops)
 
         return TaskFunctions(
             images.read, images.check_detection, detect, "detections.npz", judge, SHIPPING

@@ -30,7 +30,7 @@ from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._judge import HELD_OUT, VALIDATED
 from advisor.tasks.detection import DETECTION
-from advisor.tasks.detection._files import WORST, ByBoxes, ByCentres, Criterion, Detected
+from advisor.tasks.detection._judging import WORST, ByBoxes, ByCentres, Criterion, Detected
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 

@@ -1,23 +1,24 @@
-"""Files that find boxes or centres: judge them, ship them, and take users' own detectors.
+"""Judge the files of detection and of counting by the boxes of the user's images.
 
-``OwnDetectors`` takes users' files, ``SHIPPING`` and ``COUNTER`` say what a bundle has, and
-``Detected`` judges. Detection and counting differ in their ``Criterion``: when a found object is
-right.
+The search calls a :class:`Detected` after a file has run over the validation part or the
+hold-out. It reads what the file found (:func:`.save_detections`) and returns the figures of the
+evaluation. Detection and counting differ in their :class:`Criterion`: when a found object is
+right, and which figure decides.
+
+What :class:`Detected` returns is written to ``evaluations.jsonl``. The names of the figures are
+those of ``METRICS``.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from advisor.catalog import Array, ImportedModel, ModelFacts, classifier
 from advisor.core import (
     METRICS,
     BoxFacts,
@@ -29,20 +30,8 @@ from advisor.core import (
     JudgedBox,
     JudgedImage,
     Quantity,
-    UsageError,
 )
 from advisor.engine import AccuracyVerdict, Images, Role, Scored, drop_of, make_percent
-from advisor.exporting import (
-    COUNT,
-    LOOKED_AT,
-    TOLERANCES,
-    Found,
-    Page,
-    ShippedModel,
-    check,
-    choose_vectors,
-    make_runners,
-)
 from advisor.measurement import (
     BoxAnswers,
     Detections,
@@ -54,21 +43,7 @@ from advisor.measurement import (
     true_boxes,
 )
 from advisor.store import RunFolder
-from advisor.tasks._judge import EVERY, HELD_OUT, PALETTE, VALIDATED, JudgeByShares
-from advisor.tasks.detection import DETECTION
-from advisor.tflite import (
-    CENTRE_DISTANCE,
-    DETECTIONS,
-    ENDS,
-    Metadata,
-    Model,
-    count,
-    cut_postprocess,
-    form_of,
-    has_postprocess,
-    read,
-    with_named_outputs,
-)
+from advisor.tasks._judge import EVERY, HELD_OUT, VALIDATED, JudgeByShares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,140 +51,8 @@ if TYPE_CHECKING:
     from advisor.exporting import Crops
     from advisor.measurement import Floats
 
-PAGE = Page(
-    "templates/objects.js",
-    {"palette": PALETTE, "near": CENTRE_DISTANCE},
-    __package__,
-    "Which objects are in the image?",
-    bars="Highest score of each class",
-)
-
-DIGITS = 4  # Digits of the scores of a map, which has thousands
 
 WORST = 10  # Images of the hold-out that are kept with their boxes
-
-
-class OwnDetectors:
-    """See :class:`advisor.catalog.OwnFiles`."""
-
-    search_options = f" --task {DETECTION.name} --data BOXES"
-
-    def takes(self, model: Model, asked: bool) -> bool:
-        """Return whether a file decodes boxes and drops those that overlap."""
-        return has_postprocess(model)
-
-    def prepare(
-        self, data: bytes, name: str, target: Path, metadata: Metadata, finished: bool = False
-    ) -> ModelFacts:
-        """Write the master of a detector, with named outputs and a batch of one image."""
-        edited = with_named_outputs(data, name)
-        raw, process = cut_postprocess(edited, name)
-        input_size = classifier.side_of(raw, name, finished=finished)
-        target.write_bytes(edited)
-        model = read(raw, name)
-        cost = count(model)
-        form = form_of(model, cost) if finished else ""
-        return ModelFacts(
-            input_size,
-            process.classes,
-            cost.parameters,
-            cost.macs,
-            None,
-            metadata,
-            DETECTION.name,
-            form,
-        )
-
-    def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
-        """Write a detector as it is, with named outputs and a batch of one image."""
-        return self.prepare(data, name, target, metadata, finished=True)
-
-    def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
-        """Return the boxes, classes and scores."""
-        return classifier.run(data, image)
-
-    def surest(
-        self, outputs: Mapping[str, Array], facts: ModelFacts, title: str
-    ) -> list[tuple[int, float]]:
-        """Return the class of the surest box, if there is one."""
-        number = int(outputs["count"].reshape(-1)[0])
-        boxes, classes, scores = (outputs[name][0, :number] for name in DETECTIONS[:3])
-        # A file of the user may answer anything:
-        # classes that it does not name, or values that are no numbers.
-        known = ((classes >= 0) & (classes < facts.classes)).all()
-        if not (known and np.isfinite(boxes).all() and np.isfinite(scores).all()):
-            message = (
-                f"the model's answer to a photograph ({title}) is not boxes of {facts.classes}"
-                " classes"
-            )
-            raise UsageError(message, ENDS)
-        if number:
-            return [(int(classes[scores.argmax()]), float(scores.max()))]
-        return []
-
-    def remarks(self, added: ImportedModel) -> Iterator[str]:
-        """Yield that a detector is not trained."""
-        if not added.card.form:
-            yield (
-                "it is a detector: a search compresses and judges it on your images with boxes,"
-                " and does not train it"
-            )
-
-
-def find_boxes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-    """Return the boxes that the app shows."""
-    objects = []
-    for box in check.boxes_of(list(outputs), model.threshold or 0.0):
-        # Decoded boxes can reach beyond the image, and an app would draw there.
-        edges = tuple(min(max(edge, 0.0), 1.0) for edge in box["box"])
-        objects.append(Found(model.labels[box["label"]], box["score"], edges))
-    return tuple(objects)
-
-
-def detect_objects(
-    model: ShippedModel, images: Crops
-) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`advisor.exporting._shipping.Answering`:
-    the boxes with at least half of an image's highest score.
-
-    Only images in which other kernels find the same boxes within half the tolerance are taken: of
-    two boxes that overlap, rounding can decide which one stays. The tolerance is the smallest that
-    leaves enough images.
-    """
-    runner, other = make_runners(model, images)
-    rows: list[tuple[int, dict[str, Any]]] = []
-    for place in range(len(images)):
-        boxes = check.boxes_of(runner(place), 0.0)
-        least = max([box["score"] for box in boxes], default=0.0) / 2
-        rows.append(
-            (place, {"least": least, "boxes": [box for box in boxes if box["score"] >= least]})
-        )
-    rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
-    others = [other(place) for place, _ in rows]
-    for tolerance in TOLERANCES:
-        same = []
-        for row, answer in zip(rows, others, strict=True):
-            same.append(not check.other_boxes(answer, row[1], tolerance / 2))
-        if sum(same) >= COUNT:
-            break
-    return tolerance, list(itertools.compress(rows, same))[:COUNT]
-
-
-def find_centre_points(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-    """Return the centres that the app shows."""
-    seen = find_centres(outputs[0], model.threshold or 0.0)
-    rows = zip(seen.labels.tolist(), seen.scores.tolist(), seen.boxes.tolist(), strict=True)
-    return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
-
-
-def mark_map(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`advisor.exporting._shipping.Answering`: the scores of a map."""
-    tolerance, rows = choose_vectors(
-        model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max
-    )
-    return tolerance, [
-        (place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows
-    ]
 
 
 @dataclass(frozen=True, eq=False)
