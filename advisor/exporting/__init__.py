@@ -10,37 +10,34 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
-    from advisor.exporting import _bundle as bundle, _shipping as shipping, check
+    from advisor.exporting import _bundle as bundle, check
     from advisor.exporting._bundle import Bundle, list_choices
     from advisor.exporting._documents import render_html, render_template
+    from advisor.exporting._model import ShippedModel, artefact_of, prepare_model
     from advisor.exporting._photograph import Answerer, PhotographAnswer, forms_of, predict
     from advisor.exporting._shipping import (
-        COUNT,
-        LOOKED_AT,
-        TOLERANCES,
-        Answer,
-        Crops,
         ExportedModel,
         Found,
         Page,
-        Pixels,
-        ShippedModel,
         Shipping,
-        artefact_of,
+        make_exported_model,
+    )
+    from advisor.exporting._vectors import (
+        VECTOR_CANDIDATES,
+        VECTOR_COUNT,
+        VECTOR_TOLERANCES,
+        Crops,
         choose_vectors,
         draw_vector_images,
-        make_exported_model,
         make_runners,
-        prepare_model,
     )
 else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "COUNT",
-    "LOOKED_AT",
-    "TOLERANCES",
-    "Answer",
+    "VECTOR_CANDIDATES",
+    "VECTOR_COUNT",
+    "VECTOR_TOLERANCES",
     "Answerer",
     "Bundle",
     "Crops",
@@ -48,7 +45,6 @@ __all__ = [
     "Found",
     "Page",
     "PhotographAnswer",
-    "Pixels",
     "ShippedModel",
     "Shipping",
     "artefact_of",
@@ -64,5 +60,4 @@ __all__ = [
     "prepare_model",
     "render_html",
     "render_template",
-    "shipping",
 ]

@@ -1,12 +1,14 @@
-"""The bundle of a candidate of a run:
-made in memory, the same for the same run, then written atomically.
+"""Export a run: choose the candidate, collect the files of its bundle, sign and write them.
+
+``advisor export`` calls :func:`export` through ``advisor.api``. All files are made in memory, and
+written last, so an error leaves nothing behind. The same run gives the same bytes: nothing here
+may depend on the clock, except the date of a signature. Apps and pipelines read the names of the
+files and the keys of ``bundle.json``: they stay, or ``SCHEMA_VERSION`` rises.
 """
 
 import hashlib
 import json
 import shlex
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -15,11 +17,11 @@ from pathlib import Path
 
 from advisor.core import (
     Decision,
+    DeviceFigures,
     Evaluation,
     Status,
     UsageError,
     list_registered,
-    listed,
     load_integration,
     nearest,
     require_extra,
@@ -38,14 +40,10 @@ from advisor.exporting._documents import (
     render_edgetpu,
     render_readme,
 )
-from advisor.exporting._shipping import (
-    PARTS,
-    ExportedModel,
-    ShippedModel,
-    make_exported_model,
-    parts_of,
-    vector_files,
-)
+from advisor.exporting._folder import replace_bundle, require_replaceable
+from advisor.exporting._model import ShippedModel
+from advisor.exporting._shipping import PARTS, ExportedModel, make_exported_model, parts_of
+from advisor.exporting._vectors import vector_files
 from advisor.reporting import Risk, app_growth, risks_of, summary_of
 from advisor.store import read_bytes
 from advisor.tflite import one_line
@@ -57,8 +55,6 @@ MODEL = "model.tflite"
 MEASURED = "model_measured.tflite"
 EDGETPU = "edgetpu"
 WEB = "web"
-SUMS = "SHA256SUMS"
-SIGNATURE = "SHA256SUMS.sig"
 KEY_BYTES = 2**16  # Largest file of a key
 FIGURES = (
     "accuracy",
@@ -72,6 +68,16 @@ FIGURES = (
 )
 """Quantities of an evaluation in ``bundle.json``."""
 
+SETTINGS = (
+    "runtime",
+    "accelerator",
+    "threads",
+    "latency_ms",
+    "provenance",
+    "budget_probability",
+)
+"""Fields of a device's figures in ``bundle.json``."""
+
 
 def list_choices(decision: Decision) -> tuple[Evaluation, ...]:
     """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front;
@@ -82,13 +88,11 @@ def list_choices(decision: Decision) -> tuple[Evaluation, ...]:
     for evaluation in ordered:
         if evaluation is None or not evaluation.artefact:
             continue
-        listed_evaluation = by_file.setdefault(evaluation.artefact, evaluation)
+        earlier = by_file.setdefault(evaluation.artefact, evaluation)
+        is_faster = evaluation.latency_ms < earlier.latency_ms
         # One file runs with several settings:
         # its fastest ones stand for it, but those of the pick stay.
-        if (
-            listed_evaluation is not decision.pick
-            and evaluation.latency_ms < listed_evaluation.latency_ms
-        ):
+        if is_faster and earlier is not decision.pick:
             by_file[evaluation.artefact] = evaluation
     return tuple(by_file.values())
 
@@ -123,89 +127,6 @@ def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
             _SEE,
         )
     return candidate
-
-
-def require_replaceable(folder: Path, force: bool) -> Path:
-    """Return the folder if it is free, or a bundle to replace with ``force``;
-    anything else is refused.
-    """
-    if folder.is_symlink():
-        raise UsageError(f"--to: '{folder}' is a link", "name the folder that it leads to")
-    if not folder.exists():
-        parent = next(parent for parent in folder.absolute().parents if parent.exists())
-        if not parent.is_dir():
-            raise UsageError(
-                f"--to: '{parent}' is a file, so it cannot hold a folder", "choose another folder"
-            )
-        return folder
-    if folder.is_dir() and not any(folder.iterdir()):
-        return folder
-    # A mistyped --to must not delete a folder of the user's own, so only a bundle is replaced.
-    if not (folder / "SHA256SUMS").is_file() or not (folder / "bundle.json").is_file():
-        raise UsageError(
-            f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder"
-        )
-    if not force:
-        raise UsageError(
-            f"--to: '{folder}' already holds a bundle",
-            "choose another folder, or add --force to replace",
-        )
-    # The folder is replaced as a whole, so what the user put into it would be lost.
-    others = _other_files(folder)
-    if others:
-        raise UsageError(
-            f"--to: '{folder}' holds files that are not of the bundle: {listed(others, 3)}",
-            "move them, or choose another folder: --force replaces the folder",
-        )
-    return folder
-
-
-def _other_files(folder: Path) -> list[str]:
-    """Return the files and links in the folder of a bundle that its list does not name.
-
-    What Python keeps beside code that has run, ``__pycache__/NAME.pyc``,
-    is made anew and counts for nothing.
-    """
-    lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
-    listed_names = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
-    others = []
-    for path in check.entries_in(folder):
-        name = path.relative_to(folder).as_posix()
-        is_bytecode = path.parent.name == "__pycache__" and path.suffix == ".pyc"
-        is_of_bundle = path.is_dir() or is_bytecode or name in listed_names
-        # A bundle has no links, so a link of any name was put there by somebody.
-        if path.is_symlink() or not is_of_bundle:
-            others.append(name)
-    return others
-
-
-def replace_bundle(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files by their paths beside the folder, then move it there:
-    a reader sees the old bundle or the new one.
-    """
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the folder, so that the move stays within one file system.
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise UsageError(
-            f"--to: '{folder}' cannot be written ({error.strerror or error})",
-            "choose another folder",
-        ) from None
-    try:
-        for name, content in contents.items():
-            file = unfinished / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-        # A temporary folder is made for its user alone, and a bundle is to be read by others.
-        unfinished.chmod(0o755)
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        unfinished.replace(folder)
-    except BaseException:
-        # An interruption with Ctrl-C leaves nothing behind either.
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 @dataclass(frozen=True)
@@ -249,29 +170,30 @@ def export(
     """
     # Folder and key come first: what is wrong with them is an error before the run is read.
     folder = require_replaceable(Path(to), force)
-    signed = None if sign is None else read_signer(Path(sign))
+    sign_bytes = None if sign is None else read_signer(Path(sign))
     stored = load_run(run)
     evaluation = choose_candidate(stored, pick)
     # Another row cannot change what was named.
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()
     stored.require_proof(others)
-    valid = (*PLATFORMS, EDGETPU, *list_registered(PARTS))
-    wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
+    known_targets = (*PLATFORMS, EDGETPU, *list_registered(PARTS))
+    wanted = tuple(require_known("targets", target, known_targets) for target in targets)
+    wanted = wanted or PLATFORMS
     exported = replace(make_exported_model(stored, evaluation, unknown_class), tiers=tiers)
     wanted = (*wanted, WEB) if web else wanted
     _check_targets(wanted, exported, unknown_class)
-    parts, without_page = _parts(exported, wanted, web is not False)
-    contents = _contents(exported, wanted, parts)
-    if signed:
+    parts, without_page = _make_parts(exported, wanted, web is not False)
+    contents = _collect_contents(exported, wanted, parts)
+    if sign_bytes:
         # An older bundle that was signed with the same key is another one by its date.
         moment = datetime.now(UTC).isoformat(timespec="seconds")
-        contents[SUMS] = f"# signed on {moment}\n".encode() + contents[SUMS]
-        contents[SIGNATURE] = signed(contents[SUMS])
+        contents[check.SUMS] = f"# signed on {moment}\n".encode() + contents[check.SUMS]
+        contents[check.SIGNATURE] = sign_bytes(contents[check.SUMS])
     replace_bundle(folder, contents)
     return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
 
 
-def _parts(
+def _make_parts(
     exported: ExportedModel, targets: Sequence[str], page: bool
 ) -> tuple[dict[str, bytes], str]:
     """Return the files of the parts among the targets, and with ``page`` those of the page,
@@ -289,16 +211,21 @@ def _parts(
 
 
 def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_class: bool) -> None:
+    """Refuse targets that the task, the model or the class for unknown things does not allow."""
     shipping = exported.shipping
     types = exported.model.types
     parts = parts_of(targets)
     for part in parts.values():
         part.check(shipping)
-    able = {*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS)}
-    unable = [target for target in targets if target not in able]
-    if unknown_class and unable:
-        reason = f"--{unable[0]}: the class for unknown things is computed in float32"
-        raise UsageError(reason, "leave --unknown-class out")
+    if unknown_class:
+        able = set(PLATFORMS)
+        for name, part in parts.items():
+            if part.WITH_UNKNOWN_CLASS:
+                able.add(name)
+        unable = [target for target in targets if target not in able]
+        if unable:
+            reason = f"--{unable[0]}: the class for unknown things is computed in float32"
+            raise UsageError(reason, "leave --unknown-class out")
     if EDGETPU not in targets:
         return
     if not shipping.edgetpu:
@@ -313,9 +240,10 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
         )
 
 
-def _contents(
+def _collect_contents(
     exported: ExportedModel, targets: Sequence[str], parts: Mapping[str, bytes]
 ) -> dict[str, bytes]:
+    """Return all files of a bundle by their paths, the list of hashes last."""
     run = exported.run
     shipping = exported.shipping
     evaluation = exported.evaluation
@@ -329,12 +257,11 @@ def _contents(
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, all_risks),
         "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
-        **dict(
-            render_code(shipping, target, model, evaluation)
-            for target in targets
-            if target in PLATFORMS
-        ),
     }
+    for target in targets:
+        if target in PLATFORMS:
+            path, code = render_code(shipping, target, model, evaluation)
+            texts[path] = code
     if "android" in targets:
         path, code = interpreter_code(shipping, evaluation)
         texts[path] = code
@@ -347,18 +274,21 @@ def _contents(
     contents |= {**vector_files(model, shipping.answering), **parts}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = render_readme(shipping, evaluation, names)
-    texts["bundle.json"] = _summary(run, evaluation, model, all_risks)
+    texts["bundle.json"] = _write_summary(run, evaluation, model, all_risks)
     contents |= {name: text.encode() for name, text in texts.items()}
     # In the form that sha256sum reads, and sorted: the same run gives the same bytes.
-    hashes = [
-        f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)
-    ]
-    return {**contents, SUMS: "".join(hashes).encode()}
+    hashes = ""
+    for name in sorted(contents):
+        sha256 = hashlib.sha256(contents[name]).hexdigest()
+        hashes += f"{sha256}  {name}\n"
+    return {**contents, check.SUMS: hashes.encode()}
 
 
 def read_signer(key: Path) -> Callable[[bytes], bytes]:
-    """Return what signs with a private Ed25519 key in PEM. UsageError:
-    it is none, or a package is missing.
+    """Return what signs with a private Ed25519 key in PEM.
+
+    Raises:
+        UsageError: the file is no such key, or the package cryptography is missing.
     """
     require_extra("cryptography", "sign", "--sign needs cryptography, which is not installed")
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -369,16 +299,10 @@ def read_signer(key: Path) -> Callable[[bytes], bytes]:
     what = "holds a key of another kind than Ed25519"
     try:
         private_key = load_pem_private_key(read_bytes(key, KEY_BYTES), None)
-    except (
-        TypeError,
-        ValueError,
-        UnsupportedAlgorithm,
-    ) as error:  # a TypeError: it needs a password
-        what = (
-            "holds an encrypted key"
-            if isinstance(error, TypeError)
-            else "holds no private key in PEM"
-        )
+    except TypeError:  # it needs a password
+        what = "holds an encrypted key"
+    except (ValueError, UnsupportedAlgorithm):
+        what = "holds no private key in PEM"
     if not isinstance(private_key, Ed25519PrivateKey):
         raise UsageError(
             f"--sign: '{key}' {what}",
@@ -387,31 +311,15 @@ def read_signer(key: Path) -> Callable[[bytes], bytes]:
     return private_key.sign
 
 
-def _summary(
+def _write_summary(
     run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]
 ) -> str:
+    """Return ``bundle.json``: what the model card says, for programs."""
     target = evaluation.configuration.target
     pick = run.decision.pick
     devices = devices_of(evaluation)
-    thresholds = {
-        "threshold": model.thresholds.plain,
-        "class_thresholds": model.thresholds.by_class,
-        "recall_thresholds": model.thresholds.recall,
-    }
     growth = app_growth(len(model.content), target.accelerator)
-    settings = (
-        "runtime",
-        "accelerator",
-        "threads",
-        "latency_ms",
-        "provenance",
-        "budget_probability",
-    )
-    described_devices = {}
-    for device, figures in devices.items():
-        described_devices[device] = {"device": device} | {
-            name: getattr(figures, name) for name in settings
-        }
+    figures = evaluation.to_json()
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": run.name,
@@ -431,22 +339,37 @@ def _summary(
             "type": "float32",
         },
         "labels": model.labels,
-        **{name: value for name, value in thresholds.items() if value not in (None, {})},
+        **_describe_thresholds(model),
         "run_with": {
-            **{name: getattr(target, name) for name in ("threads", "accelerator", "runtime")},
+            "threads": target.threads,
+            "accelerator": target.accelerator,
+            "runtime": target.runtime,
             # Loading reads only the pages that are needed,
             # and the programs of the bundle do it so, too.
             "memory_mapped": True,
             "measured_on": target.device,
         },
         "benchmark_model": benchmark_lines(next(iter(devices.values()))),
-        "devices": described_devices,
+        "devices": {name: _describe_device(name, device) for name, device in devices.items()},
         "app_growth_bytes": growth.by_abi,
         "app_growth_litert": growth.release,
-        "figures": {
-            name: quantity for name, quantity in evaluation.to_json().items() if name in FIGURES
-        },
+        "figures": {name: quantity for name, quantity in figures.items() if name in FIGURES},
         "risks": list(map(asdict, all_risks)),
     }
     # JSON has no NaN, and readers in other languages refuse the one that Python writes.
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _describe_thresholds(model: ShippedModel) -> dict[str, object]:
+    """Return the scores from which on answers are shown; those that are not set are left out."""
+    thresholds = {
+        "threshold": model.thresholds.plain,
+        "class_thresholds": model.thresholds.by_class,
+        "recall_thresholds": model.thresholds.recall,
+    }
+    return {name: value for name, value in thresholds.items() if value not in (None, {})}
+
+
+def _describe_device(name: str, figures: DeviceFigures) -> dict[str, object]:
+    """Return how the file runs on a device, and how fast."""
+    return {"device": name} | {setting: getattr(figures, setting) for setting in SETTINGS}

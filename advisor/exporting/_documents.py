@@ -1,4 +1,11 @@
-"""Texts of a bundle: the model card, the README, and code for each platform."""
+"""Render the texts of a bundle from templates: model card, README, and code for each platform.
+
+The export calls these functions with an evaluation and its shipped model; integrations render
+their own templates with :func:`render_template` and :func:`render_html`. Labels and names come
+from files of strangers, so each language encodes its texts in one place, :func:`_environment`.
+The functions that give templates their values pass names that the templates use: a name that is
+missing raises an error.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +36,8 @@ from advisor.core import (
 )
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import LoadedRun, Question
-from advisor.exporting._shipping import ShippedModel, Shipping, parts_of, shipping_of
+from advisor.exporting._model import ShippedModel
+from advisor.exporting._shipping import Shipping, parts_of, shipping_of
 from advisor.reporting import Risk, app_growth, on_all_images
 from advisor.tflite import CENTRE_DISTANCE
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from advisor.core import FLOAT, TASKS, Evaluation, StageError, Status, UsageError, Written
-from advisor.exporting._shipping import Found, prepare_model, shipping_of
+from advisor.exporting._model import prepare_model
+from advisor.exporting._shipping import Found, shipping_of
 from advisor.exporting.check import outputs
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store import ensure_output_dir

@@ -18,7 +18,7 @@ from advisor.engine import load_run
 from advisor.exporting import Bundle, ShippedModel
 from advisor.exporting._bundle import export
 from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, render_code
-from advisor.exporting._shipping import vector_files
+from advisor.exporting._vectors import vector_files
 from advisor.reporting import load_view
 from advisor.reporting._risks import list_risks, list_warnings
 from advisor.store import RunFolder

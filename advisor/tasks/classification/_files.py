@@ -24,7 +24,7 @@ from advisor.engine import (
     confidence,
     confidence as metrics,
 )
-from advisor.exporting import COUNT, TOLERANCES, Found, ShippedModel
+from advisor.exporting import VECTOR_COUNT, VECTOR_TOLERANCES, Found, ShippedModel
 from advisor.isolation import Scratch
 from advisor.measurement import OutOfFold
 from advisor.store import RunFolder, answers_file
@@ -131,7 +131,7 @@ def classify_images(
     """See :data:`Answering`: the probabilities of each class,
     and what the app does with them at its thresholds.
     """
-    places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
+    places = range(len(images))[:: max(1, len(images) // VECTOR_COUNT)][:VECTOR_COUNT]
     rows = answers(model.content, np.stack([images[place]() for place in places]), model)
     vectors = list[tuple[int, Mapping[str, object]]]()
     for place, row in zip(places, rows, strict=True):
@@ -140,7 +140,7 @@ def classify_images(
             "probabilities": [round(value, DIGITS) for value in row],
         }
         vectors.append((place, answer | _done(model, row)))
-    return TOLERANCES[0], vectors
+    return VECTOR_TOLERANCES[0], vectors
 
 
 def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:

@@ -54,7 +54,7 @@ def find_boxes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]
 def detect_objects(
     model: ShippedModel, images: Crops
 ) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`advisor.exporting._shipping.Answering`:
+    """See :data:`advisor.exporting._vectors.Answering`:
     the boxes with at least half of an image's highest score.
 
     Only images in which other kernels find the same boxes within half the tolerance are taken: of
@@ -69,15 +69,15 @@ def detect_objects(
         rows.append(
             (place, {"least": least, "boxes": [box for box in boxes if box["score"] >= least]})
         )
-    rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
+    rows = sorted(rows, key=lambda row: -row[1]["least"])[:VECTOR_CANDIDATES]
     others = [other(place) for place, _ in rows]
-    for tolerance in TOLERANCES:
+    for tolerance in VECTOR_TOLERANCES:
         same = []
         for row, answer in zip(rows, others, strict=True):
             same.append(not check.other_boxes(answer, row[1], tolerance / 2))
-        if sum(same) >= COUNT:
+        if sum(same) >= VECTOR_COUNT:
             break
-    return tolerance, list(itertools.compress(rows, same))[:COUNT]
+    return tolerance, list(itertools.compress(rows, same))[:VECTOR_COUNT]
 
 
 def find_centre_points(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
@@ -88,7 +88,7 @@ def find_centre_points(outputs: Sequence[Any], model: ShippedModel) -> tuple[Fou
 
 
 def mark_map(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`advisor.exporting._shipping.Answering`: the scores of a map."""
+    """See :data:`advisor.exporting._vectors.Answering`: the scores of a map."""
     tolerance, rows = choose_vectors(
         model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max
     )

@@ -15,7 +15,7 @@ from PIL import Image
 from advisor.core import ImageAnswers
 from advisor.datasets import BACKGROUND, IGNORED_LABEL, InputSpec, Mask
 from advisor.engine import Images, Role, make_percent
-from advisor.exporting import LOOKED_AT, Found, ShippedModel, choose_vectors
+from advisor.exporting import VECTOR_CANDIDATES, Found, ShippedModel, choose_vectors
 from advisor.measurement import Floats, Overlaps, Runner, ratio_of
 from advisor.tasks._judge import (
     EVERY,
@@ -85,7 +85,7 @@ def mask_images(
     """
     tolerance, rows = choose_vectors(
         model,
-        images[:LOOKED_AT],
+        images[:VECTOR_CANDIDATES],
         lambda outputs: outputs[0].argmax(axis=-1).reshape(-1),
         lambda one, other: float(np.mean(one != other)),
         lambda mask: len(np.unique(mask)),
