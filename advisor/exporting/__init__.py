@@ -11,10 +11,11 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.exporting import _bundle as bundle, check
+    from advisor.exporting._answerer import Answerer, forms_of
     from advisor.exporting._bundle import Bundle, list_choices
     from advisor.exporting._documents import render_html, render_template
     from advisor.exporting._model import ShippedModel, artefact_of, prepare_model
-    from advisor.exporting._photograph import Answerer, PhotographAnswer, forms_of, predict
+    from advisor.exporting._photograph import PhotographAnswer, predict
     from advisor.exporting._shipping import (
         ExportedModel,
         Found,

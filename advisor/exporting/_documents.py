@@ -161,7 +161,7 @@ def render_code(
         f"{name}.j2",
         shipping.package,
         folder=folder,
-        accelerator=_accelerator(target, platform),
+        accelerator=_choose_accelerator(target, platform),
         size=model.size,
         mean=repr(model.mean),
         std=repr(model.std),
@@ -170,7 +170,7 @@ def render_code(
         may_show=model.by_place(model.thresholds.recall),
         near=CENTRE_DISTANCE,
         threads=target.threads,
-        remark=_remark(evaluation, platform),
+        remark=_describe_settings(evaluation, platform),
     )
 
 
@@ -204,25 +204,24 @@ def render_edgetpu(
     )
 
 
-def _remark(evaluation: Evaluation, platform: str) -> str:
+def _describe_settings(evaluation: Evaluation, platform: str) -> str:
     """Return a line that says where the settings come from, and whether the code supports them."""
     target = evaluation.configuration.target
     threads = plural(target.threads, "thread")
-    figure = (
-        f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}"
-        if evaluation.latency
-        else ""
-    )
+    figure = ""
+    if evaluation.latency:
+        figure = f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}"
     best = (
         f"Best on {_name_place(target.device)} with {threads}, {target.accelerator},"
         f" {target.runtime}{figure}."
     )
-    devices = devices_of(evaluation).items()
-    others = [
-        f"{name}: {figures.accelerator}, threads {figures.threads}" for name, figures in devices
-    ][1:]
-    best += f" Other devices: {'; '.join(others)}." if others else ""
-    if target.accelerator != _accelerator(target, platform):
+    _, *others = devices_of(evaluation).items()
+    if others:
+        settings = []
+        for name, figures in others:
+            settings.append(f"{name}: {figures.accelerator}, threads {figures.threads}")
+        best += f" Other devices: {'; '.join(settings)}."
+    if target.accelerator != _choose_accelerator(target, platform):
         best += " This code runs on the CPU: measure the latency there."
     return plain(best)
 
@@ -234,7 +233,7 @@ def _name_place(device: str) -> str:
     return "the machine of the search" if device == HOST else device
 
 
-def _accelerator(target: Target, platform: str) -> str:
+def _choose_accelerator(target: Target, platform: str) -> str:
     """Return the accelerator that the code of a platform uses:
     that of the target if it can, else the CPU.
     """
@@ -315,7 +314,7 @@ def model_card(
         place=_name_place(configuration.target.device),
         warnings=[risk for risk in all_risks if risk.warns],
         risks=[risk for risk in all_risks if not risk.warns],
-        figures=list(_figures(run.question, evaluation)),
+        figures=list(_list_figures(run.question, evaluation)),
         limits=[
             f"{name} {show_figure(name, value)}"
             for name, value in run.question.limits.by_figure.items()
@@ -334,14 +333,16 @@ def model_card(
         counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
         images=sum((run.dataset.get("pictures_per_class") or {}).values()),
         folder=PurePath(str(run.dataset.get("folder", ""))).name,
-        growth=app_growth(len(model.content), _accelerator(configuration.target, "android")),
+        growth=app_growth(
+            len(model.content), _choose_accelerator(configuration.target, "android")
+        ),
         size_of=show_bytes,
         weights_sha256=weights_sha256,
         versions=", ".join(f"{name} {version}" for name, version in versions.items()),
     )
 
 
-def _figures(
+def _list_figures(
     question: Question, evaluation: Evaluation
 ) -> Iterator[tuple[str, str, str, int | None, str]]:
     """Yield name, value, interval, number of images or runs, and provenance of each known
@@ -376,14 +377,15 @@ def _figures(
     for name, quantity in rows:
         if quantity is None:
             continue
-        low = _show(quantity.low, quantity.unit)
-        high = _show(quantity.high, quantity.unit)
+        low = _show_quantity(quantity.low, quantity.unit)
+        high = _show_quantity(quantity.high, quantity.unit)
         interval = f"{low} to {high}" if low and high else ""
-        source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
-        yield name, _show(quantity.value, quantity.unit), interval, quantity.n, source
+        source = f": {quantity.source}" if quantity.source else ""
+        provenance = f"{quantity.provenance}{source}"
+        yield name, _show_quantity(quantity.value, quantity.unit), interval, quantity.n, provenance
 
 
-def _show(value: float | None, unit: str) -> str:
+def _show_quantity(value: float | None, unit: str) -> str:
     if value is None:
         return ""
     if unit == "ms":
@@ -399,17 +401,19 @@ def render_readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[st
     for path in files:
         folder, slash, _ = path.partition("/")
         present.add(f"{folder}/" if slash else path)
-    parts = parts_of([name.removesuffix("/") for name in present])
-    known = {**CONTENTS, **{f"{name}/": part.CONTENT for name, part in parts.items()}, **CHECKSUMS}
+    known = dict(CONTENTS)
+    for name, part in parts_of([path.removesuffix("/") for path in present]).items():
+        known[f"{name}/"] = part.CONTENT
+    known |= CHECKSUMS
+    contents = {}
+    for name, content in known.items():
+        if name in present:
+            contents[name] = content.format(answers=shipping.answers, does=shipping.does)
     (device, figures), *others = devices_of(evaluation).items()
     return render_template(
         "README.md.j2",
         configuration=evaluation.configuration,
-        contents={
-            name: content.format(answers=shipping.answers, does=shipping.does)
-            for name, content in known.items()
-            if name in present
-        },
+        contents=contents,
         program=shipping.snippets["python"],
         device=_name_place(device),
         benchmark_lines=benchmark_lines(figures),

@@ -1,12 +1,15 @@
-"""Run the shipped files of a run on photographs, in a child process with limits."""
+"""Run the file that a run ships on photographs, as ``advisor predict`` and ``advisor update`` do.
+
+:func:`predict` starts a child process with limits, because decoders and runtime are native code
+that reads files of strangers. The child calls :func:`predictions` by module and name.
+:class:`ShippedFile` is one file as an app runs it: with the edits, labels and thresholds of a
+bundle. The fields of :class:`PhotographAnswer` are keys of a JSON document and stay.
+"""
 
 from __future__ import annotations
 
-import base64
 import os
-import threading
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -14,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from advisor.core import FLOAT, TASKS, Evaluation, StageError, Status, UsageError, Written
+from advisor.core import TASKS, Evaluation, StageError, UsageError, Written
 from advisor.exporting._model import prepare_model
 from advisor.exporting._shipping import Found, shipping_of
 from advisor.exporting.check import outputs
@@ -26,16 +29,14 @@ if TYPE_CHECKING:
     from advisor.engine import LoadedRun
 
 LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
-EACH_S = 20.0
+PHOTOGRAPH_S = 20.0
 """Seconds that one more photograph may take."""
 
-INT8 = "int8"
 BOXES = "boxes"  # The answers of a file that finds objects with their sides
-SHOWN = 3
+SHOWN = 3  # Classes or objects that a sentence names
 OPACITY = 0.6  # of a layer of colours over a photograph
-PEN = 200
-INK = "#e5342c"
-"""Share of a photograph's longer side that a line is thick, and its colour."""
+LINES_PER_SIDE = 200  # The longer side of a photograph, over the thickness of a line
+INK = "#e5342c"  # Colour of lines and captions
 
 
 @dataclass(frozen=True)
@@ -98,26 +99,14 @@ def predict(
         ensure_output_dir(to, copies, force=False)
     scratch = Scratch()
     runs = len(tiling.windows) if tiling else 1
-    limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * runs * len(photographs))
+    limits = replace(LIMITS, seconds=LIMITS.seconds + PHOTOGRAPH_S * runs * len(photographs))
     # Decoders and runtime are native code that reads files of others,
     # so the child writes below one folder only.
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
         names = list(map(str, photographs))
         folder = str(to.resolve()) if to else ""
-        try:
-            photograph_answers: Sequence[PhotographAnswer] = pool.call(
-                f"{__name__}:predictions", str(run), names, folder, 0, tiling, limits=limits
-            )
-        except StageError:
-            if len(names) < 2:
-                raise
-            # Nothing says at which photograph the child ended, so each is tried alone.
-            photograph_answers = []
-            for place, name in enumerate(names):
-                photograph_answers.append(
-                    _answer_alone(pool, str(run), place, name, folder, tiling)
-                )
+        return tuple(_answer_all(pool, str(run), names, folder, tiling, limits))
     finally:
         pool.close()
         scratch.remove()
@@ -125,7 +114,28 @@ def predict(
             # One with files stays.
             with suppress(OSError):
                 to.rmdir()
-    return tuple(photograph_answers)
+
+
+def _answer_all(
+    pool: ChildPool,
+    run: str,
+    names: Sequence[str],
+    to: str,
+    tiling: Tiling | None,
+    limits: CallLimits,
+) -> Sequence[PhotographAnswer]:
+    """Return the answers to all photographs by one call of the child, or by one for each."""
+    try:
+        answers: Sequence[PhotographAnswer] = pool.call(
+            f"{__name__}:predictions", run, names, to, 0, tiling, limits=limits
+        )
+    except StageError:
+        if len(names) < 2:
+            raise
+    else:
+        return answers
+    # Nothing says at which photograph the child ended, so each is tried alone.
+    return [_answer_alone(pool, run, place, name, to, tiling) for place, name in enumerate(names)]
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -145,9 +155,7 @@ def _files_of(path: Path) -> list[Path]:
 def _answer_alone(
     pool: ChildPool, run: str, place: int, name: str, to: str, tiling: Tiling | None
 ) -> PhotographAnswer:
-    """Return the answer to one of several photographs, at one of which the child ended:
-    only that one has an error.
-    """
+    """Return the answer to one photograph, or an error if the child ends at it."""
     try:
         (answer,) = pool.call(
             f"{__name__}:predictions", run, [name], to, place, tiling, limits=LIMITS
@@ -162,10 +170,11 @@ def _answer_alone(
 def predictions(
     run: str, photographs: Sequence[str], to: str, first: int = 0, tiling: Tiling | None = None
 ) -> tuple[PhotographAnswer, ...]:
-    """See :func:`predict`; the child process calls this. The copies are numbered from
-    ``first``.
+    """See :func:`predict`; the child process calls this.
+
+    The copies are numbered from ``first``.
     """
-    model = _Model(*_with_pick(run))
+    model = ShippedFile(*load_with_pick(run))
     photograph_answers = []
     for place, name in enumerate(photographs, first):
         copy = Path(to) / _name_copy(place, name) if to else None
@@ -174,10 +183,12 @@ def predictions(
 
 
 def _require_objects(run: Path) -> None:
-    """Refuse copies with objects of a run that has none, before a folder is made for them:
-    UsageError.
+    """Refuse copies with objects of a run that has none, before a folder is made for them.
+
+    Raises:
+        UsageError: the run names the class of an image.
     """
-    loaded, _pick = _with_pick(str(run))
+    loaded, _pick = load_with_pick(str(run))
     if TASKS[loaded.question.task].probabilities:
         raise UsageError(
             "--to: the run has no objects to draw, it names the class of an image",
@@ -186,8 +197,12 @@ def _require_objects(run: Path) -> None:
 
 
 def _require_boxes(run: Path) -> None:
-    """Refuse tiles of a run whose files find no boxes: UsageError."""
-    loaded, _pick = _with_pick(str(run))
+    """Refuse tiles of a run whose files find no boxes.
+
+    Raises:
+        UsageError: the run finds none.
+    """
+    loaded, _pick = load_with_pick(str(run))
     if shipping_of(loaded.question).answers != BOXES:
         raise UsageError(
             "--tiles: only detectors run on tiles, whose boxes can be joined", "leave --tiles out"
@@ -202,8 +217,9 @@ def _name_copy(place: int, photograph: str) -> str:
 
 
 def _predict_photograph(
-    model: _Model, name: str, to: Path | None, tiling: Tiling | None
+    model: ShippedFile, name: str, to: Path | None, tiling: Tiling | None
 ) -> PhotographAnswer:
+    """Return the answer to one photograph, and write its copy ``to`` a file if one is given."""
     from advisor.datasets import measure_photograph
 
     path = Path(name)
@@ -211,15 +227,16 @@ def _predict_photograph(
         size = measure_photograph(path)
     except UsageError as error:
         return PhotographAnswer(name, error=error.message)
-    results, least, layer = (
-        model.answer(path) if tiling is None else model.answer_tiles(path, tiling)
-    )
+    if tiling is None:
+        results, least, layer = model.answer(path)
+    else:
+        results, least, layer = model.answer_tiles(path, tiling)
     if to:
-        _draw(path, results, layer, to, size)
+        _draw_answer(path, results, layer, to, size)
     return PhotographAnswer(name, model.shipping.said(results, least), results, least)
 
 
-def _draw(
+def _draw_answer(
     photograph: Path, results: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]
 ) -> None:
     """Write the upright photograph with a layer for its pixels,
@@ -233,22 +250,18 @@ def _draw(
         upright = ImageOps.exif_transpose(image).convert("RGB")
     if layer:
         # Each pixel of a mask is one class, so a colour between two would be none of them.
-        colours = (
-            Image.open(BytesIO(layer))
-            .convert("RGBA")
-            .resize(upright.size, Image.Resampling.NEAREST)
-        )
+        drawn = Image.open(BytesIO(layer)).convert("RGBA")
+        colours = drawn.resize(upright.size, Image.Resampling.NEAREST)
         mixed = Image.blend(upright, colours.convert("RGB"), OPACITY)
         Image.composite(mixed, upright, colours.getchannel("A")).save(to)
         return
     pen = ImageDraw.Draw(upright)
-    thick = max(1, max(size) // PEN)
+    thick = max(1, max(size) // LINES_PER_SIDE)
     width, height = size
     for result in results:
         sides = (height, width, height, width)
-        top, left, bottom, right = (
-            share * side for share, side in zip(result.box, sides, strict=True)
-        )
+        edges = [share * side for share, side in zip(result.box, sides, strict=True)]
+        top, left, bottom, right = edges
         # A task that finds centres gives boxes without an area.
         if left < right and top < bottom:
             pen.rectangle((left, top, right, bottom), outline=INK, width=thick)
@@ -259,135 +272,7 @@ def _draw(
     upright.save(to)
 
 
-@dataclass(frozen=True)
-class FormAnswer:
-    """The answer of one file."""
-
-    form: str  #: its compression recipe
-    key: str  #: key of its evaluation
-    size_bytes: int  #: size of the shipped file
-    picked: bool  #: it is the pick
-    #: the most probable classes, or the objects that the app shows, the surest first
-    found: tuple[Found, ...]
-    least: float = 0.0  #: least probability or score (0-1) that the app shows; 0 if it shows all
-    #: PNG in base64 with a colour for each pixel, to lay over the photograph; empty without
-    layer: str = ""
-    answer: str = ""  #: the answer in words
-
-    @property
-    def by_class(self) -> Mapping[str, list[float]]:
-        """The scores of what was found by class, the most frequent class first."""
-        scores = defaultdict[str, list[float]](list)
-        for result in self.found:
-            scores[result.label].append(result.score)
-        return dict(sorted(scores.items(), key=lambda row: (-len(row[1]), row[0])))
-
-
-@dataclass(frozen=True)
-class PhotographAnswers:
-    """The answers of several files to one photograph."""
-
-    task: str  #: the task of the run
-    labels: tuple[str, ...]  #: the classes of its files
-    width: int  #: of the upright photograph, in pixels
-    height: int  #: in pixels
-    #: the answers: float32, int8 and the form of the pick, as far as there are files
-    forms: tuple[FormAnswer, ...]
-
-    @property
-    def classes(self) -> bool:
-        """The answers are the classes of the image; otherwise they are objects in it."""
-        return TASKS[self.task].probabilities
-
-    @property
-    def agree(self) -> bool:
-        """All files have the same answer: the first class, or the number of objects of each
-        class.
-        """
-        compared = list(map(self._comparable_answer, self.forms))
-        return all(answer == compared[0] for answer in compared)
-
-    def _comparable_answer(self, form: FormAnswer) -> object:
-        """Return what must be equal for two files to have one answer."""
-        if form.layer:
-            return form.answer
-        if self.classes:
-            return form.found[0].label
-        return {label: len(scores) for label, scores in form.by_class.items()}
-
-
-class Answerer:
-    """Answers photographs, one at a time; a context manager, which ends its child process."""
-
-    MOST_BYTES = 32 * 2**20
-    """Largest photograph; phones write at most about 20 MB."""
-
-    def __init__(self) -> None:
-        self._scratch = Scratch()
-        self._pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(self._scratch.path)})
-        # A server answers in several threads, and the child takes one call at a time.
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Answerer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.close()
-        self._scratch.remove()
-
-    def answer(self, run: Path, photograph: bytes) -> PhotographAnswers:
-        """Return the answers of the files of the pick's network.
-
-        Raises UsageError: the run has no file for the photograph, or the photograph is not an
-        image that can be read. StageError: the work exceeded a limit, or a file cannot run.
-        """
-        with self._lock:
-            path = self._scratch.path / "photograph"
-            path.write_bytes(photograph)
-            try:
-                photograph_answers: PhotographAnswers = self._pool.call(
-                    f"{__name__}:answers", str(run), str(path), limits=LIMITS
-                )
-            finally:
-                # The pages promise that a photograph is not kept.
-                path.unlink(missing_ok=True)
-            return photograph_answers
-
-
-def answers(run: str, photograph: str) -> PhotographAnswers:
-    """See :meth:`Answerer.answer`; the child process calls this."""
-    from advisor.datasets import measure_photograph
-
-    loaded, pick = _with_pick(run)
-    path = Path(photograph)
-    width, height = measure_photograph(path)
-    forms = []
-    labels = tuple[str, ...]()
-    for evaluation in forms_of(loaded.evaluations, pick):
-        model = _Model(loaded, evaluation)
-        configuration = evaluation.configuration
-        results, least, layer = model.answer(path)
-        picked = evaluation.artefact == pick.artefact
-        labels = model.shipped.labels
-        size = len(model.shipped.content)
-        shown = base64.b64encode(layer).decode()
-        said = model.shipping.said(results, least)
-        forms.append(
-            FormAnswer(
-                configuration.compression,
-                configuration.key,
-                size,
-                picked,
-                results,
-                least,
-                shown,
-                said,
-            )
-        )
-    return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
-
-
-def _with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
+def load_with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
     """Return a run with its pick; UsageError if it has none."""
     from advisor.engine import load_run
 
@@ -399,21 +284,12 @@ def _with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
     return loaded, loaded.decision.pick
 
 
-def forms_of(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
-    """Return the evaluations of the pick's network to show, one for each form: float32 first."""
-    compression = pick.configuration.compression
-    by_form = {}
-    for evaluation in evaluations:
-        has_file = evaluation.status is Status.OK and bool(evaluation.artefact)
-        if has_file and evaluation.network == pick.network:
-            by_form[evaluation.configuration.compression] = evaluation
-    # Of several files of its form, the pick is the one that ships.
-    by_form[compression] = pick
-    return [by_form[form] for form in dict.fromkeys((FLOAT, INT8, compression)) if form in by_form]
+class ShippedFile:
+    """A file of a run as the app runs it.
 
-
-class _Model:
-    """A file as the app runs it. UsageError if it is missing or has changed."""
+    Raises:
+        UsageError: the file is missing or has changed.
+    """
 
     def __init__(self, run: LoadedRun, evaluation: Evaluation) -> None:
         from ai_edge_litert.interpreter import Interpreter
@@ -432,8 +308,8 @@ class _Model:
         self._interpreter.allocate_tensors()
 
     def answer(self, photograph: Path) -> tuple[tuple[Found, ...], float, bytes]:
-        """Return what it finds, the least probability or score that the app shows,
-        and a layer (:class:`.Shipping`).
+        """Return what the file finds, the least probability or score that the app shows, and a
+        layer (:class:`.Shipping`).
         """
         from advisor.datasets import load
 
