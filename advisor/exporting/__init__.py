@@ -1,8 +1,7 @@
 """The bundle to ship: the model, its card, code for apps, and test vectors.
 
-Read ``_bundle.py`` first, then ``_shipping.py`` (what a task or an integration adds).
-``_photograph.py`` answers single photographs. ``check.py`` is a program: it is copied into every
-bundle.
+Read ``_bundle.py`` first, then ``_shipping.py`` (what a task or an integration adds). The README
+of this folder lists the other modules. ``check.py`` is a program: it is copied into every bundle.
 """
 
 from typing import TYPE_CHECKING

@@ -3,8 +3,8 @@
 The export calls these functions with an evaluation and its shipped model; integrations render
 their own templates with :func:`render_template` and :func:`render_html`. Labels and names come
 from files of strangers, so each language encodes its texts in one place, :func:`_environment`.
-The functions that give templates their values pass names that the templates use: a name that is
-missing raises an error.
+The keywords of a call are the names that its template in ``templates/`` uses; a missing one raises
+an error.
 """
 
 import re

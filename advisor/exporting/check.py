@@ -13,6 +13,9 @@ Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow.
 Exits with 0 if nothing has changed, else with 1.
 """
 
+# The export copies this file alone into each bundle, so it imports nothing of advisor. It also
+# checks bundles of earlier versions: what it reads of SHA256SUMS and vectors.json stays.
+
 import os
 import sys
 
@@ -67,8 +70,8 @@ def interpreter_class() -> Any:
 
 
 def wrong_files(bundle: Path) -> list[str]:
-    """Return what is wrong with the files of a bundle:
-    missing, changed, not named by SHA256SUMS, or links.
+    """Return what is wrong with the files of a bundle: which are missing or changed, are not
+    named by SHA256SUMS, or are links.
     """
     try:
         return _wrong_files(bundle)
@@ -77,12 +80,19 @@ def wrong_files(bundle: Path) -> list[str]:
 
 
 def _wrong_files(bundle: Path) -> list[str]:
-    named = {SUMS, SIGNATURE}
-    wrong = []
     # A bundle may come from anybody, so nothing is read whole before its size is known.
     if (bundle / SUMS).stat().st_size > MOST_BYTES:
         return [f"{SUMS} has more than {MOST_BYTES} bytes"]
-    for line in (bundle / SUMS).read_text(encoding="utf-8", errors="replace").splitlines():
+    lines = (bundle / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+    named, wrong = _check_listed(bundle, lines)
+    return [*wrong, *_find_others(bundle, named)]
+
+
+def _check_listed(bundle: Path, lines: list[str]) -> tuple[set[str], list[str]]:
+    """Return the files that the lines of SHA256SUMS name, and what is wrong with these."""
+    named = {SUMS, SIGNATURE}
+    wrong = []
+    for line in lines:
         # The date of a signature. The program sha256sum skips comments, too.
         if line.startswith("#"):
             continue
@@ -102,16 +112,24 @@ def _wrong_files(bundle: Path) -> list[str]:
             wrong.append(f"{name} has more than {MOST_FILE_BYTES} bytes")
         elif sha256_of(path) != match[1]:
             wrong.append(f"{name} was changed")
-    folders = {str(folder) for name in named for folder in PurePosixPath(name).parents}
+    return named, wrong
+
+
+def _find_others(bundle: Path, named: set[str]) -> list[str]:
+    """Return the links, files and empty folders that SHA256SUMS does not name."""
+    folders = set()
+    for name in named:
+        folders.update(map(str, PurePosixPath(name).parents))
+    wrong = []
     for path in entries_in(bundle):
-        name = PurePosixPath(path.relative_to(bundle).as_posix())
+        name = path.relative_to(bundle).as_posix()
         if path.is_symlink():
             wrong.append(f"{name} is a link")
         elif path.is_dir():
             # Of the others, each file is named.
-            if str(name) not in folders and not any(path.iterdir()):
+            if name not in folders and not any(path.iterdir()):
                 wrong.append(f"{name} is not a folder of the bundle: remove it")
-        elif str(name) not in named:
+        elif name not in named:
             wrong.append(f"{name} is not a file of the bundle: remove it")
     return wrong
 
@@ -136,17 +154,16 @@ def entries_in(folder: Path) -> Iterator[Path]:
 
 
 def shown(text: str) -> str:
-    """Return a text as a terminal can show it:
-    names of files may have control characters, or be no UTF-8.
+    """Return a text that a terminal can show: names of files may have control characters, or be
+    no UTF-8.
     """
-    return "".join(
-        (
-            character
-            if character.isprintable()
-            else character.encode("unicode_escape").decode("ascii")
-        )
-        for character in text
-    )
+    readable = ""
+    for character in text:
+        if character.isprintable():
+            readable += character
+        else:
+            readable += character.encode("unicode_escape").decode("ascii")
+    return readable
 
 
 def named_file(bundle: Path, name: Any) -> Path:
@@ -223,12 +240,13 @@ def boxes_of(found: list[Any], least: float) -> list[dict[str, Any]]:
     """Return the boxes of a detector's outputs from a score on:
     top, left, bottom and right in shares of the image.
     """
-    boxes, labels, scores, count = found
-    return [
-        {"label": int(labels[place]), "score": float(scores[place]), "box": boxes[place].tolist()}
-        for place in range(int(count))
-        if scores[place] >= least
-    ]
+    edges, labels, scores, count = found
+    boxes = []
+    for place in range(int(count)):
+        if scores[place] >= least:
+            box = edges[place].tolist()
+            boxes.append({"label": int(labels[place]), "score": float(scores[place]), "box": box})
+    return boxes
 
 
 def other_probabilities(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
@@ -273,17 +291,17 @@ def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     seen = boxes_of(found, row["least"] - tolerance)
     expected = row["boxes"]
     for what, boxes, others in (("no box", expected, seen), ("an unexpected box", seen, expected)):
-        for one in boxes:
-            matches = [other for other in others if _alike(one, other, tolerance)]
-            if not matches and one["score"] > row["least"] + tolerance:
-                edges = ", ".join(f"{edge:.3f}" for edge in one["box"])
-                return f"{what} of label {one['label']} with score {one['score']:.3f} at {edges}"
+        for box in boxes:
+            has_match = any(_is_alike(box, other, tolerance) for other in others)
+            if not has_match and box["score"] > row["least"] + tolerance:
+                edges = ", ".join(f"{edge:.3f}" for edge in box["box"])
+                return f"{what} of label {box['label']} with score {box['score']:.3f} at {edges}"
     return ""
 
 
-def _alike(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> bool:
-    differences = np.subtract([one["score"], *one["box"]], [other["score"], *other["box"]])
-    return one["label"] == other["label"] and bool(np.abs(differences).max() <= tolerance)
+def _is_alike(box: dict[str, Any], other: dict[str, Any], tolerance: float) -> bool:
+    differences = np.subtract([box["score"], *box["box"]], [other["score"], *other["box"]])
+    return box["label"] == other["label"] and bool(np.abs(differences).max() <= tolerance)
 
 
 def expected_answers(bundle: Path) -> Any:
@@ -302,13 +320,15 @@ def wrong_answers(bundle: Path, interpreter: Any) -> list[str]:
         pixels = np.fromfile(named_file(bundle / "test_vectors", row["input"]), np.uint8)
         image = pixels.reshape(expected["size"], expected["size"], 3)
         answers = outputs(interpreter, image, expected["mean"], expected["std"])
-        kinds = {
+        comparisons = {
             "boxes": other_boxes,
             "mask": other_mask,
             "scores": other_scores,
             "probabilities": other_probabilities,
         }
-        difference = next(kinds[name] for name in kinds if name in row)(answers, row, tolerance)
+        # A vector has one of these entries: that of its task.
+        kind = next(name for name in comparisons if name in row)
+        difference = comparisons[kind](answers, row, tolerance)
         if difference:
             wrong.append(f"{row['input']}: {difference}")
     return wrong
@@ -325,16 +345,15 @@ def main() -> int:
     parser.add_argument(
         "bundle", type=Path, nargs="?", default=HERE, help="folder; default: the one of this file"
     )
-    given = parser.parse_args()
-    bundle: Path = given.bundle
+    options = parser.parse_args()
+    bundle: Path = options.bundle
     if not (bundle / SUMS).is_file():
         print(f"WRONG: {shown(str(bundle))} is no bundle: it has no {SUMS}")
         return 1
-    wrong = [
-        text
-        for text in (wrong_signature(bundle, given.key) if given.key else "", *wrong_files(bundle))
-        if text
-    ]
+    wrong = wrong_files(bundle)
+    if options.key:
+        fault = wrong_signature(bundle, options.key)
+        wrong = [fault, *wrong] if fault else wrong
     # Files that have changed are not run:
     # the runtime is native code, and a hostile model could use a fault in it.
     if not wrong:
@@ -347,7 +366,7 @@ def main() -> int:
     if len(wrong) > MOST_SHOWN:
         print(f"WRONG: and {len(wrong) - MOST_SHOWN} more")
     if not wrong:
-        signed = f"it is signed with this key {_when(bundle)}, " if given.key else ""
+        signed = f"it is signed with this key {_say_when(bundle)}, " if options.key else ""
         answers = "the model gives the expected answer to every test vector"
         if not expected_answers(bundle)["vectors"]:
             answers = "there is no test vector to try the model with"
@@ -355,13 +374,12 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _when(bundle: Path) -> str:
+def _say_when(bundle: Path) -> str:
+    """Return in words when a bundle was signed."""
     date = signed_on(bundle)
-    return (
-        f"on {date}"
-        if date
-        else "by a version before 0.2.0, which stated no date and let files be added"
-    )
+    if date:
+        return f"on {date}"
+    return "by a version before 0.2.0, which stated no date and let files be added"
 
 
 if __name__ == "__main__":
