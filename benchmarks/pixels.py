@@ -29,10 +29,12 @@ from advisor.engine._space.question_images import read_images
 from advisor.tasks import Task
 from advisor.tasks._on_maps import train
 from advisor.tasks.anomaly import ANOMALY
-from advisor.tasks.anomaly._files import Marked, mark, pixel_auroc
+from advisor.tasks.anomaly._jobs import mark
+from advisor.tasks.anomaly._judging import Marked, pixel_auroc
 from advisor.tasks.anomaly._network import _blur_maps, _even_light, learn
 from advisor.tasks.segmentation import SEGMENTATION
-from advisor.tasks.segmentation._files import overlaps, segment
+from advisor.tasks.segmentation._jobs import segment
+from advisor.tasks.segmentation._judging import overlaps
 from advisor.tasks.segmentation._network import _loss, resize_labels
 from advisor.training import TrainingStart
 from advisor.training._on_maps import with_maps

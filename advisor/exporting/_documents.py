@@ -3,8 +3,8 @@
 The export calls these functions with an evaluation and its shipped model; integrations render
 their own templates with :func:`render_template` and :func:`render_html`. Labels and names come
 from files of strangers, so each language encodes its texts in one place, :func:`_environment`.
-The keywords of a call are the names that its template in ``templates/`` uses; a missing one raises
-an error.
+The keywords of a call are the names that its template in ``templates/`` uses; a missing one
+raises an error.
 """
 
 import re
@@ -345,8 +345,8 @@ def model_card(
 def _list_figures(
     question: Question, evaluation: Evaluation
 ) -> Iterator[tuple[str, str, str, int | None, str]]:
-    """Yield name, value, interval, number of images or runs, and provenance of each known
-    figure.
+    """Yield name, value, interval, number of images or runs, and provenance of
+    each known figure.
     """
     metric = question.of_task.metric
     usual = TASKS[question.task].metric

@@ -117,7 +117,7 @@ def _check_listed(bundle: Path, lines: list[str]) -> tuple[set[str], list[str]]:
 
 def _find_others(bundle: Path, named: set[str]) -> list[str]:
     """Return the links, files and empty folders that SHA256SUMS does not name."""
-    folders = set()
+    folders: set[str] = set()
     for name in named:
         folders.update(map(str, PurePosixPath(name).parents))
     wrong = []
@@ -154,8 +154,8 @@ def entries_in(folder: Path) -> Iterator[Path]:
 
 
 def shown(text: str) -> str:
-    """Return a text that a terminal can show: names of files may have control characters, or be
-    no UTF-8.
+    """Return a text that a terminal can show: names of files may have control characters, or
+    be no UTF-8.
     """
     readable = ""
     for character in text:

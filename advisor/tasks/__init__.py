@@ -1,8 +1,7 @@
 """The tasks of a search: one folder or module each, with one object.
 
-Read ``_task.py`` first (what a task is), then ``classification/``. ``_judge.py`` and
-``_on_maps.py`` have what tasks share whose figure is a mean over the images, and whose network
-learns from the maps of a backbone.
+Read ``_task.py`` first (what a task is), then ``classification/``. The README of this folder says
+what the modules of a task are called, and what tasks share.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The tasks of a search: one folder each, with one object."""
+"""List the tasks of this package; ``core/_task_registry.py`` reads the list by name."""
 
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.anomaly import ANOMALY

@@ -1,5 +1,7 @@
 """Object counting: a centre and a class for each object in an image.
-Images, checks and stages are detection's.
+
+``COUNTING`` states the facts of the task. Images, checks and stages are those of detection;
+``_counting_task.py`` has the methods that differ.
 """
 
 from __future__ import annotations

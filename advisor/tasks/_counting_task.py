@@ -1,5 +1,7 @@
-"""Object counting: detection with a head that marks the centres of objects,
-judged by centres inside boxes.
+"""The class behind ``COUNTING``: detection whose head marks the centres of objects.
+
+An answer is right if its centre is inside the box of an object. ``version`` is a part of the key
+of trained networks in the cache: raise it when equal images and weights give another network.
 """
 
 from __future__ import annotations

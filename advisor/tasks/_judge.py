@@ -1,5 +1,9 @@
-"""Judge files by a figure in which each image has a share,
-and keep the images that a report shows.
+"""Judge files by a figure that is the mean of one share for each image.
+
+Tasks with such a figure derive from :class:`JudgeByShares`, which compares files image by image.
+The search calls ``verdict``, ``held_out`` and ``captured``; a task implements the other three. The
+rest of the module keeps the images of the hold-out with the most errors, with a colour for each
+pixel, as reports show them (:func:`collect_overlays`).
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from advisor.engine import (
 )
 from advisor.store import RunFolder
 
-EVERY = slice(None)
+EVERY = slice(None)  # Selects every answer of a file
 Scores = NDArray[np.floating[Any]]
 VALIDATED = "on the validation part of --data, run in LiteRT"
 HELD_OUT = "on the hold-out of --data, run in LiteRT"
@@ -66,14 +70,14 @@ class JudgeByShares(ABC, Generic[R]):
     def score_images(
         self, answers: Path, images: Images, role: Role, selection: slice = EVERY
     ) -> R:
-        """Return what the answers of a file reach on a part;
-        ``selection`` selects one answer of each image.
+        """Return what the answers of a file reach on a part; ``selection`` selects one answer
+        of each image.
         """
 
     @abstractmethod
     def compare_answers(self, shipped: R, floats: R | None, images: Images) -> ImageAnswers:
-        """Return what is kept of the validation part;
-        ``floats`` is None for a file that is not trained here.
+        """Return what is kept of the validation part; ``floats`` is what the float32 file reached,
+        or None for a file that is not trained here.
         """
 
     @abstractmethod
@@ -108,65 +112,68 @@ class JudgeByShares(ABC, Generic[R]):
         return replace(evaluation, holdout_accuracy=figure, holdout_answers=answers), {}
 
     def captured(self, answers: Path, images: Images, role: Role) -> Captured:
-        """Return the figure under the capture conditions that leave objects
-        and pixels in their places.
+        """Return the figure under the capture conditions that leave objects and pixels
+        in their places.
         """
         tests = len(STAYING)
-        # A file answers all conditions of one image before the next image,
-        # so each condition is every so many answers.
-        seen = (
-            self.score_images(answers, images, role, slice(test, None, tests))
-            for test in range(tests)
-        )
-        shares = np.array([result.shares for result in seen], np.float64)
-        return Captured(
-            STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric
-        )
+        rows = []
+        for test in range(tests):
+            # A file answers all conditions of one image before the next image,
+            # so each condition is every so many answers.
+            selection = slice(test, None, tests)
+            rows.append(self.score_images(answers, images, role, selection).shares)
+        shares = np.array(rows, np.float64)
+        means = shares.mean(axis=0) if shares.size else shares
+        return Captured(STAYING, shares, means, self.metric)
 
 
-def png(image: Image.Image, **options: Any) -> bytes:
+def encode_png(image: Image.Image, **options: Any) -> bytes:
     """Return an image as a PNG file; ``options`` are Pillow's."""
     stored = BytesIO()
     image.save(stored, "PNG", optimize=True, **options)
     return stored.getvalue()
 
 
-def overlays(
+def collect_overlays(
     images: Images,
     scores: Scores,
-    errs: Callable[[int], bool],
-    said: Callable[[int], str],
-    layers: Callable[[int], Iterable[bytes]],
+    is_wrong: Callable[[int], bool],
+    describe: Callable[[int], str],
+    draw_layers: Callable[[int], Iterable[bytes]],
     legend: Mapping[str, str],
 ) -> Overlays:
     """Return the :data:`WORST` images of the hold-out, those with the lowest scores,
     with a colour for each pixel.
 
-    Of an image, ``said`` is what is written below it, and ``layers`` are PNG files: what is true,
-    empty if that is not known, and what was found. ``legend`` is the colour of each class. An
-    image of which ``errs`` is true has a lower score than one without an error.
+    The functions take the place of an image. ``describe`` returns what is written below it, and
+    ``draw_layers`` two PNG files: what is true, empty if that is not known, and what was found.
+    An image that ``is_wrong`` has a lower score than one without an error. ``legend`` is the
+    colour of each class.
     """
     part = images.part(Role.HOLDOUT)
     rows = []
+    wrong = 0
     # Stable, so that images of equal scores are the same ones in every report of a run.
     worst = np.argsort(scores, kind="stable")[:WORST].tolist()
     for place in worst:
         width, height = read_upright_size(part.paths[place])
-        true, answer = (base64.b64encode(layer).decode() for layer in layers(place))
+        true, answer = (base64.b64encode(layer).decode() for layer in draw_layers(place))
         path = images.dataset.show_path(part.paths[place])
-        rows.append(
-            OverlaidImage(path, part.hashes[place], width, height, said(place), true, answer)
-        )
-    return Overlays(tuple(rows), legend, len(list(filter(errs, worst))))
+        sha256 = part.hashes[place]
+        rows.append(OverlaidImage(path, sha256, width, height, describe(place), true, answer))
+        wrong += is_wrong(place)
+    return Overlays(tuple(rows), legend, wrong)
 
 
 def describe_classes(true: Collection[str], answered: Collection[str]) -> str:
-    """Return in words which classes of an image are missed, wrong and found; empty if it has
-    none.
-    """
-    parts = (
-        ("missed", [name for name in true if name not in answered]),
-        ("wrong", [name for name in answered if name not in true]),
-        ("found", [name for name in answered if name in true]),
-    )
-    return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+    """Return in words which classes of an image are missed, wrong and found."""
+    by_verdict = {
+        "missed": [name for name in true if name not in answered],
+        "wrong": [name for name in answered if name not in true],
+        "found": [name for name in answered if name in true],
+    }
+    phrases = []
+    for verdict, names in by_verdict.items():
+        if names:
+            phrases.append(f"{verdict}: {', '.join(names)}")
+    return "; ".join(phrases)

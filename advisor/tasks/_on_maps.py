@@ -1,5 +1,8 @@
-"""Tasks whose networks learn from the maps of a card's backbone:
-the stage that trains one, and the job of a head.
+"""Declare the stages of tasks whose networks learn from the maps of a card's backbone.
+
+:class:`.OnMaps` asks for :func:`train_on_maps` and :func:`answer_images`. The search calls the job
+:func:`train` in a child process, by module and name. Names and values of ``inputs`` are keys of
+the cache; each task raises its ``version`` when equal inputs give another network.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -54,61 +58,97 @@ TRAINING = Resources(
 )
 
 
+@dataclass(frozen=True)
+class MapTraining:
+    """The training of one network on the maps of a card's backbone, as a stage needs it."""
+
+    card: Card
+    task: OnMaps
+    training: str  # name of the training recipe
+    purpose: Purpose
+    layers: float  # share of the backbone's layers that are fine-tuned; 0 if it is frozen
+    goes_on: bool  # it goes on from the compared network, with more images
+    earlier: Stage[FloatModel] | None  # the network that it starts from
+
+    @property
+    def scope(self) -> Scope:
+        """What the stage belongs to."""
+        return Scope(self.card.name, self.training, purpose=self.purpose)
+
+    @property
+    def role(self) -> Role:
+        """The images that it learns from."""
+        return self.purpose.learns
+
+    @property
+    def subject(self) -> str:
+        """What progress says that it does, before the card's name."""
+        verb = "fine-tuning" if self.layers else "training"
+        network = "the final network" if self.purpose is Purpose.SHIP else "the network"
+        return f"{verb} {network} of"
+
+    def inputs(self, materials: Materials, results: Results) -> Inputs:
+        """Return what the network depends on: its key in the cache."""
+        if self.card.own_file:
+            raise UnsupportedRecipe(
+                f"a file of your own has no graph that {self.task.learnt} can be trained on; name"
+                " a network"
+            )
+        start: dict[str, object] = {}
+        if self.earlier:
+            start = {
+                "earlier": results[self.earlier].sha256,
+                "share": self.layers,
+                "goes_on": self.goes_on,
+            }
+        return {
+            **identity(materials, self.card),
+            "pictures": materials.part(self.role).fingerprint,
+            "seed": materials.question.seed,
+            "task": self.task.name,
+            **start,
+            **list_versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy"),
+        }
+
+    def make_job(self, materials: Materials, results: Results, folders: Folders) -> Job:
+        """Return the training, with its start and its part of the time limit."""
+        from advisor.training import TrainingStart
+
+        # The compared network shares its time limit with the one that ships,
+        # which still has to go on from it.
+        to_come = None
+        if self.purpose is not Purpose.ALL:
+            to_come = 0.0 if self.goes_on else GOING_ON
+        seconds = materials.limit_s(self.scope, to_come)
+        reserve = None
+        if seconds is not None:
+            budget = materials.budget_training(self.card.name, self.training)
+            reserve = budget.reserve if budget else None
+        earlier_path = results[self.earlier].path if self.earlier else None
+        start = TrainingStart(earlier_path, self.layers, self.goes_on, seconds, reserve)
+        return self.task.job(self.card, materials, materials.part(self.role), folders, start)
+
+
 def train_on_maps(
     card: Card, training: str, purpose: Purpose, workload: Workload
 ) -> Stage[FloatModel]:
     """Train a network of the task on the card's frozen backbone, or fine-tune both.
 
-    The compared one learns from the training part; fine-tuning starts from the compared head. The
-    one that ships goes on from the compared one, with everything but the hold-out, if the task's
-    networks can.
+    The compared one learns from the training part; fine-tuning starts from the compared head.
+    The one that ships goes on from the compared one, with everything but the hold-out, if the
+    task's networks can.
     """
-    role = purpose.learns
     recipe = recipe_of(training)
     task = cast("OnMaps", workload.question.of_task)
     layers = recipe.layers if recipe.tunes_backbone else 0.0
     goes_on = task.goes_on and purpose is not Purpose.COMPARE
     earlier = None
-    if goes_on or layers:
-        earlier = train_on_maps(card, training if goes_on else HEAD, Purpose.COMPARE, workload)
-
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        if card.own_file:
-            why = (
-                f"a file of your own has no graph that {task.learnt} can be trained on; name a"
-                " network"
-            )
-            raise UnsupportedRecipe(why)
-        part = materials.part(role)
-        facts = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
-        packages = list_versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
-        start = (
-            {"earlier": results[earlier].sha256, "share": layers, "goes_on": goes_on}
-            if earlier
-            else {}
-        )
-        return {**identity(materials, card), **facts, **start, **packages}
-
-    scope = Scope(card.name, training, purpose=purpose)
-    # The compared network shares its time limit with the one that ships,
-    # which still has to go on from it.
-    to_come = None
-    if purpose is not Purpose.ALL:
-        to_come = 0.0 if goes_on else GOING_ON
-
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        from advisor.training import TrainingStart
-
-        seconds = materials.limit_s(scope, to_come)
-        budget = None if seconds is None else materials.budget_training(scope.card, scope.training)
-        reserve = budget.reserve if budget else None
-        start = TrainingStart(
-            results[earlier].path if earlier else None, layers, goes_on, seconds, reserve
-        )
-        return task.job(card, materials, materials.part(role), folders, start)
-
-    which = "the final network" if purpose is Purpose.SHIP else "the network"
-    seconds = task.seconds(card, workload.images[role], layers) * (GOING_ON if goes_on else 1.0)
+    if goes_on:
+        earlier = train_on_maps(card, training, Purpose.COMPARE, workload)
+    elif layers:
+        earlier = train_on_maps(card, HEAD, Purpose.COMPARE, workload)
+    network = MapTraining(card, task, training, purpose, layers, goes_on, earlier)
+    seconds = task.seconds(card, workload.images[network.role], layers)
     # A network that its time limit ended early is not kept:
     # a search with more time goes on from its checkpoints.
     keep_if = (lambda result: not result["out_of_time"]) if task.goes_on else None
@@ -130,9 +170,7 @@ def train_on_maps(
 
 
 def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
-    """Return how far a training is, see :data:`.stage.Epochs`;
-    None before its first epoch, and where it has none.
-    """
+    """Return how far a training is, see :data:`.stage.Epochs`; None before its first epoch."""
     try:
         done, epochs, share = json.loads((checkpoints / EPOCHS).read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
@@ -141,7 +179,7 @@ def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
 
 
 class _Progress:
-    """Writes how far a training is; its maps, before the first epoch, count too."""
+    """Write how far a training is, after each epoch; its maps, before the first one, count too."""
 
     def __init__(self, checkpoints: Path) -> None:
         checkpoints.mkdir(parents=True, exist_ok=True)
@@ -174,10 +212,13 @@ def answer_images(
     arguments as of :func:`.over_images`.
     """
 
-    def inputs(materials: Materials) -> Inputs:
+    def list_further_inputs(materials: Materials) -> Inputs:
         classes = {"classes": materials.require_images().classes}
-        names = [path.name for path in materials.part(role).paths] if captured else []
-        return {**classes, "names": names, "conditions": CAPTURE_VERSION} if captured else classes
+        if not captured:
+            return classes
+        # The name of an image seeds the noise of its conditions.
+        names = [path.name for path in materials.part(role).paths]
+        return {**classes, "names": names, "conditions": CAPTURE_VERSION}
 
     name = StageName.CAPTURE if captured else StageName.SCORE
     return over_images(
@@ -189,7 +230,7 @@ def answer_images(
         source,
         role,
         cost_s,
-        inputs,
+        list_further_inputs,
     )
 
 
@@ -204,32 +245,31 @@ def train(
     checkpoints: Path,
     start: TrainingStart,
 ) -> dict[str, bool]:
-    """Train a card's network, see :func:`.on_maps.train.train`, write it,
-    and return whether its time was over.
+    """Train a card's network and write it; return whether its time limit ended the training.
 
-    ``task`` gives the kind of head, and makes labels of what comes with each image. The folder
-    ``checkpoints`` takes :data:`EPOCHS`.
+    See :func:`.on_maps.train.train`. ``task`` gives the kind of head, and makes labels of what
+    comes with each image. The folder ``checkpoints`` takes :data:`EPOCHS`.
     """
     from advisor.core import TASKS
     from advisor.training import LabelledImages, train as train_head
 
     functions = cast("HeadOnMaps", TASKS[task])
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        some = functions.learns_from(images, seed)
-        learnt = LabelledImages(
-            [image for image, _ in some], [functions.labels(truth, card) for _, truth in some]
-        )
-        tell = _Progress(checkpoints)
+        paths = []
+        labels = []
+        for image, truth in functions.learns_from(images, seed):
+            paths.append(image)
+            labels.append(functions.labels(truth, card))
         trained = train_head(
             card,
             weights,
-            learnt,
+            LabelledImages(paths, labels),
             classes,
             functions.head_of(card),
             seed,
             Path(folder),
             start,
-            tell,
+            _Progress(checkpoints),
         )
     trained.write(path)
     return {"out_of_time": trained.out_of_time}

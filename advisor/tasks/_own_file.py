@@ -1,4 +1,8 @@
-"""Declare the stage that takes a user's own file, for tasks that do not train such files."""
+"""Declare the stage that takes a user's own file, for tasks that do not train such files.
+
+Detection and tagging ask for it (:func:`take_own_file`). The search calls :func:`write_own_file`
+in a child process, by module and name. The "1" in the stage is its version in the cache.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +36,7 @@ NameOutputs = Callable[[bytes, str], bytes]
 
 
 def take_own_file(card: Card, name_outputs: NameOutputs) -> Stage[FloatModel]:
-    """Take a user's own float file, with its outputs named, if it knows the classes of the
-    images.
-    """
+    """Take a user's own float file, with named outputs, if it knows the classes of the images."""
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
         # Such a file is not trained, so a class that it lacks would never be found.

@@ -1,4 +1,10 @@
-"""Define what a task is: its facts, and what is done for it in each room."""
+"""Define what a task is: its facts, and one method for each thing that a room below asks of it.
+
+Search, check, catalogue and export look a task up by its name (``core/_task_registry.py``)
+and call these methods. Packages of others may register tasks (``docs/extend.md``), so methods
+keep their names and arguments. Bases, from little to much: :class:`Task`,
+:class:`FunctionTask`, :class:`OnMaps`, :class:`HeadOnMaps`.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task(SearchTask):
-    """One task: facts that the rooms below read,
-    and one method for each thing that is done for it.
+    """One task: facts that the rooms below read, and one method for each thing that they ask.
 
     A subclass implements the abstract methods. Its module imports nothing heavy:
     methods import what they need.
@@ -60,9 +65,7 @@ class Task(SearchTask):
 
 
 class TaskFunctions(NamedTuple):
-    """The functions behind the methods of a task, in modules that import more than its facts
-    need.
-    """
+    """The functions behind the methods of a task: their modules import more than its facts do."""
 
     read: Callable[[Question, Say], Images]
     check: Callable[[Path, Say], DataCheck]  # no network judges the labels
@@ -108,9 +111,7 @@ class FunctionTask(Task):
     def capture(
         self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
     ) -> Stage[Path]:
-        """Return the stage that writes these answers under the capture conditions that move
-        nothing.
-        """
+        """Return the stage that writes these answers under capture conditions without motion."""
         from advisor.tasks._on_maps import answer_images
 
         return answer_images(self.functions, scope, spec, source, role, cost_s, captured=True)
@@ -125,16 +126,16 @@ class OnMaps(FunctionTask):
 
     @abstractmethod
     def seconds(self, card: Card, images: int, layers: float) -> float:
-        """Return the rough seconds of learning from so many images,
-        or of fine-tuning a share of the layers too.
+        """Return the rough seconds of learning from so many images, or of fine-tuning a share of
+        the layers too.
         """
 
     @abstractmethod
     def job(
         self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart
     ) -> Job:
-        """Return the training that writes the float file;
-        ``start`` is as of :func:`.on_maps.train`.
+        """Return the training that writes the float file; ``start`` is
+        as of :func:`.on_maps.train`.
         """
 
     def model(
@@ -167,13 +168,13 @@ class HeadOnMaps(OnMaps):
 
     @abstractmethod
     def labels(self, objects: Any, card: Card) -> Labels:
-        """Return what the head learns of an image,
-        from what its part has of it (:attr:`.Part.objects`).
+        """Return what the head learns of an image, from what its part has
+        of it (:attr:`.Part.objects`).
         """
 
     def seconds(self, card: Card, images: int, layers: float) -> float:
-        """Return the rough seconds of training a head on so many images,
-        or of fine-tuning it and the backbone.
+        """Return the rough seconds of training a head on so many images, or of fine-tuning it
+        and the backbone.
         """
         from advisor.engine import cost
 

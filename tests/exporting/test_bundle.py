@@ -22,8 +22,7 @@ from advisor.exporting._vectors import vector_files
 from advisor.reporting import load_view
 from advisor.reporting._risks import list_risks, list_warnings
 from advisor.store import RunFolder
-from advisor.tasks.classification._files import answers
-from advisor.tasks.classification._shipping import SHIPPING
+from advisor.tasks.classification._shipping import SHIPPING, compute_probabilities
 from advisor.tflite import Metadata, write_metadata
 from tests.builders import evaluation, must_fail
 from tests.makers import bundles
@@ -103,7 +102,7 @@ def test_the_python_snippet_answers_alike(bundle: Bundle, many_images: list[bund
     names = [f"{place}.png" for place in range(len(chosen))]
     done = bundles.started(bundle.path / "python" / "classify.py", *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    rows = answers(bundle.model.content, np.stack(chosen), bundle.model)
+    rows = compute_probabilities(bundle.model, np.stack(chosen))
     for name, row, line in zip(names, rows, done.stdout.splitlines(), strict=True):
         best = max(row)
         assert line.startswith(f"{name}: {bundle.model.labels[row.index(best)]} {100 * best:.1f} %")

@@ -28,7 +28,7 @@ from advisor.reporting._risks import Level
 from advisor.store import RunFolder, sha256_file
 from advisor.tasks import TASKS
 from advisor.tasks.classification import CLASSIFICATION
-from advisor.tasks.classification._files import answers
+from advisor.tasks.classification._shipping import compute_probabilities
 from advisor.tflite import Metadata, read_metadata, select_output, write_metadata
 from tests.builders import evaluation, must_fail
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
@@ -67,7 +67,7 @@ THRESHOLDS = (
 
 def agree(model: ShippedModel, images: list[Pixels], tolerance: float = SCORE_TOLERANCE) -> None:
     """MediaPipe must put the same label first as LiteRT does."""
-    own = np.array(answers(model.content, np.stack(images), model))
+    own = np.array(compute_probabilities(model, np.stack(images)))
     theirs = mediapipe_answers(model.content, images)
     assert [label for label, _ in theirs] == [model.labels[place] for place in own.argmax(axis=1)]
     assert np.abs(own.max(axis=1) - [score for _, score in theirs]).max() < tolerance
@@ -115,7 +115,7 @@ def test_normalization_by_channel(trained: RunFolder, many_images: list[Pixels],
     images = many_images[::5]
     (tmp_path / "measured.tflite").write_bytes(described)
     measured = predict_pixels(tmp_path / "measured.tflite", images, InputSpec(model.size, mean, std))
-    own = np.array(answers(model.content, np.stack(images), model))
+    own = np.array(compute_probabilities(model, np.stack(images)))
     assert np.abs(own - measured).max() < SCORE_TOLERANCE
     assert own.argmax(axis=1).tolist() == measured.argmax(axis=1).tolist()
     agree(model, images)

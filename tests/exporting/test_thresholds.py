@@ -25,7 +25,7 @@ from advisor.exporting import Bundle
 from advisor.exporting._bundle import export
 from advisor.integrations import coreml
 from advisor.store import RunFolder, integrity_problems, sha256_file
-from advisor.tasks.classification._files import answers
+from advisor.tasks.classification._shipping import compute_probabilities
 from advisor.tflite import read_metadata
 from tests.builders import must_fail, present
 from tests.makers import bundles
@@ -139,7 +139,7 @@ def test_mediapipe_compares_each_class_with_its_threshold(guarded: Bundle, unsur
     bundle = guarded
     metadata = read_metadata(bundle.model.content)
     assert (metadata.threshold, metadata.by_class[:2]) == (pytest.approx(0.6), (0.87, 0.6))
-    rows = answers(bundle.model.content, np.stack(unsure), bundle.model)
+    rows = compute_probabilities(bundle.model, np.stack(unsure))
     for found, row in zip(bundles.mediapipe_scores(bundle.model.content, unsure), rows, strict=True):
         expected = {place: score for place, score in enumerate(row) if score >= metadata.by_class[place]}
         assert {each.index: each.score for each in found} == pytest.approx(expected, abs=1e-5)

@@ -1,4 +1,9 @@
-"""Read images of good and of faulty things: what is learnt from, and what judges."""
+"""Read good and faulty images for a search, and check them for ``advisor data check``.
+
+Good images are learnt from, faulty ones only judge. ``read`` returns the images of a question,
+divided into parts. ``check_faults`` returns the findings of a check; its content is that of
+classes. The names of folders in :data:`GOOD`, :data:`IMAGES` and :data:`MASKS` are documented.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +88,7 @@ def survey_faults(
 
 
 def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
-    """Return the images by kind, and the path of each mask by the kind and the name of its
-    image.
-    """
+    """Return the images by kind, and the path of each mask by kind and name of its image."""
     if not path.is_dir():
         listing = list_files(path)
         return (

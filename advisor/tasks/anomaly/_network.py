@@ -1,9 +1,10 @@
-"""What is usual at each place of an image:
-a Gaussian of a backbone's maps, and the file with the distances from it.
+"""Learn what is usual at each place of an image, and write the file with the distances from it.
 
-T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework for Anomaly Detection and
-Localization" (2021). Here an image is evened first, ways in which whole good images differ are
-taken out of the maps, and the file has the whole computation.
+The search calls :func:`learn` in a child process, by module and name. It fits a Gaussian of a
+backbone's maps to each place: T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework
+for Anomaly Detection and Localization" (2021). Here an image is evened first, ways in which whole
+good images differ are taken out of the maps, and the file has the whole computation. Another
+result for equal images needs a new ``Anomaly.version``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from advisor.engine import input_spec
 from advisor.isolation import usable_cores
 from advisor.measurement import Floats
-from advisor.tasks.anomaly._files import HEAT
+from advisor.tasks.anomaly._jobs import HEAT
 from advisor.tflite import IN_FLOAT
 from advisor.training import convert_to_flatbuffer, list_outputs
 
@@ -205,8 +206,8 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, maps: Floats, groups: Sequence[int], projection: Floats, seed: int) -> Scale:
-        """Return the scale in which a share :data:`ALARMS` of new good images is above a half,
-        :data:`SURE` sure.
+        """Return the scale in which a share :data:`ALARMS` of new good images is above a
+        half, :data:`SURE` sure.
 
         Near copies are in one fold, and count once. The threshold is an order statistic (S. S.
         Wilks, "Determination of Sample Sizes for Setting Tolerance Limits", 1941). Of too few

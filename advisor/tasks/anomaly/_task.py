@@ -1,4 +1,9 @@
-"""The task anomaly detection: its images, networks, stages and files."""
+"""The class behind ``ANOMALY``: images, training, judge and bundle of an anomaly detector.
+
+Search, check and export call these methods through :class:`advisor.tasks.Task`. ``version`` is a
+part of the key of trained networks in the cache: raise it when equal images and weights give
+another network. ``heats.npz`` is a file in the cache.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +34,19 @@ class Anomaly(OnMaps):
         """The functions for good images, which are learnt from, and faulty ones,
         which judge by AUROC.
         """
-        from advisor.tasks.anomaly import _files as files, _images as images
+        from advisor.tasks.anomaly import _images as images
+        from advisor.tasks.anomaly._jobs import mark
+        from advisor.tasks.anomaly._judging import ByAuroc
+        from advisor.tasks.anomaly._shipping import SHIPPING
 
-        judge = files.ByAuroc(self.metric)
+        judge = ByAuroc(self.metric)
         return TaskFunctions(
             images.read,
             images.check_faults,
-            files.mark,
+            mark,
             "heats.npz",
             lambda _: judge,
-            files.SHIPPING,
+            SHIPPING,
         )
 
     def seconds(self, card: Card, images: int, layers: float) -> float:

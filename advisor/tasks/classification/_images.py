@@ -1,4 +1,10 @@
-"""Read images that have one class each, and check them, from the files to the findings."""
+"""Read images with one class each for a search, and check them for ``advisor data check``.
+
+``read`` returns the images of a question, divided into parts, with those of ``--unknown``. It asks
+the user, by an :class:`.AmbiguousInput`, where the folder may be of another task.
+``check_images`` returns the findings of a check, whose content is :class:`Classes`. The keys of
+``Classes.to_json`` are those of the JSON document of a check: they stay.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

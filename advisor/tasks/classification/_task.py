@@ -1,4 +1,9 @@
-"""The task image classification: its images, networks, stages and files."""
+"""The class behind ``CLASSIFICATION``: images, training, judge and bundle of a classifier.
+
+Search, check and export call these methods through :class:`advisor.tasks.Task`. A classifier
+learns from features in stages of the engine, so it has more methods of its own than tasks that
+learn from maps (:class:`.OnMaps`).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ class Classification(Task):
 
     def own_files(self) -> OwnFiles:
         """Return what is done with classifiers."""
-        from advisor.tasks.classification._files import OwnClassifiers
+        from advisor.tasks.classification._own import OwnClassifiers
 
         return OwnClassifiers()
 
@@ -83,7 +88,7 @@ class Classification(Task):
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by the metric of the question."""
-        from advisor.tasks.classification._files import Classified
+        from advisor.tasks.classification._judging import Classified
 
         return Classified(question)
 

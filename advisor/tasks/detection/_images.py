@@ -80,8 +80,8 @@ class BoxContent:
         return measure_object_sizes(self.read)
 
     def label(self, path: Path) -> str:
-        """Return the number of boxes of each class in an image; empty for one that was left
-        out.
+        """Return the number of boxes of each class in an image; empty for one that
+        was left out.
         """
         if path not in self.read.index:
             return ""

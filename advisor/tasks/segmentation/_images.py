@@ -1,4 +1,10 @@
-"""Divide images with masks, and check them."""
+"""Read images with masks for a search, and check them for ``advisor data check``.
+
+``read`` returns the images of a question, divided into parts; ``choose_mixed`` those that a
+network learns from. ``check_masks`` returns the findings of a check, whose content is
+:class:`MaskContent`. The keys of ``MaskContent.to_json`` are those of the JSON document of a
+check: they stay.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +40,7 @@ from advisor.engine import (
     report_progress,
     run_data_check,
 )
-from advisor.tasks.segmentation._files import colour_mask
+from advisor.tasks.segmentation._drawing import colour_mask
 
 EMPTY_SHARE = 0.5  # Images of one class alone that are learnt from, over the others
 FEW = 10  # Images of a class, below which it is hardly learnt

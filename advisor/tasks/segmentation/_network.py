@@ -1,5 +1,8 @@
-"""A decoder on the maps of a backbone:
-a class for each pixel, its loss, and the masks that it learns.
+"""Make the decoder of a segmenter, with its loss and the masks that it learns.
+
+``Segmentation.head`` gives :func:`decoder` to the training, which puts it on the maps of a
+backbone. :data:`SCORES` is the name of the file's output, which jobs and apps read. A change of
+what is learnt needs a new ``Segmentation.version``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The task semantic segmentation: its images, networks, stages and files."""
+"""The class behind ``SEGMENTATION``: images, training, judge and bundle of a segmenter.
+
+Search, check and export call these methods through :class:`advisor.tasks.Task`. ``version`` is a
+part of the key of trained networks in the cache: raise it when equal images and weights give
+another network. ``masks.npz`` is a file in the cache.
+"""
 
 from __future__ import annotations
 
@@ -79,10 +84,12 @@ class Segmentation(HeadOnMaps):
     @property
     def functions(self) -> TaskFunctions:
         """The functions for images with masks, judged by the overlap of masks."""
-        from advisor.tasks.segmentation import _files as files, _images as images
+        from advisor.tasks.segmentation import _images as images
+        from advisor.tasks.segmentation._jobs import segment
+        from advisor.tasks.segmentation._judging import Segmented
         from advisor.tasks.segmentation._shipping import SHIPPING
 
-        judge = files.Segmented(self.metric)
+        judge = Segmented(self.metric)
         return TaskFunctions(
-            images.read, images.check_masks, files.segment, "masks.npz", lambda _: judge, SHIPPING
+            images.read, images.check_masks, segment, "masks.npz", lambda _: judge, SHIPPING
         )

@@ -1,4 +1,9 @@
-"""Read and check the images of taggers, with any number of labels each."""
+"""Read images with any number of labels for a search, and check them for ``advisor data check``.
+
+``read`` returns the images of a question, divided into parts. ``check_tags`` returns the findings
+of a check, whose content is :class:`TagContent`. The keys of ``TagContent.to_json`` are those of
+the JSON document of a check: they stay.
+"""
 
 from __future__ import annotations
 

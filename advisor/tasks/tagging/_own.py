@@ -1,5 +1,7 @@
-"""Users' own taggers: how a file becomes a card,
-and how its scores get thresholds on the user's images.
+"""Take a user's own tagger into the catalogue, and into a search.
+
+``advisor catalog add`` asks :class:`OwnTaggers`. In a search, :func:`own_tagger` gives the file
+thresholds that the user's images choose; nothing trains it.
 """
 
 from __future__ import annotations
@@ -33,9 +35,7 @@ class OwnTaggers:
     search_options = f" --task {TAGGING.name} --data TABLE"
 
     def takes(self, model: Model, asked: bool) -> bool:
-        """Return whether a file ends in several sigmoids, or the user says that it gives
-        labels.
-        """
+        """Return whether a file ends in several sigmoids, or the user says it gives labels."""
         several = len(model.outputs) == 1 and model.outputs[0].elements > 1
         return (several and classifier.ends_in_sigmoids(model)) or (
             asked and not has_postprocess(model)

@@ -1,4 +1,9 @@
-"""The stage of a tagger's float file, and the jobs of its stages, for child processes."""
+"""Declare the stage that fits a tagger's head, and the jobs that fit it and that run a tagger.
+
+``Tagging.model`` asks for :func:`join_head`. The search calls the jobs :func:`fit_head` and
+:func:`tag` in child processes, by module and name. Names and values of ``inputs`` are the key of
+the head in the cache: raise :data:`VERSION` when equal inputs give another head.
+"""
 
 from __future__ import annotations
 
@@ -59,39 +64,35 @@ def join_head(
     role = purpose.learns
     # The features of the compared head are among those of the head that ships.
     read_role = Role.LEARNT if role is Role.TRAIN else role
-    read = feature_stages(card, read_role, workload.images[read_role])
+    features = feature_stages(card, read_role, workload.images[read_role])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
-        learnt = {
+        return {
+            "features": features.key(materials, results),
             "task": "tags",
             "pictures": part.fingerprint,
             "groups": part.groups,
             "seed": materials.question.seed,
-        }
-        asked = describe_wishes(materials, role)
-        return {
-            "features": read.key(materials, results),
-            **learnt,
-            **asked,
+            **describe_wishes(materials, role),
             **list_versions("numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(role)
-        rows = materials.part(read_role).rows_of(part)
-        # Without groups, each image is one.
-        groups = part.groups or part.indices
         learnt = LearntTags(
-            rows,
-            part.objects,
-            groups,
-            part.hashes,
-            materials.question.seed,
-            list_asked(materials),
-            share_of_holdout(materials, role),
+            rows=materials.part(read_role).rows_of(part),
+            truth=part.objects,
+            # Without groups, each image is one.
+            groups=part.groups or part.indices,
+            hashes=part.hashes,
+            seed=materials.question.seed,
+            wishes=list_asked(materials),
+            batch=share_of_holdout(materials, role),
         )
-        return partial(fit_head, results[source].path, read.files(results), learnt, folders.model)
+        return partial(
+            fit_head, results[source].path, features.files(results), learnt, folders.model
+        )
 
     return Stage(
         name=StageName.HEAD,
@@ -122,11 +123,9 @@ def describe_wishes(materials: Materials, role: Role) -> Inputs:
 def list_asked(materials: Materials) -> tuple[Guarantees, ...]:
     """Return what is asked of each label; empty if nothing is asked."""
     asked = materials.question.guarantees
-    return (
-        label_thresholds.list_wishes(asked, materials.require_images().classes)
-        if asked.options
-        else ()
-    )
+    if not asked.options:
+        return ()
+    return label_thresholds.list_wishes(asked, materials.require_images().classes)
 
 
 def share_of_holdout(materials: Materials, role: Role) -> float:
@@ -137,8 +136,9 @@ def share_of_holdout(materials: Materials, role: Role) -> float:
 def fit_head(
     backbone: Path, files: Sequence[Path], learnt: LearntTags, path: Path
 ) -> list[dict[str, Any] | None]:
-    """Fit a head to rows of features, write the backbone with it,
-    and return what each threshold guarantees.
+    """Fit a head to rows of features and write the backbone with it.
+
+    Returns what the threshold of each label guarantees, as JSON values.
     """
     from advisor.tflite import attach_head, last_width
     from advisor.training import fit_label_head, join_parts
@@ -178,15 +178,15 @@ def tag(
     path: Path,
     classes: Sequence[str],
 ) -> None:
-    """Run a file over images in a child process, and write the scores of the labels of the images,
-    float32 (N, C).
+    """Run a file over images and write the scores of the user's labels, float32 (N, C).
 
-    A file of the user may have more labels, in another order.
+    The images are taken as they are, or under capture conditions (``captured``, which the stage
+    states first). A file of the user may have more labels, in another order.
     """
-    rows = np.stack(
-        [np.asarray(row, np.float32) for row in Tagger(model, view).over(images, captured)]
-    )
-    said = read_metadata(model.read_bytes(), model.name)
-    if said and said.labels and list(said.labels) != list(classes):
-        rows = rows[:, list(class_order(classes, said.labels, rows.shape[1]))]
+    answers = Tagger(model, view).over(images, captured)
+    rows = np.stack([np.asarray(row, np.float32) for row in answers])
+    metadata = read_metadata(model.read_bytes(), model.name)
+    if metadata and metadata.labels and list(metadata.labels) != list(classes):
+        order = class_order(classes, metadata.labels, rows.shape[1])
+        rows = rows[:, list(order)]
     np.save(path, rows)

@@ -1,4 +1,8 @@
-"""The task image tagging: its images, networks, stages and files."""
+"""The class behind ``TAGGING``: images, training, judge and bundle of a tagger.
+
+Search, check and export call these methods through :class:`advisor.tasks.Task`. ``scores.npy`` is
+a file in the cache.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,13 @@ class Tagging(FunctionTask):
     @property
     def functions(self) -> TaskFunctions:
         """The functions for images with labels, judged by the order in which scores put them."""
-        from advisor.tasks.tagging import _files as files, _images as images
+        from advisor.tasks.tagging import _images as images
+        from advisor.tasks.tagging._judging import ByPrecision
         from advisor.tasks.tagging._shipping import SHIPPING
         from advisor.tasks.tagging._stages import tag
 
-        def judge(question: Question) -> files.ByPrecision:
-            return files.ByPrecision(self.metric, question.guarantees)
+        def judge(question: Question) -> ByPrecision:
+            return ByPrecision(self.metric, question.guarantees)
 
         return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", judge, SHIPPING)
 

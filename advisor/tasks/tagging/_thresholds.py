@@ -1,4 +1,10 @@
-"""The thresholds of a tagger that has learnt as a whole: the validation part chooses them."""
+"""Declare the stage that puts thresholds into a tagger which learnt as a whole, and its job.
+
+The validation part chooses the thresholds; a head gets its own while it is fitted
+(``_stages.py``). ``Tagging.model`` asks for it for fine-tuned networks and for users' own files.
+Names and values of ``inputs`` are the key of the result in the cache; the "1" in the stage is the
+version of :func:`fold_thresholds`, which a child process runs by module and name.
+"""
 
 from __future__ import annotations
 
@@ -67,40 +73,39 @@ def set_thresholds(
     trained: Stage[FloatModel],
     labels: Sequence[str] = (),
 ) -> Stage[FloatModel]:
-    """Fold thresholds into a float tagger,
-    by the scores that the compared file gives the validation part.
+    """Fold thresholds into a float tagger, by the scores that the compared file gives
+    the validation part.
 
-    ``labels`` are the meaning of its outputs; none for the labels of the images.
+    ``labels`` name its outputs; without them, these are the labels of the images.
     """
     # The file may have learnt the training part, so its scores there would flatter it.
     scored = VariantStages(card, training, FLOAT, workload).scored
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(Role.VALIDATION)
-        of_images = {
+        return {
+            "model": results[trained].sha256,
             "scores": read_cached_sha256(results[scored]),
             "pictures": part.fingerprint,
             "groups": part.groups,
-        }
-        asked = describe_wishes(materials, Role.VALIDATION)
-        return {
-            "model": results[trained].sha256,
-            **of_images,
-            **asked,
+            **describe_wishes(materials, Role.VALIDATION),
             **list_versions("numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(Role.VALIDATION)
         classes = materials.require_images().classes
-        order = class_order(classes, labels or classes, len(labels or classes))
-        batch = share_of_holdout(materials, Role.VALIDATION)
-        # Without groups, each image is one.
-        groups = part.groups or part.indices
-        known = ScoredImages(
-            results[scored], part.objects, groups, order, list_asked(materials), batch
+        outputs = labels or classes
+        scored_images = ScoredImages(
+            scores=results[scored],
+            truth=part.objects,
+            # Without groups, each image is one.
+            groups=part.groups or part.indices,
+            order=class_order(classes, outputs, len(outputs)),
+            wishes=list_asked(materials),
+            batch=share_of_holdout(materials, Role.VALIDATION),
         )
-        return partial(fold_thresholds, results[trained].path, known, folders.model)
+        return partial(fold_thresholds, results[trained].path, scored_images, folders.model)
 
     return Stage(
         name=StageName.CONFIDENCE,
@@ -115,22 +120,23 @@ def set_thresholds(
     )
 
 
-def fold_thresholds(model: Path, known: ScoredImages, path: Path) -> list[dict[str, Any] | None]:
-    """Write a float tagger whose labels have the threshold one half,
-    and return what each threshold guarantees.
+def fold_thresholds(model: Path, images: ScoredImages, path: Path) -> list[dict[str, Any] | None]:
+    """Write a float tagger whose labels have the threshold one half.
+
+    Returns what the threshold of each label guarantees, as JSON values.
     """
-    scores = np.load(known.scores, allow_pickle=False)
-    truth = np.array(known.truth, np.int8)
+    scores = np.load(images.scores, allow_pickle=False)
+    truth = np.array(images.truth, np.int8)
     thresholds = label_thresholds.choose_thresholds(
-        label_thresholds.logits_of(scores), truth, known.groups, known.wishes, known.batch
+        label_thresholds.logits_of(scores), truth, images.groups, images.wishes, images.batch
     )
     data = model.read_bytes()
     weights, bias = read_head(data, model.name)
     # Labels that the images do not have keep their scores.
     slopes = np.ones_like(bias)
     shifts = np.zeros_like(bias)
-    slopes[list(known.order)] = thresholds.slope
-    shifts[list(known.order)] = thresholds.shift
+    slopes[list(images.order)] = thresholds.slope
+    shifts[list(images.order)] = thresholds.shift
     rows = np.zeros((1, len(weights)), np.float32)
     # A float head needs no rows of features, and rounds nothing.
     edited = with_head(

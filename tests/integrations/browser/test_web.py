@@ -29,8 +29,7 @@ from advisor.exporting._shipping import Page as BundlePage, parts_of
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
-from advisor.tasks.classification._files import answers
-from advisor.tasks.classification._shipping import SHIPPING
+from advisor.tasks.classification._shipping import SHIPPING, compute_probabilities
 from advisor.tasks.detection import DETECTION
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import evaluation_of, ran
@@ -108,7 +107,7 @@ def litert_answer(made: Bundle, content: bytes, folder: Path) -> NDArray[np.floa
     """Return the probabilities for an image that the product reads."""
     file = folder / "image.png"
     file.write_bytes(content)
-    return np.array(answers(made.model.content, load(file, made.model.size)[None], made.model)[0])
+    return np.array(compute_probabilities(made.model, load(file, made.model.size)[None])[0])
 
 
 def test_the_test_vectors_get_the_answers_of_litert(page: Opened, made: Bundle) -> None:

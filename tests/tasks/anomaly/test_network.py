@@ -22,7 +22,9 @@ from advisor.exporting import Answerer, predict
 from advisor.exporting._bundle import export
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
-from advisor.tasks.anomaly._files import Marked, Marker, heat_png, pixel_auroc, spoil_image
+from advisor.tasks.anomaly._drawing import heat_png
+from advisor.tasks.anomaly._jobs import Marker, spoil_image
+from advisor.tasks.anomaly._judging import Marked, pixel_auroc
 from advisor.tasks.anomaly._network import Scale, Usual, with_distances
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import output_of, ran

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from advisor.datasets import IGNORED_LABEL, Mask
 from advisor.measurement import Overlaps
-from advisor.tasks.segmentation._files import boundary_f1, overlaps
+from advisor.tasks.segmentation._judging import boundary_f1, overlaps
 from tests.tasks.segmentation.shapes import save
 
 TABLE = st.lists(st.tuples(*[st.integers(0, 50)] * 6), min_size=2, max_size=20)

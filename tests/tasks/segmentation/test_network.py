@@ -24,7 +24,8 @@ from advisor.exporting.check import other_mask
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks._judge import PALETTE
-from advisor.tasks.segmentation._files import Segmenter, colour_mask
+from advisor.tasks.segmentation._drawing import colour_mask
+from advisor.tasks.segmentation._jobs import Segmenter
 from advisor.tasks.segmentation._network import PackedMask, _loss, decoder, resize_labels
 from advisor.tflite import Metadata, write_metadata
 from advisor.training import Hyperparameters, ImageSection, LabelledImages, convert_to_flatbuffer

@@ -1,131 +1,30 @@
-"""Files that mark anomalies: run and judge them, ship them,
-and draw faults into images for sets without any.
+"""Judge the files of anomaly detectors: does a faulty image get a higher score than a good one?
+
+The search calls a :class:`ByAuroc` after a file has run over the validation part or the hold-out.
+It reads the maps that :func:`._jobs.mark` wrote. A part without faulty images is judged by copies
+with drawn faults. What it returns is written to ``evaluations.jsonl``, and the names of
+``figures`` are shown in reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image
 
 from advisor.core import ImageAnswers, Interval, Provenance, Quantity
-from advisor.datasets import InputSpec, load, open_image
+from advisor.datasets import open_image
 from advisor.engine import Images, Part, Role, compute_auroc, make_percent
-from advisor.exporting import Found, Page, Shipping
-from advisor.measurement import Floats, Pixels, Runner
-from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
-from advisor.tasks.anomaly._images import ANOMALY, GOOD
-from advisor.tasks.detection._shipping import mark_map
+from advisor.measurement import Floats
+from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, collect_overlays
+from advisor.tasks.anomaly._drawing import HOT, LEAST, heat_png
+from advisor.tasks.anomaly._images import GOOD
 
-# Output of a file: how unusual each place is, (1, rows, columns, 1);
-# its largest value is the score.
-HEAT = "heat"
-LEAST = 0.5  # Score from which on an image is an anomaly
-HOT = "#e5342c"
 BINS = 4096  # Steps of the scores by which pixels are ranked
-
-SHIPPING = Shipping(
-    does="finds anomalies in images",
-    answers="maps",
-    card="anomaly_card.md.j2",
-    snippets={
-        "android": "android/AnomalyDetector.kt",
-        "ios": "ios/AnomalyDetector.swift",
-        "python": "python/anomaly.py",
-    },
-    answering=mark_map,
-    found=lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
-    page=Page(
-        "templates/heat.js",
-        {"least": LEAST, "hot": HOT, "good": GOOD[0]},
-        __package__,
-        "Is anything unusual in the image?",
-        counted=(),
-        bars=f"Score of the image, no probability: an anomaly from {LEAST:.0%} on".replace(
-            "%", " %"
-        ),
-    ),
-    least=LEAST,
-    said=lambda answers, least: answers[0].label if answers[0].score >= least else "good",
-    layer=lambda outputs, _model: heat_png(outputs[0][..., 0]),
-    package=__package__,
-)
-
-# Shares of the image that a patch covers.
-LARGEST = 0.05
-SMALLEST = 0.002
-THIN = 0.012  # Width of a scratch over the side of the image
-
-
-def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
-    """Return a map as a PNG of one colour, clear up to half of the least score of an anomaly."""
-    image = Image.new("RGB", heat.shape[::-1], HOT)
-    opacity = (heat - LEAST / 2) / LEAST * 255
-    image.putalpha(Image.fromarray(np.clip(opacity, 0, 255).astype(np.uint8)))
-    return png(image)
-
-
-def spoil_image(pixels: Pixels, seed: int) -> Pixels:
-    """Return an image, uint8 (S, S, 3), with a patch from another place, a spot or a scratch.
-
-    Patches from the image itself: C.-L. Li et al., "CutPaste" (2021).
-    """
-    draw = np.random.default_rng(seed)
-    side = len(pixels)
-    shape = Image.new("L", (side, side))
-    # In turn, so that every part of a set has patches, spots and scratches alike.
-    kind = seed % 3
-    pen = ImageDraw.Draw(shape)
-    x, y = draw.uniform(0.1, 0.9, 2) * side
-    # Each doubling of the area is as frequent as any other.
-    area = np.exp(draw.uniform(np.log(SMALLEST), np.log(LARGEST)))
-    radius = side * float(np.sqrt(area / np.pi))
-    wide = radius * float(np.exp(draw.normal(0, 0.4)))
-    high = radius
-    if kind == 2:
-        turns = np.cumsum(draw.normal(0, 0.3, 12)) + draw.uniform(0, 2 * np.pi)
-        steps = np.stack([np.cos(turns), np.sin(turns)], axis=1) * side * draw.uniform(0.01, 0.04)
-        line = np.cumsum(steps, axis=0) + np.array([x, y])
-        pen.line(line.reshape(-1).tolist(), 255, max(2, round(THIN * side)))
-    else:
-        (pen.ellipse if kind else pen.rectangle)((x - wide, y - high, x + wide, y + high), 255)
-    alpha = np.asarray(shape.filter(ImageFilter.GaussianBlur(0.7)), np.float32)[..., None] / 255
-    other = np.roll(pixels, draw.integers(side // 4, side // 2, 2), (0, 1)).astype(np.float32)
-    brighter = float(draw.choice((-1, 1)) * draw.uniform(25, 90))
-    new = other + draw.normal(0, 20) if kind == 0 else pixels.astype(np.float32) + brighter
-    return np.clip(np.rint(pixels + alpha * (new - pixels)), 0, 255).astype(np.uint8)
-
-
-class Marker(Runner[Floats]):
-    """A loaded file with a map of how unusual each place is:
-    one output ``heat``, (1, rows, columns, 1).
-    """
-
-    outputs = (HEAT,)
-    kind = "an anomaly detector"
-
-
-def mark(
-    _: bool,
-    model: Path,
-    images: Sequence[Path],
-    view: InputSpec,
-    path: Path,
-    _classes: Sequence[str],
-) -> None:
-    """Run a file over images, and over copies with a fault drawn into them, in a child process;
-    write the maps.
-    """
-    run = Marker(model, view)
-    # The place of the image is the seed, so that all files are judged by the same faults.
-    faulty = (spoil_image(load(image, view.size), place) for place, image in enumerate(images))
-    drawn = [run.answer_for(view.normalise(pixels)) for pixels in faulty]
-    np.savez(path, own=np.stack(list(run.over(images)))[..., 0], drawn=np.stack(drawn)[..., 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +139,7 @@ class ByAuroc(JudgeByShares[Marked]):
         # The lowest come first: of a faulty image a low score is the error,
         # of a good one a high score.
         ranked = np.where(shipped.labels == 0, 1 - scores, scores)
-        shown = overlays(images, ranked, errs, describe, layers, {"unusual": HOT})
+        shown = collect_overlays(images, ranked, errs, describe, layers, {"unusual": HOT})
         return replace(
             self.compare_answers(shipped, None, images), figures=figures, overlays=shown
         )

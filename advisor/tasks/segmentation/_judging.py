@@ -1,130 +1,37 @@
-"""Files that tell the class of each pixel: run and judge them, ship them, and draw their masks."""
+"""Judge the files of segmenters by the mean IoU of their masks.
+
+The search calls a :class:`Segmented` after a file has run over the validation part or the
+hold-out. It reads the masks that :func:`._jobs.segment` wrote. What it returns is written to
+``evaluations.jsonl``, and the names of ``figures`` are shown in reports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from advisor.core import ImageAnswers
-from advisor.datasets import BACKGROUND, IGNORED_LABEL, InputSpec, Mask
+from advisor.datasets import BACKGROUND, IGNORED_LABEL, Mask
 from advisor.engine import Images, Role, make_percent
-from advisor.exporting import VECTOR_CANDIDATES, Found, ShippedModel, choose_vectors
-from advisor.measurement import Floats, Overlaps, Runner, ratio_of
+from advisor.measurement import Overlaps, ratio_of
 from advisor.tasks._judge import (
     EVERY,
-    PALETTE,
     SHOWN_SIDE,
     JudgeByShares,
+    collect_overlays,
     describe_classes,
-    overlays,
-    png,
 )
-from advisor.tasks.segmentation._network import SCORES, Classes, resize_labels
-
-if TYPE_CHECKING:
-    from advisor.exporting import Crops
+from advisor.tasks.segmentation._drawing import colour_mask, colours
+from advisor.tasks.segmentation._network import Classes, resize_labels
 
 LONGEST = 512  # Side in pixels at which masks are compared, at most
 # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al.
 # (2013), section 3.
 TOLERANCE = 0.0075
-
-
-def colours(classes: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each class but the background."""
-    shown = [name for name in classes if name != BACKGROUND]
-    # More classes than colours: the palette begins again.
-    return dict(zip(shown, cycle(PALETTE), strict=False))
-
-
-def colour_mask(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
-    """Return classes as a PNG of an indexed image in which background
-    and ignored pixels are transparent.
-    """
-    by_name = colours(classes)
-    palette = np.zeros((256, 3), np.uint8)
-    for place, name in enumerate(classes):
-        palette[place] = tuple(bytes.fromhex(by_name.get(name, "#000000")[1:]))
-    image = Image.fromarray(labels.astype(np.uint8), "P")
-    image.putpalette(palette.tobytes())
-    opacity = bytearray([255] * 256)
-    opacity[IGNORED_LABEL] = 0
-    for place, name in enumerate(classes):
-        # The photograph below shows through where nothing was found.
-        if name == BACKGROUND:
-            opacity[place] = 0
-    return png(image, transparency=bytes(opacity))
-
-
-def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-    """Return the classes in a photograph but the background, the largest first,
-    with their shares of the pixels.
-    """
-    labels, counts = np.unique(outputs[0].argmax(axis=-1), return_counts=True)
-    order = np.argsort(-counts).tolist()
-    rows = []
-    for place in order:
-        label = model.labels[int(labels[place])]
-        rows.append(Found(label, float(counts[place] / counts.sum())))
-    return tuple(row for row in rows if row.label != BACKGROUND)
-
-
-def mask_images(
-    model: ShippedModel, images: Crops
-) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`Answering`: the mask as pairs of a class and a number of pixels, row by row.
-
-    Kernels differ by a share of the pixels. Masks of many classes come first.
-    """
-    tolerance, rows = choose_vectors(
-        model,
-        images[:VECTOR_CANDIDATES],
-        lambda outputs: outputs[0].argmax(axis=-1).reshape(-1),
-        lambda one, other: float(np.mean(one != other)),
-        lambda mask: len(np.unique(mask)),
-    )
-    return tolerance, [(place, {"mask": _runs(mask)}) for place, mask in rows]
-
-
-def _runs(mask: NDArray[np.int64]) -> list[int]:
-    runs = list[int]()
-    for label, run in groupby(mask.tolist()):
-        runs += (label, len(list(run)))
-    return runs
-
-
-class Segmenter(Runner[Classes]):
-    """A loaded file with a score of each class for each pixel:
-    one output ``scores``, (1, S, S, C).
-    """
-
-    outputs = (SCORES,)
-    kind = "a segmenter"
-
-    def read(self, outputs: Mapping[str, Floats]) -> Classes:
-        """Return the class of each pixel, uint8 (S, S)."""
-        return np.asarray(outputs[SCORES][0].argmax(axis=-1), np.uint8)
-
-
-def segment(
-    captured: bool,
-    model: Path,
-    images: Sequence[Path],
-    view: InputSpec,
-    path: Path,
-    _classes: Sequence[str],
-) -> None:
-    """Run a file over images in a child process, and write the class of each pixel,
-    uint8 (N, S, S).
-    """
-    np.savez_compressed(path, masks=np.stack(list(Segmenter(model, view).over(images, captured))))
 
 
 def align_masks(predicted: Classes, mask: Mask) -> tuple[Classes, Classes]:
@@ -255,7 +162,7 @@ class Segmented(JudgeByShares[Overlaps]):
             named = describe_classes(true, _name_classes(shipped.found[place], classes))
             return f"{named or 'no class, none found'}; mean IoU {100 * scores[place]:.0f} %"
 
-        shown = overlays(
+        shown = collect_overlays(
             images,
             scores,
             lambda place: bool(scores[place] < 1),
@@ -269,9 +176,7 @@ class Segmented(JudgeByShares[Overlaps]):
 
 
 def _name_classes(pixels: Classes, classes: Sequence[str]) -> list[str]:
-    """Return the classes that an image shows, without the background and pixels that do not
-    count.
-    """
+    """Return the classes in an image, without the background and pixels that do not count."""
     names = []
     for label in np.unique(pixels).tolist():
         # Pixels that do not count have a label above those of the classes.

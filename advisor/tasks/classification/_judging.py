@@ -1,0 +1,104 @@
+"""Judge the files of classifiers by the metric of the question.
+
+The search calls a :class:`Classified` after a file has run over the validation part, over the
+hold-out, and over images under capture conditions. It keeps the answer of each image in a file of
+the run, so that two files are compared image by image. What it returns is written to
+``evaluations.jsonl``; names of metrics are those of ``METRICS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from advisor.core import Evaluation, Interval, Metric
+from advisor.datasets import TESTS
+from advisor.engine import (
+    AccuracyVerdict,
+    HeldOut,
+    Images,
+    Question,
+    Role,
+    Scored,
+    accuracy,
+    confidence,
+)
+from advisor.measurement import OutOfFold
+from advisor.store import RunFolder, answers_file
+
+
+@dataclass(frozen=True)
+class Classified:
+    """See :class:`advisor.engine.Judge`; the answers of each file are kept."""
+
+    # What accuracy is, answers cost and thresholds shall keep.
+    question: Question = field(default_factory=Question)
+
+    def verdict(
+        self, scored: Scored, images: Images, run: RunFolder, name: str
+    ) -> AccuracyVerdict:
+        """Return the figure on the validation part, the thresholds, and what compression lost."""
+        file, floats, folds, *_ = scored
+        question = self.question
+        metric = question.metric
+        answers = accuracy.read_answers(file)
+        part = images.part(Role.VALIDATION)
+        measured = accuracy.measure_accuracy(
+            answers, accuracy.read_answers(floats), part.labels, images.classes
+        )
+        learnt = None
+        if folds:
+            learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats)
+        scores = confidence.score_metrics(file, images, Role.VALIDATION, question.costs)
+        by_class = replace(
+            measured.answers,
+            file=run.keep_answers(name, answers),
+            confidence=confidence.choose_thresholds(file, images, question.guarantees, learnt),
+            metrics=confidence.quantities(scores, accuracy.VALIDATED),
+        )
+        if metric == Metric.TOP1:
+            return replace(measured, answers=by_class)
+        shares = scores[metric].shares.tolist()
+        float_scores = confidence.score_metrics(
+            floats, images, Role.VALIDATION, question.costs, [metric]
+        )
+        lost = Interval.paired_shares(float_scores[metric].shares.tolist(), shares)
+        return replace(
+            measured,
+            accuracy=by_class.metrics[metric],
+            drop=accuracy.drop_of(lost, len(shares)),
+            answers=replace(by_class, shares=run.keep_answers(f"{name}-shares", shares)),
+        )
+
+    def captured(self, answers: Path, images: Images, role: Role) -> accuracy.Captured:
+        """Return which images are answered right under each capture condition."""
+        # An array with pickled objects could run code; this one has numbers alone.
+        labels = np.load(answers, allow_pickle=False)
+        right = (labels == np.asarray(images.part(role).labels)).astype(float)
+        return accuracy.Captured(TESTS, right, labels)
+
+    def held_out(
+        self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = ""
+    ) -> HeldOut:
+        """Return the figure on the hold-out, and the answers to keep by their files."""
+        answers = accuracy.read_answers(answers_path)
+        part = images.part(Role.HOLDOUT)
+        metric = self.question.metric
+        scores = confidence.score_metrics(answers_path, images, Role.HOLDOUT, self.question.costs)
+        figures = confidence.quantities(scores, accuracy.HELD_OUT)
+        by_class = replace(
+            accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures
+        )
+        answers_by_file: dict[str, Sequence[float]] = {file: answers} if file else {}
+        if file and metric != Metric.TOP1:
+            by_class = replace(by_class, shares=answers_file(f"{Path(file).stem}-shares"))
+            answers_by_file[by_class.shares] = scores[metric].shares.tolist()
+        chosen = evaluation.answers.confidence
+        if chosen is not None:
+            verified = confidence.verify_thresholds(answers_path, images, chosen)
+            by_class = replace(by_class, confidence=verified)
+        judged = replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class)
+        return judged, answers_by_file
