@@ -69,8 +69,10 @@ MOST_SHARED = 0.05
 def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...], str]:
     """Return the images of a folder, at any depth, with the label 0, and a sentence about them.
 
-    Images that show the same as known ones are left out, as are files that cannot be read. Raises
-    UsageError if the folder is missing, or no image is left.
+    Images that show the same as known ones are left out, as are files that cannot be read.
+
+    Raises:
+        UsageError: the folder is missing, or no image is left.
     """
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
@@ -87,27 +89,28 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
         if pair.first < first <= pair.second:
             copies.add(pair.second - first)
     images = tuple(image for place, image in enumerate(read.dataset.images) if place not in copies)
-    reasons = [
-        *(
-            [f"{phrase_count(len(copies), 'shows', 'show')} the same as images of --data"]
-            if copies
-            else []
-        ),
-        *([f"{len(read.dataset.rejected)} cannot be read"] if read.dataset.rejected else []),
-    ]
+    left_out = []
+    if copies:
+        verb = phrase_count(len(copies), "shows", "show")
+        left_out.append(f"{verb} the same as images of --data")
+    if read.dataset.rejected:
+        left_out.append(f"{len(read.dataset.rejected)} cannot be read")
+    reasons = ", ".join(left_out)
     if not images:
-        raise UsageError(
-            f"--unknown: no image below '{folder}' can be used: {', '.join(reasons)}", HINT
-        )
+        raise UsageError(f"--unknown: no image below '{folder}' can be used: {reasons}", HINT)
     sentence = f"--unknown: {phrase_count(len(images), 'image', 'images')} of other things"
-    return images, f"{sentence}; left out: {', '.join(reasons)}" if reasons else sentence
+    if reasons:
+        sentence += f"; left out: {reasons}"
+    return images, sentence
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return the images of the classes, divided,
-    with those of other things if the question names some.
+    """Return the images of the classes, divided into parts, with those of other things if the
+    question names some.
 
-    AmbiguousInput: they cannot be read as images of classes, and may be those of another task.
+    Raises:
+        UsageError: the images cannot be read, or there are too few.
+        AmbiguousInput: they cannot be read as images of classes, and may be those of another task.
     """
     path = question.require_data()
     try:
@@ -117,23 +120,23 @@ def read(question: Question, say: Say) -> Images:
     except UsageError as error:
         # Images of another task are no mistake in the files:
         # the user may only have left out --task.
-        others = ((task.name, task.recognize(path)) for task in TASKS.values())
-        for name, content in ((name, content) for name, content in others if content):
-            readings = error.readings if isinstance(error, AmbiguousInput) else ()
-            boxes = Reading({"task": name}, f"the folder has {content}")
-            raise AmbiguousInput(error.message, (*readings, boxes)) from None
-        raise
+        other_tasks = _list_readings(path)
+        if not other_tasks:
+            raise
+        readings = error.readings if isinstance(error, AmbiguousInput) else ()
+        raise AmbiguousInput(error.message, (*readings, other_tasks[0])) from None
     _ask_about_shared_images(path, read.dataset)
     if question.judged_whole:
         return Images.all_held_out(read.dataset, question.seed)
     division = divide_survey(read, question.seed)
     notes = division.list_notes(read.dataset)
-    if (train := len(division.split.train)) > TUNED_IMAGES:
-        tuned = (
+    train = len(division.split.train)
+    if train > TUNED_IMAGES:
+        note = (
             f"A fine-tuning learns from {TUNED_IMAGES:,} of the {train:,} images for training, and"
             " a head from all."
         )
-        notes = (*notes, tuned)
+        notes = (*notes, note)
     images = divide_images(read.dataset, division, notes, say)
     if question.unknown is None:
         return images
@@ -143,27 +146,35 @@ def read(question: Question, say: Say) -> Images:
 
 
 def _ask_about_shared_images(path: Path, dataset: Dataset) -> None:
-    """Ask whether images have several labels,
-    if too many for a mistake are in several folders of classes.
+    """Ask whether images have several labels, if many of them are in several folders of classes.
+
+    Raises:
+        AmbiguousInput: more than :data:`MOST_SHARED` of the images are.
     """
     labels = defaultdict[str, set[int]](set)
     for image in dataset.images:
         labels[image.sha256].add(image.label)
-    shared = sum(len(several) > 1 for several in labels.values())
+    shared = sum(len(labels_of_image) > 1 for labels_of_image in labels.values())
     # Who writes the pattern has said that each folder is a class.
     if not path.is_dir() or shared < MOST_SHARED * len(labels):
         return
+    by_mistake = Reading(
+        {"data": f"{path}/*"}, "each image has one class, and some are copied by mistake"
+    )
+    raise AmbiguousInput(
+        f"--data: {shared} of {plural(len(labels), 'image')} are in several classes",
+        [*_list_readings(path), by_mistake],
+    )
+
+
+def _list_readings(path: Path) -> list[Reading]:
+    """Return the tasks that recognize images of theirs in a folder."""
     readings = []
     for task in TASKS.values():
         content = task.recognize(path)
         if content:
             readings.append(Reading({"task": task.name}, f"the folder has {content}"))
-    readings.append(
-        Reading({"data": f"{path}/*"}, "each image has one class, and some are copied by mistake")
-    )
-    raise AmbiguousInput(
-        f"--data: {shared} of {plural(len(labels), 'image')} are in several classes", readings
-    )
+    return readings
 
 
 @dataclass(frozen=True)
@@ -214,9 +225,11 @@ class Classes:
 
 def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
     """Check a data set in any layout; it is not changed.
-    Without a checker, nothing looks for wrong labels and crops.
 
-    Raises UsageError if the path cannot be read as a data set, or the card is unknown.
+    Without a ``checker``, nothing looks for wrong labels and crops.
+
+    Raises:
+        UsageError: the path cannot be read as a data set, or the card is unknown.
     """
     say(f"reading images of {path}")
     read = survey(path, report_progress(say))
@@ -230,9 +243,10 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
             why_not = ""
         except (WeightsError, StageError) as error:  # the other findings are useful without it
             why_not = error.message
+    # Of one pair that both ways found, that of the thumbnails counts.
     by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
-    alike = [pair for _, pair in sorted(by_images.items())]
-    findings = (*check_survey(read, alike), *_wrong_labels(read, labels.suspects))
+    alike = [by_images[images] for images in sorted(by_images)]
+    findings = (*check_survey(read, alike), *_list_wrong_labels(read, labels.suspects))
 
     def overview(seed: int) -> Overview:
         require_usable(read.dataset)
@@ -243,18 +257,20 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
     )
 
 
-def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:
+def _list_wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:
+    """Return the finding about images whose label is likely wrong; none without suspects."""
     if not suspects:
         return ()
     dataset = read.dataset
     share = 100 * len(suspects) / len(dataset.images)
-    paths = tuple(dataset.images[one.index].path for one in suspects)
+    paths = tuple(dataset.images[suspect.index].path for suspect in suspects)
     notes = []
     for suspect in suspects:
-        given = dataset.classes[dataset.images[suspect.index].label]
-        suggested = dataset.classes[suspect.suggested]
-        odds = (show_probability(suspect.given), show_probability(suspect.better))
-        notes.append(f"{given} ({odds[0]}), rather {suggested} ({odds[1]})")
+        label = dataset.classes[dataset.images[suspect.index].label]
+        better_label = dataset.classes[suspect.suggested]
+        chance = show_probability(suspect.given)
+        better_chance = show_probability(suspect.better)
+        notes.append(f"{label} ({chance}), rather {better_label} ({better_chance})")
     verb = "has" if len(suspects) == 1 else "have"
     # An image is named from a probability of 15 % on, so most of them need not be wrong.
     counted = f"{phrase_count(len(suspects), 'image')} ({share:.1f} %)"
@@ -263,13 +279,5 @@ def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, .
         "look at them, the most likely first; keep those whose labels are right: they are hard,"
         " and worth having"
     )
-    return (
-        Finding(
-            Kind.WRONG_LABEL,
-            message,
-            advice,
-            tuple((path,) for path in paths),
-            tuple(notes),
-            paths,
-        ),
-    )
+    images = tuple((path,) for path in paths)
+    return (Finding(Kind.WRONG_LABEL, message, advice, images, tuple(notes), paths),)

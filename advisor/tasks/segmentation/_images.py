@@ -65,19 +65,22 @@ def read(question: Question, say: Say) -> Images:
 
 
 def choose_mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
-    """Return the images with several classes, and half as many of the others,
-    which may be most of a set of faults.
+    """Return the images with several classes, and half as many of the others.
+
+    The others may be most of a set of faults.
     """
-    chosen = list[int]()
+    mixed = list[int]()
     others = list[int]()
     for place, (_, mask) in enumerate(images):
         labels = {label for _, label in mask.classes}
-        is_mixed = len(labels) > 1 or bool(mask.regions)
-        (chosen if is_mixed else others).append(place)
-    most = round(EMPTY_SHARE * len(chosen)) if chosen else len(others)
+        if len(labels) > 1 or mask.regions:
+            mixed.append(place)
+        else:
+            others.append(place)
+    most = round(EMPTY_SHARE * len(mixed)) if mixed else len(others)
     drawn = np.random.default_rng(seed).permutation(others)[:most]
     # In the order of the images, which their kept features have too.
-    return [images[place] for place in sorted([*chosen, *drawn.tolist()])]
+    return [images[place] for place in sorted([*mixed, *drawn.tolist()])]
 
 
 class MaskFault(StrEnum):
@@ -105,11 +108,9 @@ class MaskContent:
     def counts(self) -> Mapping[str, int]:
         """Images with each class but the background."""
         numbers = (self.read.pixels > 0).sum(axis=0).tolist()
-        return {
-            name: count
-            for name, count in zip(self.read.classes, numbers, strict=True)
-            if name != BACKGROUND
-        }
+        counts = dict(zip(self.read.classes, numbers, strict=True))
+        counts.pop(BACKGROUND, None)
+        return counts
 
     @property
     def summary(self) -> str:
@@ -129,9 +130,7 @@ class MaskContent:
             if pixels[label] and names[label] != BACKGROUND:
                 order.append(label)
         total = pixels.sum()
-        shares = []
-        for label in order:
-            shares.append(f"{names[label]} {100 * pixels[label] / total:.1f} %")
+        shares = [f"{names[label]} {100 * pixels[label] / total:.1f} %" for label in order]
         return ", ".join(shares) or "nothing"
 
     def drawing(self, path: Path) -> Drawing | None:
@@ -166,7 +165,7 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     images = read.without_classes
-    findings = check_images(images, pairs, _faults(read))
+    findings = check_images(images, pairs, _list_faults(read))
 
     def overview(seed: int) -> Overview:
         return read.divide_images(seed, pairs).make_overview(images.dataset)
@@ -174,7 +173,8 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     return run_data_check(path, read.images, MaskContent(read), findings, overview)
 
 
-def _faults(read: MaskSurvey) -> Iterator[Finding]:
+def _list_faults(read: MaskSurvey) -> Iterator[Finding]:
+    """Yield what is odd about the masks of a set."""
     paths = [image.path for image in read.images.dataset.images]
     if read.unused:
         what = phrase_count(len(read.unused), "class is", "classes are")
@@ -183,17 +183,18 @@ def _faults(read: MaskSurvey) -> Iterator[Finding]:
             f"{what} named and in no mask: {listed(read.unused)}",
             "the network does not learn them",
         )
-    if rare := [
-        f"{name} ({number})" for name, number in MaskContent(read).counts.items() if number < FEW
-    ]:
-        message = (
-            f"{phrase_count(len(rare), 'class is', 'classes are')} in fewer than {FEW} images:"
-            f" {listed(rare)}"
-        )
+    rare = []
+    for name, number in MaskContent(read).counts.items():
+        if number < FEW:
+            rare.append(f"{name} ({number})")
+    if rare:
+        what = phrase_count(len(rare), "class is", "classes are")
+        message = f"{what} in fewer than {FEW} images: {listed(rare)}"
         yield Finding(MaskFault.RARE, message, "add images: from so few the network learns little")
     empty = []
-    for path, row in zip(paths, read.pixels, strict=True):
-        if (row > 0).sum() == 1 and row[0]:
+    for path, pixels in zip(paths, read.pixels, strict=True):
+        # The first class, where there is one of that name, is the background.
+        if (pixels > 0).sum() == 1 and pixels[0]:
             empty.append(path)
     if empty and read.classes[0] == BACKGROUND:
         message = f"{phrase_count(len(empty), 'mask has', 'masks have')} no object"
@@ -202,13 +203,6 @@ def _faults(read: MaskSurvey) -> Iterator[Finding]:
         )
         yield Finding(MaskFault.EMPTY, message, advice, tuple((path,) for path in empty))
     if read.outside:
-        message = (
-            f"{phrase_count(len(read.outside), 'image has a polygon', 'images have polygons')}"
-            " outside"
-        )
-        yield Finding(
-            MaskFault.OUTSIDE,
-            message,
-            "they were cut at the edge",
-            tuple((path,) for path in read.outside),
-        )
+        what = phrase_count(len(read.outside), "image has a polygon", "images have polygons")
+        images = tuple((path,) for path in read.outside)
+        yield Finding(MaskFault.OUTSIDE, f"{what} outside", "they were cut at the edge", images)

@@ -69,8 +69,8 @@ def resize_labels(labels: Classes, size: tuple[int, int]) -> Classes:
 
 
 def decoder(side: int) -> MakeHead:
-    """Return what makes the head for an input of ``side`` pixels:
-    classes of the pixels, with loss and targets.
+    """Return the function that makes the head for an input of ``side`` pixels, with its loss and
+    its targets.
 
     Of a decoder on a pyramid of maps, the finest map has a logit of each class for each place.
     They are resized to the side of the input. The loss is cross entropy and one minus the soft
@@ -83,13 +83,9 @@ def decoder(side: int) -> MakeHead:
         import keras
 
         inputs = list(map(keras.Input, shapes))
-        model = keras.Model(
-            inputs,
-            add_last(
-                convolve_separably(convolve_separably(build_pyramid(inputs, WIDTH)[0])), classes
-            ),
-            name="head",
-        )
+        finest = build_pyramid(inputs, WIDTH)[0]
+        decoded = convolve_separably(convolve_separably(finest))
+        model = keras.Model(inputs, add_last(decoded, classes), name="head")
         # Logarithm of the share of the pixels of each class.
         frequent = np.zeros(classes, np.float32)
 
@@ -124,49 +120,57 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32])
     """
     import tensorflow as tf
 
+    counts = tf.cast(labels != IGNORED_LABEL, tf.float32)
+    planes = _split_planes(logits, labels.shape[-1])
+    targets = []
+    for number in range(len(planes)):
+        targets.append(tf.cast(labels == number, tf.float32))
+    odds = list(map(tf.exp, planes))
+    adjusted_odds = []
+    right = []
+    for plane, ratio, target, more in zip(planes, odds, targets, adjustment, strict=True):
+        adjusted_odds.append(ratio * math.exp(more))
+        right.append((plane + more) * target)
+    log_sum = tf.math.log(tf.add_n(adjusted_odds))
+    crossed = tf.reduce_sum(counts * log_sum - tf.add_n(right))
+    # Pixels that do not count have a probability of 0 for each class.
+    share = counts / tf.add_n(odds)
+    probabilities = [ratio * share for ratio in odds]
+    pixels = tf.maximum(tf.reduce_sum(counts), 1.0)
+    return crossed / pixels + _dice_loss(probabilities, targets)
+
+
+def _split_planes(logits: tf.Tensor, side: int) -> list[tf.Tensor]:
+    """Return a plane (N, side, side) of logits for each class, less the largest at each pixel."""
+    import tensorflow as tf
+
     logs = tf.transpose(logits, (3, 0, 1, 2))
-    if logs.shape[-1] != labels.shape[-1]:
+    if logs.shape[-1] != side:
         # TensorFlow resizes only with the classes as the last axis;
         # two products of matrices resize planes.
-        rows = _bilinear(logs.shape[-1], labels.shape[-1])
+        rows = _make_resizing(logs.shape[-1], side)
         logs = rows @ logs @ rows.T
-    counts = tf.cast(labels != IGNORED_LABEL, tf.float32)
     # Powers of differences from the largest logit cannot overflow, and the loss is the same.
     most = tf.stop_gradient(tf.reduce_max(logs, axis=0))
-    planes = [plane - most for plane in tf.unstack(logs)]
-    wanted = []
-    for number in range(len(planes)):
-        wanted.append(tf.cast(labels == number, tf.float32))
-    odds = list(map(tf.exp, planes))
-    share = counts / tf.add_n(odds)
-    adjusted = tf.add_n(
-        [ratio * math.exp(more) for ratio, more in zip(odds, adjustment, strict=True)]
-    )
-    right = tf.add_n(
-        [
-            (log + more) * target
-            for log, more, target in zip(planes, adjustment, wanted, strict=True)
-        ]
-    )
-    crossed = tf.reduce_sum(counts * tf.math.log(adjusted) - right) / tf.maximum(
-        tf.reduce_sum(counts), 1.0
-    )
-    probabilities = [ratio * share for ratio in odds]
-    both = tf.stack(
-        [
-            tf.reduce_sum(probability * target)
-            for probability, target in zip(probabilities, wanted, strict=True)
-        ]
-    )
+    return [plane - most for plane in tf.unstack(logs)]
+
+
+def _dice_loss(probabilities: Sequence[tf.Tensor], targets: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return one minus the soft Dice coefficient, the mean over the classes in the batch."""
+    import tensorflow as tf
+
+    overlaps = []
+    for probability, target in zip(probabilities, targets, strict=True):
+        overlaps.append(tf.reduce_sum(probability * target))
+    both = tf.stack(overlaps)
     predicted = tf.stack(list(map(tf.reduce_sum, probabilities)))
-    there = tf.stack(list(map(tf.reduce_sum, wanted)))
-    missed = tf.where(there > 0, 1 - (2 * both + 1) / (predicted + there + 1), 0.0)
-    return crossed + tf.reduce_sum(missed) / tf.maximum(
-        tf.reduce_sum(tf.cast(there > 0, tf.float32)), 1.0
-    )
+    true = tf.stack(list(map(tf.reduce_sum, targets)))
+    missed = tf.where(true > 0, 1 - (2 * both + 1) / (predicted + true + 1), 0.0)
+    classes = tf.reduce_sum(tf.cast(true > 0, tf.float32))
+    return tf.reduce_sum(missed) / tf.maximum(classes, 1.0)
 
 
-def _bilinear(size: int, wanted: int) -> NDArray[np.float32]:
+def _make_resizing(size: int, wanted: int) -> NDArray[np.float32]:
     """Return the matrix (wanted, size) that resizes a row as ``tf.image.resize`` does."""
     places = np.clip((np.arange(wanted) + 0.5) * size / wanted - 0.5, 0, size - 1)
     return np.maximum(0.0, 1.0 - np.abs(places[:, None] - np.arange(size))).astype(np.float32)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from advisor.training import HeadKind, Labels
 
 STEP_S = 0.06
+"""Seconds of a step of the decoder."""
 
 MAP_RUNS = 12.0
+"""Seconds of an image's maps, in runs of the card in LiteRT."""
 
 STEP_RUNS = 4.6
-
 STEP_RUNS_ALL = 9.6
-"""Seconds of a step of the decoder; runs in LiteRT of an image's maps, and for an image of a step
-of fine-tuning some layers, or all. With 370 images, MobileNetV2 took 20, 48 (555 steps) and 162
-CPU seconds (647 steps) on an AMD EPYC. A step of all layers takes 1.7 times as long as one of
-some.
+"""Seconds for an image of a step of fine-tuning some layers, or all, in runs of the card. With 370
+images, MobileNetV2 took 20, 48 (555 steps) and 162 CPU seconds (647 steps) on an AMD EPYC. A step
+of all layers takes 1.7 times as long as one of some.
 """
 
 
@@ -59,19 +59,17 @@ class Segmentation(HeadOnMaps):
         """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""
         from advisor.engine import cost
 
-        hyperparameters = (
-            self.head.choose_hyperparameters(layers) if layers else self.head.hyperparameters
-        )
-        steps = max(
-            hyperparameters.least_steps, hyperparameters.epochs * images / hyperparameters.batch
-        )
-        of_step = STEP_RUNS_ALL if layers == 1.0 else STEP_RUNS
-        runs = of_step * hyperparameters.batch * steps if layers else MAP_RUNS * images
-        return (
-            cost.DETECTOR_START_S
-            + STEP_S * steps
-            + runs * cost.rough_latency_ms(card, "float32") / 1e3
-        )
+        hyperparameters = self.head.hyperparameters
+        if layers:
+            hyperparameters = self.head.choose_hyperparameters(layers)
+        batch = hyperparameters.batch
+        steps = max(hyperparameters.least_steps, hyperparameters.epochs * images / batch)
+        runs = MAP_RUNS * images
+        if layers:
+            runs_of_image = STEP_RUNS_ALL if layers == 1.0 else STEP_RUNS
+            runs = runs_of_image * batch * steps
+        run_s = cost.rough_latency_ms(card, "float32") / 1e3
+        return cost.DETECTOR_START_S + STEP_S * steps + runs * run_s
 
     def learns_from(
         self, images: Sequence[tuple[Path, Any]], seed: int
