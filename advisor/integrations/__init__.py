@@ -1,3 +1,3 @@
-"""Connect advisor with other programs and devices. Each folder registers itself by an entry
-point.
+"""Connect advisor with other programs and devices. Each folder registers itself by
+an entry point.
 """

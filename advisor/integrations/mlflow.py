@@ -1,4 +1,10 @@
-"""Log a run with MLflow: question, figures with intervals, front, report and bundle."""
+"""The place ``mlflow:ADDRESS`` of ``--log-to``: log a run with MLflow.
+
+The entry point ``advisor.experiment_logs`` names this module. Search and report call
+:func:`require_installed` and :func:`require_reachable` before the work, and :func:`log_run` with
+the answer: question, figures with intervals, front, report and bundle. Names of parameters and
+metrics are read by dashboards of users: they stay.
+"""
 
 from __future__ import annotations
 

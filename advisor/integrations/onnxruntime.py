@@ -1,5 +1,4 @@
-"""ONNX Runtime on this machine's CPU, and the ONNX exports of files,
-made with tf2onnx and compared with their files.
+"""The runtime ``host:onnxruntime``, and the ONNX exports of files.
 
 Other runtimes may run the exports too. The entry points ``advisor.runtimes`` and
 ``advisor.exporters`` name this module; ``devices/_connections/runtime_files.py`` declares what a

@@ -1,8 +1,9 @@
-"""Headless Chromium on this machine as a device, with a runtime in WebAssembly;
-pages that try the files of a run.
+"""Headless Chromium on this machine as the device ``chromium``, with runtimes in WebAssembly.
 
-The runtimes come from the npm registry that the user's npm is configured for.
-The hash of each file is checked.
+Read ``_chromium.py`` first (the device), then ``agent.py`` (the program that times files in the
+browser), ``_packages.py`` and ``_npm.py`` (the runtimes, from the npm registry that the user's npm
+is configured for; the hash of each file is checked). ``web/`` is the page of a bundle, ``tryout/``
+the command ``advisor try``.
 """
 
 from typing import TYPE_CHECKING

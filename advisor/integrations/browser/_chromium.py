@@ -1,4 +1,9 @@
-"""Measure in headless Chromium on this machine, with a runtime in WebAssembly."""
+"""The device ``chromium``: measure files in headless Chromium on this machine.
+
+The search asks a :class:`Chromium` for its profile and a connection. The connection starts
+``agent.py`` in another process and reads the document that it prints. Names of targets stand in
+users' questions and runs: they stay.
+"""
 
 from __future__ import annotations
 
@@ -83,8 +88,8 @@ class BrowserConnection:
         which have the type of the file's.
 
         WebGPU is rendered by software, which computes the same on every machine. Raises
-        UsageError: the browser or its runtime is missing. StageError: the browser cannot run the
-        file.
+        UsageError: the browser or its runtime is missing. StageError: the browser cannot
+        run the file.
         """
         import numpy as np
 
@@ -134,8 +139,8 @@ def runtime_files(runtime: str, threads: int) -> tuple[str, ...]:
 
 
 def chromium_version() -> str:
-    """Return what the browser says of its version; empty without a browser, or if it says
-    nothing.
+    """Return what the browser says of its version; empty without a browser, or if
+    it says nothing.
     """
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     return _read_version(program) if program else ""

@@ -1,4 +1,4 @@
-"""Name the source of an npm package."""
+"""Describe an npm package as a source of files, for ``advisor.downloads``."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The runtime that the entry point names."""
+"""The object that the entry point ``chromium`` in ``advisor.runtimes`` names."""
 
 from advisor.integrations.browser._chromium import Chromium
 

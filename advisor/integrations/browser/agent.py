@@ -1,8 +1,8 @@
-"""Time files in headless Chromium and print one JSON document,
-as :mod:`advisor.isolation.agent` does.
+"""The program that times files in headless Chromium and prints one JSON document.
 
-Each series has a worker with a copy of the runtime in WebAssembly,
-so its memory is that of the runtime and one file.
+``_chromium.py`` starts it; the document is as that of :mod:`advisor.isolation.agent`. Each series
+has a worker with a copy of the runtime in WebAssembly, so its memory is that of the runtime and
+one file. The functions that :meth:`BrowserPage.call` names are those of ``worker.js``.
 """
 
 from __future__ import annotations

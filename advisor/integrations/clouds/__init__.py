@@ -1,7 +1,8 @@
-"""Device clouds as devices of advisor.
-``_cloud.py`` has what every cloud shares, and one module is one cloud.
+"""Device clouds as devices of advisor: phones of others that run files for people who send them.
 
-To add a cloud, write a module with a :class:`advisor.integrations.clouds._cloud.CloudClient` and a
-``Cloud`` of it, and one line below ``advisor.device_clouds`` in ``pyproject.toml``; its name
-stands in ``CLOUD_NAMES``, too (``devices/_connections/clouds.py``).
+``_cloud.py`` has what every cloud shares, ``_answers.py`` compares answers to images, and one
+module is one cloud. To add a cloud, write a module with a
+:class:`advisor.integrations.clouds._cloud.CloudClient` and a ``Cloud`` of it, and one line below
+``advisor.device_clouds`` in ``pyproject.toml``; its name stands in ``CLOUD_NAMES``, too
+(``devices/_connections/clouds.py``).
 """

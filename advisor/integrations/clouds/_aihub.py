@@ -180,7 +180,7 @@ def _explained(token: str) -> Iterator[None]:
 
 
 def _plain(text: str) -> str:
-    """Return a message of the client, which it writes into a frame of several lines, as one
-    line.
+    """Return a message of the client, which it writes into a frame of several lines,
+    as one line.
     """
     return " ".join(text.translate(_FRAME).split())[:400]

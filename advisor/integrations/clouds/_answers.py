@@ -1,4 +1,9 @@
-"""Compare a device's answers to the user's images with those of this machine."""
+"""Compare a device's answers to the user's images with those of this machine.
+
+``_cloud.py`` runs each file here first (:func:`run_here`), sends the same inputs, and reports how
+the answers differ (:func:`compare_answers`). A child process calls :func:`answer_images` by
+module and name.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Run jobs in a device cloud: leave to send, jobs that run at once, a limit for their queue,
-and the timings.
+"""Run jobs in a device cloud: leave to send, jobs that run at once, a time limit, and the timings.
+
+The search measures by :class:`CloudConnection` as on any other device. It needs a
+:class:`CloudClient`, which ``_aihub.py`` and ``_devicefarm.py`` implement. Nothing is sent without
+leave (``require_leave``), and no message contains a token.
 """
 
 from __future__ import annotations
@@ -58,8 +61,8 @@ class RunFigures:
 
     @classmethod
     def of(cls, runs_ms: Sequence[float]) -> RunFigures:
-        """Return the figures of all timed runs, the first one too; StageError if there are
-        none.
+        """Return the figures of all timed runs, the first one too; StageError if
+        there are none.
         """
         if not runs_ms:
             raise StageError("invalid response from the cloud: no runs")

@@ -1,4 +1,10 @@
-"""A Core ML package of a classifier, built from its float ``.tflite`` operator by operator."""
+"""The folder ``coreml`` of a bundle: a Core ML package of a classifier.
+
+The entry point ``advisor.bundle_parts`` names this module; the export calls :func:`check` and
+:func:`files` (``BundlePart`` in ``exporting/_shipping.py``). The package is made from the float
+``.tflite`` in a child process, which calls ``_convert.py`` by module and name. Names in the
+package are used by code of apps: they stay.
+"""
 
 import importlib.util
 import json

@@ -184,8 +184,8 @@ def _dense(network: Network, operator: Operator) -> list[Any]:
 
 
 def _flatten(network: Network, index: int) -> Any:
-    """Return a tensor whose values are in the file's order; one of a single position is as it
-    is.
+    """Return a tensor whose values are in the file's order; one of a single position is
+    as it is.
     """
     if _has_one_position(network.tensor(index).shape):
         return network.value(index)

@@ -1,5 +1,10 @@
-"""ExecuTorch with XNNPACK on this machine's CPU, and the ``.pte`` exports of float files,
-compared with their files.
+"""The runtime ``host:executorch``, and the ``.pte`` exports of float files.
+
+The entry points ``advisor.runtimes`` and ``advisor.exporters`` name this module;
+``devices/_connections/protocol.py`` declares what a maker of exports must offer. A child process
+calls :func:`write` by module and name: ``_network.py`` computes the file in PyTorch, ExecuTorch
+with XNNPACK compiles that, and the export is compared with its file. :data:`VERSION` is a part of
+the key of an export in the cache. ``agent.py`` times exports in a process of its own.
 """
 
 from __future__ import annotations

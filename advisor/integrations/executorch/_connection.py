@@ -1,4 +1,6 @@
-"""Time exports in child processes."""
+"""Time exports of ExecuTorch on this machine: ``agent.py`` in one process for each
+number of threads.
+"""
 
 from __future__ import annotations
 

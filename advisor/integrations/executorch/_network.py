@@ -1,7 +1,9 @@
-"""The PyTorch network of a float ``.tflite`` file, for the exporter of ExecuTorch; needs PyTorch.
+"""Compute a float ``.tflite`` file in PyTorch, operator by operator, for ExecuTorch to compile.
 
-Values of images stay in (N, C, H, W) from one convolution to the next, as PyTorch wants them;
-every other operator sees the order of the file.
+``executorch/__init__.py`` exports a :class:`FileNetwork`. Values of images stay in (N, C, H, W)
+from one convolution to the next, as PyTorch wants them; every other operator sees the order of the
+file. A new operator is one function in ``_map_operators``; results that change need a new
+``VERSION`` of the exporter. This module needs PyTorch.
 """
 
 from __future__ import annotations
@@ -116,8 +118,8 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 class _Value:
-    """A value of the run: a tensor, in (N, C, H, W) if ``first``; integers of the file are
-    arrays.
+    """A value of the run: a tensor, in (N, C, H, W) if ``first``; integers of the
+    file are arrays.
     """
 
     def __init__(self, tensor: Any, first: bool = False) -> None:

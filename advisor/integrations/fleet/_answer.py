@@ -168,8 +168,8 @@ class FleetAnswer:
         return self.options[self.recommended]
 
     def with_files(self, count: int | None) -> FleetOption:
-        """Return the option with so many files, or the largest one; the recommended one for
-        None.
+        """Return the option with so many files, or the largest one; the recommended
+        one for None.
         """
         if count is None:
             return self.option

@@ -1,4 +1,8 @@
-"""Answer a run for another fleet, or for profiles that changed: which phones get another file."""
+"""Answer a run for another fleet, or for profiles that changed: which phones get another file?
+
+``advisor reevaluate --fleet`` calls :func:`reevaluate_fleet`, which writes a new run. It reads the
+answer that the earlier run keeps in ``recommendation.json``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Read a fleet: its phones with their shares, each with what is known of its processor."""
+"""Read a fleet: its phones with their shares, each with what is known of its processor.
+
+The check of a question and the answer call :func:`read_fleet` with the text of a table.
+:data:`COLUMNS` are the columns of users' tables, and what :attr:`Phone.found` says is written to
+``recommendation.json``: both stay.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""The fleet in the reports of a run: chart, options, table of phones;
-registered in ``advisor.report_parts``.
+"""The section of the fleet in the reports of a run: chart, options, and table of phones.
+
+Reports call :class:`FleetPart` (:class:`advisor.reporting._view.ReportPart`). Keys of
+:func:`document` are a part of ``recommendation.json``, which ``_changes.py`` and users' programs
+read: they stay.
 """
 
 from __future__ import annotations
@@ -50,8 +53,8 @@ def document(view: RunView) -> object:
 
 
 def document_of(answer: FleetAnswer) -> dict[str, object]:
-    """Return an answer as plain JSON values; shares are 0 to 1, latencies in ms, sizes in
-    bytes.
+    """Return an answer as plain JSON values; shares are 0 to 1, latencies in ms,
+    sizes in bytes.
     """
     accuracy, files = answer.each_device
     return {

@@ -131,11 +131,11 @@ def rules_document(
 ) -> dict[str, Any]:
     """Return the part of ``tiers.json`` that selectors decide by.
 
-    ``files`` are ordered by accuracy, the floor first. A phone has the median of each file in ms,
-    and the latency that is not exceeded with the confidence; None where nothing can be predicted.
-    ``measuring`` says how the measured file moves the others: log ms of a file rise by ``gain``
-    times the log of the ratio, and ``factor`` times the median is not exceeded with the
-    confidence.
+    ``files`` are ordered by accuracy, the floor first. A phone has the median of each file in
+    ms, and the latency that is not exceeded with the confidence; None where nothing can be
+    predicted. ``measuring`` says how the measured file moves the others: log ms of a file rise
+    by ``gain`` times the log of the ratio, and ``factor`` times the median is not exceeded
+    with the confidence.
     """
     references = list[tuple[KnownPhone, Floats]]()
     for phone in phones:

@@ -1,5 +1,7 @@
-"""Verify the files of a fleet on a device that is connected:
-test vectors, and the time of each file.
+"""Verify the files of a fleet on a connected device: test vectors, and the time of each file.
+
+``advisor verify`` calls :func:`verify_bundle`. It sends ``on_device.py``, ``selector.py`` and
+``check.py`` to the device, as each of them is, and reads the document that they print.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Run the test vectors of a fleet's files on this device, and print one JSON document.
 
-Lies beside ``tiers.json``, the files, ``selector.py`` and the ``check.py`` of bundles. Needs numpy
-and one of ai-edge-litert, tflite-runtime, tensorflow.
+``_verify.py`` copies this program alone to a device, so it imports nothing of advisor: it lies
+beside ``tiers.json``, the files, ``selector.py`` and the ``check.py`` of bundles. Needs numpy and
+one of ai-edge-litert, tflite-runtime, tensorflow.
 """
 
 from __future__ import annotations

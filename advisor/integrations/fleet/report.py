@@ -1,4 +1,4 @@
-"""The entry point of the fleet in the reports of a run."""
+"""The object that the entry point ``fleet`` in ``advisor.report_parts`` names."""
 
 from advisor.integrations.fleet._report import FleetPart
 

@@ -1,4 +1,4 @@
-"""The entry point of the files for a fleet in a bundle."""
+"""The object that the entry point ``tiers`` in ``advisor.bundle_parts`` names."""
 
 from advisor.integrations.fleet._tiers import TiersPart
 

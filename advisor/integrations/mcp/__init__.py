@@ -1,5 +1,6 @@
-"""``advisor mcp``: let an assistant ask,
-by the Model Context Protocol over standard input and output.
+"""``advisor mcp``: let an assistant ask, by the Model Context Protocol.
+
+``_command.py`` starts the server on standard input and output; ``_tools.py`` has its tools.
 """
 
 from advisor.cli import IntegrationCommand

@@ -1,5 +1,8 @@
-"""``advisor mcp``: let an assistant ask,
-by the Model Context Protocol over standard input and output.
+"""The command ``advisor mcp``: start the server, and repair what it would not answer.
+
+The server of the package mcp drops lines that it cannot read, and their sender would wait for
+ever. So a thread reads standard input first (:func:`_repair_input`), and makes each such line a
+request that fails.
 """
 
 import contextlib

@@ -1,8 +1,9 @@
-"""The tools that ``advisor mcp`` serves.
+"""The tools that ``advisor mcp`` serves, and the folders that they may touch.
 
 A tool is a command of this program in a child process with ``--json``: what it prints is the
 answer, what it says on standard error is progress. A path that an assistant names must be in one
-of the folders given at the start.
+of the folders given at the start. Assistants read names, arguments and docstrings of the tools:
+these are texts for users.
 """
 
 from __future__ import annotations
@@ -220,8 +221,8 @@ class Tools:
     def _question(
         self, budget: str, data: str, candidates: str, device: str, size_budget: str
     ) -> list[str]:
-        """Return the options of a question; a candidate with a slash or the end .tflite is a
-        path.
+        """Return the options of a question; a candidate with a slash or the end .tflite
+        is a path.
         """
         allowed = []
         for name in map(str.strip, candidates.split(",")):
@@ -290,8 +291,8 @@ async def _read(stream: Any) -> str:
 async def _follow(
     process: Process, said: list[str], ctx: Context[Any, Any] | None, total_s: float | None
 ) -> None:
-    """Keep what a command says on standard error, and send each line as a progress
-    notification.
+    """Keep what a command says on standard error, and send each line as
+    a progress notification.
     """
     started = time.monotonic()
     rest = ""

@@ -332,8 +332,8 @@ def _read_reason(printed: str) -> str:
 
 @contextmanager
 def _capture_prints() -> Iterator[Any]:
-    """Yield a function that returns, and forgets, what native code has printed to standard
-    error.
+    """Yield a function that returns, and forgets, what native code has printed
+    to standard error.
     """
     # The file descriptor is replaced, because native code does not write through sys.stderr.
     standard_error = os.dup(2)

@@ -1,5 +1,8 @@
-"""Estimate what an Arm Ethos-U makes of a ``.tflite`` file, with Arm's compiler
-``ethos-u-vela``.
+"""Estimate what an Arm Ethos-U makes of a ``.tflite`` file, with Arm's compiler ``ethos-u-vela``.
+
+The entry point ``advisor.compilers`` names this module; ``advisor profile --accelerator``
+calls :func:`unit_named` and :func:`estimate`. Names of units and modes stand in users'
+commands: they stay.
 """
 
 import csv
@@ -64,8 +67,8 @@ _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def unit_named(name: str) -> Unit:
-    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``;
-    else UsageError.
+    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or
+    ``ethos-u55-256:sram-only``; else UsageError.
     """
     asked, _, mode = name.partition(":")
     configuration = DEFAULTS.get(asked, asked)

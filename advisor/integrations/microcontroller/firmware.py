@@ -1,8 +1,8 @@
-"""Sources for the firmware of a microcontroller:
-the model as a C array, its arena, and its operators.
+"""The folder ``microcontroller`` of a bundle: C++ sources with the model, its arena and operators.
 
-A part of a bundle: the entry point ``advisor.bundle_parts`` names this module, and ``BundlePart``
-(``exporting/_shipping.py``) says what it must offer.
+The entry point ``advisor.bundle_parts`` names this module; the export calls :func:`check` and
+:func:`files` (``BundlePart`` in ``exporting/_shipping.py``). Firmware of users includes the files
+and names in them, those of the templates: they stay.
 """
 
 import re

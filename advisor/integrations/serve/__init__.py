@@ -1,4 +1,8 @@
-"""``advisor serve``: show a folder of runs as web pages on this machine."""
+"""``advisor serve``: show a folder of runs as web pages on this machine.
+
+Read ``_command.py`` first, then ``_pages.py`` (the addresses), ``_access.py`` (who may ask),
+``_jobs.py`` and ``_phone.py`` (commands that pages start).
+"""
 
 from advisor.cli import IntegrationCommand
 from advisor.integrations.serve._command import serve

@@ -1,4 +1,8 @@
-"""The token of the pages, and the key of each report."""
+"""Who may ask the pages: only addresses with the token of this start, and reports by a key
+of their own.
+
+``_command.py`` makes one :class:`Access`, which guards all addresses of ``_pages.py``.
+"""
 
 import hmac
 from dataclasses import dataclass

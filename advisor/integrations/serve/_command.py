@@ -1,4 +1,8 @@
-"""``advisor serve``: show a folder of runs as web pages on this machine."""
+"""The command ``advisor serve``: open a port and serve the pages until Ctrl-C.
+
+The options and the printed document are documented: they stay. Modules of the pages are imported
+late, because their packages are an extra.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

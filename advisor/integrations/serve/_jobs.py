@@ -1,4 +1,8 @@
-"""The commands that pages start: a re-evaluation and an export."""
+"""Commands of advisor that pages start in other processes: a re-evaluation and an export.
+
+``_pages.py`` starts them and shows their lines. A command gets ``--json``, and its exit code says
+whether it answered (``core/_errors.py``).
+"""
 
 import contextlib
 import json

@@ -1,4 +1,9 @@
-"""The pages and their addresses, all below the token."""
+"""The pages of ``advisor serve`` and their addresses, all below the token.
+
+:class:`Pages` reads runs by :class:`advisor.reporting.Runs` and renders the templates of this
+folder; the keywords of :meth:`Pages._show` are the names that a template uses. Pages link to each
+other by relative addresses. Everything from a run is escaped by the templates.
+"""
 
 import math
 import shlex

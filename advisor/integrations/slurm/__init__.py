@@ -1,5 +1,10 @@
-"""The batch system Slurm: jobs that :mod:`submitit` hands in take the calls
-of a search from a folder that all see.
+"""The executor ``slurm``: run the jobs of a search in jobs of a batch system.
+
+The entry point ``advisor.executors`` names this module; the search calls :func:`executor` and
+uses what it returns in place of its own child processes. A call waits as a file in a folder that
+all machines see (``_calls.py``), and jobs that :mod:`submitit` hands in take it from there.
+``_programs.py`` asks ``sbatch`` and ``sacct``. The names in :data:`SECTIONS` and those of submitit
+are written into settings of users.
 """
 
 from __future__ import annotations
@@ -79,8 +84,8 @@ def read_settings(file: str) -> dict[str, Any]:
     UsageError where it is wrong.
 
     ``jobs`` is what a job asks for, ``training`` what a job that trains asks for besides, by
-    submitit's names. ``cluster`` is ``slurm``, or ``local`` to try the settings with processes of
-    this machine.
+    submitit's names. ``cluster`` is ``slurm``, or ``local`` to try the settings with processes
+    of this machine.
     """
     path = Path(os.path.expanduser(file))  # noqa: PTH111 -- an unknown user is no error
     values = (read_yaml(path).values or {}) if file else {}

@@ -1,5 +1,9 @@
-"""The calls of one search, as files in a folder that every machine sees,
-and the job that takes and answers them.
+"""The calls of one search, as files in a folder that every machine sees, and the job
+that takes them.
+
+The executor puts calls and takes answers (:class:`CallFolder`); a job of the batch system runs
+:func:`serve`. Both have the same version of advisor, and the folder ends with the search, so names
+and pickles in it may change.
 """
 
 from __future__ import annotations
@@ -35,8 +39,8 @@ STATES = {
 
 @dataclass(frozen=True)
 class Call:
-    """A function by name (``module:function``) with its arguments, for a child process of a
-    kind.
+    """A function by name (``module:function``) with its arguments, for a child process
+    of a kind.
     """
 
     kind: str
@@ -162,8 +166,8 @@ def _has_entry(folder: Path, name: str) -> bool:
 
 
 def serve(folder: Path, queue: str, idle_s: float) -> None:
-    """Take calls and answer them until none has come for ``idle_s`` seconds: the work of one
-    job.
+    """Take calls and answer them until none has come for ``idle_s`` seconds: the work
+    of one job.
     """
     import submitit
 

@@ -1,8 +1,9 @@
-"""Ask the programs of Slurm with an end of their own:
-a controller that does not answer lets them wait for ever.
+"""Ask the programs of Slurm with time limits: a controller that does not answer would let them
+wait for ever.
 
-The classes override private methods of submitit 1.5.4, so ``pyproject.toml`` allows no later minor
-version. Before you raise that limit, compare these methods with those of the new version.
+``slurm/__init__.py`` hands in jobs by :class:`BoundedExecutor`. The classes override private
+methods of submitit 1.5.4, so ``pyproject.toml`` allows no later minor version. Before you raise
+that limit, compare these methods with those of the new version.
 """
 
 from __future__ import annotations

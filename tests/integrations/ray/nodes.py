@@ -28,7 +28,7 @@ class TwoNodes:
 
 def environment() -> dict[str, str]:
     """Return the environment of a cluster that this machine alone reaches and that may be slow to start."""
-    from advisor.integrations.ray import OWN
+    from advisor.integrations.ray._cluster import LOCAL_ENVIRONMENT
 
-    own = {**OWN, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    return {**os.environ, **own, "PYTHONPATH": str(ROOT)}
+    own = {**LOCAL_ENVIRONMENT, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
+    return {**os.environ, **own, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT)}

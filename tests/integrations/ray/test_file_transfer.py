@@ -7,7 +7,7 @@ import pytest
 
 from advisor.core import StageError
 from advisor.integrations.ray import _node as ray_node
-from advisor.integrations.ray._node import FileRef, Outgoing, bundle_key, read_contents, replace_paths
+from advisor.integrations.ray._file_transfer import FileRef, Outgoing, bundle_key, read_contents, replace_paths
 from tests.builders import must_fail, present
 from tests.integrations.ray.jobs import Named, fill, join
 
@@ -49,7 +49,7 @@ def called(
     sender: Sender, outgoing: Outgoing, *arguments: Any, function: Callable[..., object] = join
 ) -> ray_node.CallResult:
     packed: Any = outgoing.pack(arguments)
-    return ray_node.work(lambda given: function(*given), "session", packed, outgoing.bundles, sender.fetch)
+    return ray_node.run_with_files(lambda given: function(*given), "session", packed, outgoing.bundles, sender.fetch)
 
 
 def test_files_go_there_and_what_is_made_comes_back(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_failure_comes_back_as_it_was(parts: tuple[Path, ...], there: Path) ->
     def fail(_: Any) -> None:
         raise StageError("not this one", "another")
 
-    error = present(ray_node.work(fail, "session", (), {}, lambda bundle: bundle).error)
+    error = present(ray_node.run_with_files(fail, "session", (), {}, lambda bundle: bundle).error)
     assert (error.message, error.hint) == ("not this one", "another")
 
 

@@ -30,7 +30,7 @@ def test_what_there_is_not_is_refused(options: dict[str, object], words: str) ->
 
 @pytest.mark.parametrize("port", ["", f":{'9' * 5000}"])
 def test_an_address_without_a_port_is_refused(port: str) -> None:
-    from advisor.integrations.ray import connect
+    from advisor.integrations.ray._cluster import connect
 
     with pytest.raises(UsageError, match="names no port") as caught:
         connect(f"cluster.example{port}", 1)

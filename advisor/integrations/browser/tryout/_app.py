@@ -1,4 +1,9 @@
-"""The addresses of the page, all below the token of its server."""
+"""The addresses of the page of ``advisor try``, all below the token of its server.
+
+:class:`PageRoutes` answers requests of browsers with what ``_trial.py``, ``_timings.py``
+and ``_photographs.py`` give. The addresses and the keys of answers are those that
+``tryout.js`` asks for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``advisor try``: show the page of a run's files, on this machine or on a phone."""
+"""The command ``advisor try``: check its options, open a port, and serve the page of a run.
+
+The options are documented and used by ``advisor serve`` (``_phone.py`` there): names and the
+printed document stay. Modules of the page are imported late, because a busy machine reads
+them for seconds.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +62,9 @@ def try_run(
     there, which makes a new run.
 
     With --phone, it prints a QR code that opens the page on a phone of the same network, over an
-    encrypted connection. With --keep, a photograph can be kept with the class that you choose; the
-    command that learns from these images is printed at the end. It ends with Ctrl-C, or after 30
-    minutes.
+    encrypted connection. With --keep, a photograph can be kept with the class that you choose;
+    the command that learns from these images is printed at the end. It ends with Ctrl-C, or
+    after 30 minutes.
 
     Example: advisor try runs/latest --phone
     """

@@ -1,5 +1,7 @@
-"""Ways for a phone in the local network to reach the page:
-this machine's address, a certificate, a QR code.
+"""Let a phone in the local network reach the page: address, certificate and QR code.
+
+``_command.py`` calls these functions for ``--phone``. Browsers allow the camera only over TLS, so
+each start has a certificate of its own, whose key is deleted at the end.
 """
 
 from __future__ import annotations

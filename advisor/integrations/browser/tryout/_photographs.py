@@ -1,4 +1,9 @@
-"""Photographs that a person keeps with their class, as images of the next search."""
+"""Photographs that a person keeps with their class, as images of the next search.
+
+``_app.py`` calls :meth:`Keeper.keep` for each one. The manifest :data:`MANIFEST` with
+:data:`COLUMNS` is a data set that ``advisor update`` reads, and a later start goes on in the same
+folder: both stay.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Timings that a page posts: check every number, and write them as a run."""
+"""Timings that a page posts: check every number, and write them as a run.
+
+A page runs on a phone of anybody, so :func:`check_timings` refuses what no processor can do. The
+fields of the ``Posted`` classes are the document that ``tryout.js`` posts. ``_app.py`` calls
+:meth:`Recorder.record`; it writes a run beside that of the page, with a device of its own name.
+"""
 
 from __future__ import annotations
 
@@ -152,8 +157,8 @@ def read_timings(body: bytes) -> PostedTimings:
 
 
 def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
-    """Refuse timings that cannot be: UsageError. ``age_s`` is how long the server has been
-    there.
+    """Refuse timings that cannot be: UsageError. ``age_s`` is how long the server
+    has been there.
     """
     served = range(len(trial.forms))
     places = [(series.form, series.accelerator, series.threads) for series in posted.series]
@@ -248,8 +253,8 @@ def name_device(device: PostedDevice) -> str:
 
 
 def shorten_name(text: str) -> str:
-    """Return a name from a page as it can stand in files and lines: letters, digits and few
-    signs.
+    """Return a name from a page as it can stand in files and lines: letters, digits
+    and few signs.
     """
     return " ".join(_NAME.sub(" ", text).split())[:NAME_LENGTH].strip()
 

@@ -1,5 +1,7 @@
-"""The page of a run: its files, the runtime, and images of the hold-out that the pick gets
-wrong.
+"""What the page of a run shows: its files, the runtime, and images that the pick gets wrong.
+
+``_command.py`` makes one :class:`RunPage`, and ``_app.py`` sends its parts. Scripts read the facts
+of the page, so their keys are those in ``page.js`` and ``tryout.js``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A web page that tries a model on images offline:
-the model, the runtime and the page are files beside each other.
+"""The page of a bundle: it tries a model on images, offline, in any browser.
 
-A page that is opened as a file, by a double-click, can load scripts but fetch nothing. So the
-model and the runtime in WebAssembly are scripts with base64 text.
+The entry point ``advisor.bundle_parts`` names this module; the export calls :func:`check` and
+:func:`files` (:class:`advisor.exporting._shipping.BundlePart`). ``advisor try`` serves the same
+page with scripts of its own. A page that is opened as a file, by a double-click, can load scripts
+but fetch nothing, so the model and the runtime in WebAssembly are scripts with base64 text.
 """
 
 import base64
