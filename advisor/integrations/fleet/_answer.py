@@ -1,12 +1,15 @@
-"""Answer for a fleet: which one, two or three files, which phones get which,
-and what the fleet gets.
+"""Answer for a fleet: one, two or three files, which phones get which, and what the fleet gets.
+
+Reports and the export call :func:`fleet_answer` for a run with a fleet in its question. Sentences
+here are read by users, in reports and on the terminal. ``_report.py`` writes the answer into
+``recommendation.json``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -14,35 +17,26 @@ import numpy as np
 from advisor.core import (
     Evaluation,
     Limits,
-    StageError,
-    Status,
     listed,
     plural,
     show_bytes,
     show_ms,
     show_probability,
 )
-from advisor.engine import DevicePredictor, Question, one_each
+from advisor.engine import Question, one_each
 from advisor.integrations.fleet._choice import Floats, choose_files, total_value
 from advisor.integrations.fleet._phones import Fleet, Phone, read_fleet
+from advisor.integrations.fleet._predictions import BYTES_A_POINT, HARDLY, Matrix, predict_matrix
 from advisor.reporting import text
 
 MOST_FILES = 3
 
-BYTES_A_POINT = 6e6
-"""Bytes of a file that count like a point of accuracy on the phones that get it: 6 MB cost an app
-1 % of its installs (decision 0138).
-"""
 
 POINTS_A_FILE = 0.5
 """Points of accuracy, on average over the fleet, that a further file must add:
 it is tested, hosted, kept current.
 """
 
-HARDLY = 1e-3
-"""Weight of a phone on which no file is sure to meet the budget:
-it says which file is its best, and adds none.
-"""
 
 OTHER_BUDGETS = ((0.8, 0.7, 0.5), (1.25, 1.5, 2.0))
 """Multiples of the latency limit, shorter and longer ones,
@@ -174,87 +168,6 @@ class FleetAnswer:
         if count is None:
             return self.option
         return self.options[min(count, len(self.options)) - 1]
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """What is predicted of each file (columns) on each known phone (rows)."""
-
-    phones: tuple[Phone, ...]
-    files: tuple[Evaluation, ...]
-    rows: tuple[tuple[Evaluation, ...], ...]
-    limits: Limits
-
-    @cached_property
-    def shares(self) -> Floats:
-        """Share of each phone; together 1."""
-        shares = np.array([phone.share for phone in self.phones])
-        shared: Floats = shares / shares.sum()
-        return shared
-
-    @cached_property
-    def accuracies(self) -> Floats:
-        """Accuracy of each file in %."""
-        return np.array([file.accuracy_percent for file in self.files])
-
-    @cached_property
-    def net_points(self) -> Floats:
-        """Points of accuracy of each file, less its size."""
-        sizes = np.array([file.size_bytes / BYTES_A_POINT for file in self.files])
-        return np.asarray(self.accuracies - sizes)
-
-    @cached_property
-    def allowed(self) -> Floats:
-        """1 where a file meets every limit but that of the latency."""
-        other_limits = replace(self.limits, latency_ms=None)
-        return self._map(lambda evaluation: float(other_limits.met_by(evaluation)))
-
-    def chances(self, scale: float = 1.0) -> Floats:
-        """Return the probability that a file meets the latency limit times a scale;
-        0 where none can be predicted.
-        """
-        limit_ms = scale * (self.limits.latency_ms or np.inf)
-        return self._map(lambda evaluation: _chance_of(evaluation, limit_ms))
-
-    def sure(self, scale: float = 1.0) -> Floats:
-        """Return 1 where a file meets every limit,
-        that of the latency with the confidence of the question.
-        """
-        return np.where(self.chances(scale) >= self.limits.confidence - 1e-9, self.allowed, 0.0)
-
-    def values(self, scale: float = 1.0) -> Floats:
-        """Return the points that each phone gets from each file, weighted by its share."""
-        points = np.where(self.sure(scale) > 0, self.net_points, HARDLY * self.chances(scale))
-        return np.asarray(self.shares[:, None] * points)
-
-    def _map(self, figure_of: Callable[[Evaluation], float]) -> Floats:
-        """Return a figure of each prediction, of shape (phones, files)."""
-        return np.array([list(map(figure_of, predictions)) for predictions in self.rows])
-
-
-def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
-    if evaluation.status is not Status.OK or evaluation.latency_distribution is None:
-        return 0.0
-    return evaluation.latency_distribution.below(limit_ms)
-
-
-def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Limits) -> Matrix:
-    """Predict every file of a run on every known phone of a fleet. StageError:
-    no file has an accuracy and a graph.
-    """
-    scored = []
-    for evaluation in one_each(evaluations):
-        if evaluation.accuracy is not None:
-            scored.append(evaluation)
-    files = tuple(evaluation for evaluation in scored if evaluation.artefact)
-    if not files:
-        raise StageError("no file has an accuracy yet, so none can be chosen for the fleet")
-    predictor = DevicePredictor()
-    rows = []
-    for phone in fleet.known:
-        assert phone.device is not None, "known phones have one"
-        rows.append(predictor.evaluate(files, phone.device, limits.latency_ms, limits.confidence))
-    return Matrix(fleet.known, files, tuple(rows), limits)
 
 
 def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:

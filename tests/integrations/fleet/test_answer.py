@@ -12,8 +12,9 @@ from hypothesis.extra.numpy import arrays
 from advisor.core import Evaluation, Limits
 from advisor.engine import load_run
 from advisor.integrations.fleet import read_fleet
-from advisor.integrations.fleet._answer import FleetAnswer, Matrix, answer_for, fleet_answer, predict_matrix
+from advisor.integrations.fleet._answer import FleetAnswer, answer_for, fleet_answer
 from advisor.integrations.fleet._choice import choose_files, total_value
+from advisor.integrations.fleet._predictions import Matrix, predict_matrix
 from tests.integrations.fleet.fleets import PHONES, fleet_run, rows
 
 pytestmark = pytest.mark.integration

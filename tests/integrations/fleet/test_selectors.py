@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from advisor.integrations.fleet._tiers import RULES, core_macs
+from advisor.integrations.fleet._rules import RULES, core_macs
 from advisor.integrations.fleet.selector import TierSelector, plain
 from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context

@@ -78,18 +78,20 @@ class PageRoutes:
         return self.trial.shown_samples()
 
     def show_page(self, _request: Request) -> Response:
-        """The page."""
-        weak = first = ""
+        """Return the page."""
+        weak = ""
+        first = ""
         if self.keeper is not None:
             weak = describe_weakness(self.trial, self.keeper)
-            first = next((one.label for one in list_weak_classes(self.trial)), "")
+            weak_classes = list_weak_classes(self.trial)
+            first = weak_classes[0].label if weak_classes else ""
         page = self.trial.page(weak, first)
         # The page has its own policy inside, which names its scripts by their hashes.
         headers = {**ISOLATED, "content-security-policy": "frame-ancestors 'none'"}
         return Response(page, media_type="text/html", headers=headers)
 
     def show_asset(self, request: Request) -> Response:
-        """A file that the page loads."""
+        """Return a file that the page loads."""
         asset = self.trial.asset(request.path_params["name"])
         if asset is None:
             return PlainTextResponse("There is no such file.\n", 404)
@@ -104,7 +106,7 @@ class PageRoutes:
         return Response(asset.content, media_type=asset.kind, headers=headers)
 
     async def list_samples(self, _request: Request) -> Response:
-        """The images of the gallery."""
+        """Return the images of the gallery."""
         # Images are decoded in child processes, and the event loop must answer others meanwhile.
         samples = await run_in_threadpool(lambda: self._samples)
         rows = []
@@ -127,12 +129,13 @@ class PageRoutes:
         """Keep a photograph with the class that the person says."""
         assert self.keeper is not None, "there is no such address without it"
         content = await self.server.read_body(request, Answerer.MOST_BYTES)
-        label, device = (request.query_params.get(name, "") for name in ("class", "device"))
+        label = request.query_params.get("class", "")
+        device = request.query_params.get("device", "")
         said = await run_in_threadpool(self.keeper.keep, content, label, device)
         return JSONResponse({"said": said, "weak": describe_weakness(self.trial, self.keeper)})
 
     def show_sample(self, request: Request) -> Response:
-        """One of these images."""
+        """Return one of these images."""
         number = request.path_params["number"]
         if number >= len(self._samples):
             return PlainTextResponse("There is no such image.\n", 404)
@@ -156,4 +159,5 @@ def _refuse_unknown(_request: Request, _error: Exception) -> Response:
 
 def _refuse(_request: Request, error: Exception) -> Response:
     hint = getattr(error, "hint", "")
-    return JSONResponse({"error": f"{message_of(error)}{f': {hint}' if hint else ''}"}, 400)
+    message = message_of(error)
+    return JSONResponse({"error": f"{message}: {hint}" if hint else message}, 400)

@@ -62,13 +62,21 @@ def try_run(
     there, which makes a new run.
 
     With --phone, it prints a QR code that opens the page on a phone of the same network, over an
-    encrypted connection. With --keep, a photograph can be kept with the class that you choose;
-    the command that learns from these images is printed at the end. It ends with Ctrl-C, or
-    after 30 minutes.
+    encrypted connection. With --keep, a photograph can be kept with the class that you choose; the
+    command that learns from these images is printed at the end. It ends with Ctrl-C, or after 30
+    minutes.
 
     Example: advisor try runs/latest --phone
     """
     _require_options(phone, address)
+    opens_browser = not (phone or no_browser or as_json)
+    _serve_page(run, phone, address, keep, port, opens_browser, as_json)
+
+
+def _serve_page(
+    run: str, phone: bool, address: str, keep: str, port: int, opens_browser: bool, as_json: bool
+) -> None:
+    """Serve the page of a run until Ctrl-C or the time limit; see :func:`try_run`."""
     from advisor.cli import LocalServer
     from advisor.integrations.browser.tryout._app import PageRoutes
     from advisor.integrations.browser.tryout._phone import find_address, make_certificate
@@ -94,7 +102,7 @@ def try_run(
             most_requests=MOST_REQUESTS,
         )
         _tell_address(server, phone, as_json)
-        if not (phone or no_browser or as_json):
+        if opens_browser:
             typer.launch(server.address)
         pages = PageRoutes(trial, server, Recorder(trial, note), keeper)
         server.run(pages.app(), listening, certificate, limit_s=60 * LIMIT_MIN)
@@ -104,8 +112,10 @@ def try_run(
 
 
 def _require_options(phone: bool, address: str) -> None:
-    """Refuse what cannot be served before the modules of the page are read:
-    a busy machine reads them for seconds.
+    """Refuse what cannot be served, before the modules of the page are read.
+
+    Raises:
+        UsageError: an option that needs another one, or a missing package.
     """
     if address and not phone:
         raise UsageError("--address is for --phone", "add --phone, or leave --address out")
@@ -121,6 +131,7 @@ def _require_options(phone: bool, address: str) -> None:
 
 
 def _tell_address(server: LocalServer, phone: bool, as_json: bool) -> None:
+    """Print where the page is, for a phone with a QR code."""
     from advisor.integrations.browser.tryout._phone import draw_code, picture_code
 
     if as_json:

@@ -25,21 +25,21 @@ DOCUMENTATION = ("192.0.2.1", 9)
 """An address of nobody (RFC 5737): the system chooses the way to it, and no packet is sent."""
 
 VALID_FOR = timedelta(hours=2)
-"""A certificate lasts longer than the server,
-whatever the clock of the phone says by some minutes.
-"""
+"""Time after the start in which a certificate is valid: longer than the server runs."""
 
 CLOCKS_DIFFER = timedelta(minutes=30)
+"""Time by which the clock of a phone may be behind."""
 
 PIXELS = 5
 """Side of a square of a QR code on a page, in pixels."""
 
 
 def find_address(wanted: str) -> str:
-    """Return the address of this machine in the local network:
-    the wanted one, or that of the way to others.
+    """Return the address of this machine in the local network: the wanted one, or that of the
+    way to others.
 
-    Raises UsageError: there is no network, or the address is none of this machine.
+    Raises:
+        UsageError: there is no network, or the address is none of this machine.
     """
     if wanted:
         _require_address(wanted)
@@ -81,8 +81,7 @@ def _require_address(wanted: str) -> None:
 
 @contextlib.contextmanager
 def make_certificate(address: str) -> Iterator[Path]:
-    """Write a certificate for an address with its key, for this start alone;
-    the file is gone afterwards.
+    """Write a certificate for an address with its key; the file is gone afterwards.
 
     Browsers allow the camera only over TLS, and no authority certifies an address of a local
     network. The key never leaves the scratch folder, which only this user reads.
@@ -129,8 +128,9 @@ def draw_code(address: str) -> str:
 
 
 def picture_code(address: str) -> str:
-    """Return a QR code of an address as a ``data:`` address of an SVG image,
-    black on white in dark pages, too.
+    """Return a QR code of an address as a ``data:`` address of an SVG image.
+
+    It is black on white in dark pages, too.
     """
     return str(_make_code(address).svg_data_uri(scale=PIXELS, light="white"))
 

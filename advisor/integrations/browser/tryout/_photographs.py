@@ -53,8 +53,10 @@ class Keeper:
 
     @classmethod
     def of(cls, folder: Path, page: RunPage, tell: Callable[[str], None]) -> Keeper:
-        """Return what keeps photographs in a folder;
-        UsageError if it is no folder, or holds other files.
+        """Return what keeps photographs in a folder.
+
+        Raises:
+            UsageError: it is no folder, or holds other files.
         """
         manifest = folder / MANIFEST
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -78,7 +80,8 @@ class Keeper:
     def keep(self, content: bytes, label: str, device: str) -> str:
         """Keep a photograph of a class, and return what was done, in words.
 
-        Raises UsageError: it is no image, the run has no such class, or the folder is full.
+        Raises:
+            UsageError: it is no image, the run has no such class, or the folder is full.
         """
         from advisor.datasets import read_thumbnail
 
@@ -128,9 +131,8 @@ class Keeper:
             name = _UNSAFE.sub("_", label).strip(". ") or "class"
             # Two classes can become one name,
             # so each name that was changed gets the number of its class.
-            folders[label] = (
-                f"{name} {number}" if name in folders.values() or name != label else name
-            )
+            is_changed = name != label or name in folders.values()
+            folders[label] = f"{name} {number}" if is_changed else name
         return folders
 
     def _write_manifest(self) -> None:
@@ -147,23 +149,15 @@ class Keeper:
         """
         if not self.rows:
             return ""
-        words = (
-            "advisor",
-            "update",
-            str(self.page.run.folder.path),
-            "--data",
-            str(self.folder / MANIFEST),
-        )
-        return shlex.join(words)
+        run = str(self.page.run.folder.path)
+        return shlex.join(("advisor", "update", run, "--data", str(self.folder / MANIFEST)))
 
 
 def _read_rows(folder: Path) -> dict[str, tuple[str, str]]:
     """Return label and group of the photographs in a folder by their paths."""
     with (folder / MANIFEST).open(encoding="utf-8", newline="") as file:
-        rows = []
-        for row in csv.reader(file):
-            if len(row) == len(COLUMNS):
-                rows.append(row)
+        # A person may have edited it.
+        rows = [row for row in csv.reader(file) if len(row) == len(COLUMNS)]
     return {path: (label, group) for path, label, group in rows[1:]}
 
 

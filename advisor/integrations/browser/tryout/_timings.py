@@ -40,7 +40,8 @@ GPU_MACS_PER_S = 1e14
 """The same of a whole GPU: no shader of 2026 reaches it."""
 
 WEBGPU = "WebGPU"
-CPU, GPU = "cpu", "gpu"
+CPU = "cpu"
+GPU = "gpu"
 
 COOL = "let the phone cool down, close other apps"
 
@@ -48,6 +49,8 @@ LEAST_MS = 1e-3
 """A call of the runtime itself takes a microsecond."""
 
 MOST_HEAP_BYTES = 2**32
+"""Memory that WebAssembly can address."""
+
 LEAST_SHARE = 0.9
 STEP_MS = 2.0
 """A block lasts at least this share of its runs, less two steps of a coarse clock."""
@@ -115,23 +118,27 @@ class Recorder:
         posted = read_timings(body)
         check_timings(posted, self.trial, time.monotonic() - self.started)
         device = name_device(posted.device)
-        pairs = list(zip(posted.series, _timings_of(posted, self.trial), strict=True))
-        hot = [_describe_hot(series, timing) for series, timing in pairs if timing.throttled]
-        pairs = [(series, timing) for series, timing in pairs if not timing.throttled]
-        if not pairs:
+        measured = []
+        steady = []
+        hot = []
+        for series, timing in zip(posted.series, _timings_of(posted, self.trial), strict=True):
+            if timing.throttled:
+                hot.append(_describe_hot(series, timing))
+                continue
+            evaluation = self.trial.forms[series.form].evaluation
+            measured.append((evaluation, series.accelerator, timing))
+            steady.append(series)
+        if not measured:
             raise UsageError(
                 f"nothing is kept: {hot[0]['remark']}", f"{COOL}, and time the files again"
             )
-        measured = []
-        for series, timing in pairs:
-            measured.append((self.trial.forms[series.form].evaluation, series.accelerator, timing))
         runtime = f"{WEB_RUNTIME}=={LITERT.version}"
         folder, evaluations = record_timings(self.trial.run, device, runtime, measured, EFFORT)
         self.results += 1
         write_at(folder.path)
         rows = []
         figures = []
-        for (series, _), evaluation in zip(pairs, evaluations, strict=True):
+        for series, evaluation in zip(steady, evaluations, strict=True):
             latency = evaluation.latency
             assert latency is not None, "it was measured"
             verdict = evaluation.timing.verdict_reason if evaluation.timing else ""
@@ -193,9 +200,7 @@ def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
 
 
 def _describe_hot(series: PostedSeries, timing: Timing) -> dict[str, int | str]:
-    """Return the row of a file on a phone that slowed down:
-    it has no result, as on every other device.
-    """
+    """Return the row of a file on a phone that slowed down: it has no result."""
     return {
         "form": series.form,
         "value": "no result",

@@ -77,8 +77,10 @@ class RunPage:
 
     @classmethod
     def of(cls, run: Path | str, keeps: bool = False) -> RunPage:
-        """Return the page of a run. UsageError:
-        it has no file, its task has no page, or the runtime is missing.
+        """Return the page of a run.
+
+        Raises:
+            UsageError: it has no file, its task has no page, or the runtime is missing.
         """
         loaded = load_run(run)
         pick = loaded.decision.pick
@@ -101,12 +103,11 @@ class RunPage:
             )
         # Fetched now, so that a missing runtime is an error of the command and not of the page.
         fetch_package(LITERT)
-        others = [
-            row for row in forms_of(loaded.evaluations, pick) if row.artefact != pick.artefact
-        ]
-        return cls(
-            loaded, (first, *(make_exported_model(loaded, row, False) for row in others)), keeps
-        )
+        models = [first]
+        for evaluation in forms_of(loaded.evaluations, pick):
+            if evaluation.artefact != pick.artefact:
+                models.append(make_exported_model(loaded, evaluation, False))
+        return cls(loaded, tuple(models), keeps)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -114,8 +115,8 @@ class RunPage:
         return self.forms[0].model.labels
 
     def page(self, weak: str = "", first: str = "") -> bytes:
-        """Return the page; ``weak`` says what the run is weakest in,
-        and ``first`` is the class to photograph first.
+        """Return the page; ``weak`` says what the run is weakest in, and ``first`` is the class
+        to photograph first.
         """
         pick = self.forms[0]
         effort = agent.map_efforts()[EFFORT]
@@ -136,11 +137,10 @@ class RunPage:
             "weak": weak,
             "classes": sorted(self.classes, key=lambda label: label != first),
         }
-        task = pick.shipping.page
         extra = [_read_script("calls.js"), _read_script("tryout/tryout.js")]
-        return render_page(
-            facts, task, len(self.classes), remark_of(pick.evaluation), extra
-        ).encode()
+        remark = remark_of(pick.evaluation)
+        page = render_page(facts, pick.shipping.page, len(self.classes), remark, extra)
+        return page.encode()
 
     def _facts_of(self, place: int) -> dict[str, Any]:
         exported = self.forms[place]
@@ -173,8 +173,8 @@ class RunPage:
         return _read_runtime(fetch_package(LITERT) / name) if name in members else None
 
     def samples(self) -> Iterator[Sample]:
-        """Yield images of the hold-out on which the pick errs,
-        the most frequent confusions or most errors first.
+        """Yield images of the hold-out on which the pick errs, the most frequent confusions or
+        most errors first.
         """
         answers = self.forms[0].evaluation.holdout_answers
         folder = images_folder(self.run.folder)
@@ -182,12 +182,12 @@ class RunPage:
             return
         labels = self.classes
         if answers.confidence:
-            for one in answers.confidence.varied_mistakes:
+            for mistake in answers.confidence.varied_mistakes:
                 # A damaged run can count classes that it does not name.
-                if max(one.label, one.answer) >= len(labels):
+                if max(mistake.label, mistake.answer) >= len(labels):
                     continue
-                said = f"{labels[one.label]} taken for {labels[one.answer]}"
-                yield Sample(folder / one.path, one.sha256, said)
+                said = f"{labels[mistake.label]} taken for {labels[mistake.answer]}"
+                yield Sample(folder / mistake.path, mistake.sha256, said)
         names = dict(enumerate(labels))
         for image in answers.boxes.worst if answers.boxes else ():
             if image.f1 < 1:
