@@ -32,7 +32,8 @@ from advisor.engine import DevicePredictor, TargetDevice
 from advisor.integrations.fleet import read_fleet
 from advisor.integrations.fleet._answer import answer_for
 from advisor.integrations.fleet._choice import choose_files
-from advisor.integrations.fleet._phones import Fleet, Phone, compute_speed
+from advisor.integrations.fleet._phone_devices import compute_speed
+from advisor.integrations.fleet._phones import Fleet, Phone
 from advisor.integrations.fleet._predictions import Matrix, predict_matrix
 from advisor.integrations.fleet._rules import RULES, KnownPhone, rules_document, set_measured
 from advisor.integrations.fleet.selector import TierSelector

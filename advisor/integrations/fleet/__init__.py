@@ -1,10 +1,11 @@
 """One app, many phones: the few files that serve a fleet, and the choice among them on the phone.
 
 The entry point ``advisor.fleets`` names this module, and ``advisor.api`` calls these functions.
-Read ``_phones.py`` first (the phones of a team), then ``_predictions.py`` (each file on each
-phone), ``_choice.py`` (which files), ``_answer.py`` (how many), ``_rules.py`` and ``_tiers.py``
-(what ships). ``_report.py``, ``_changes.py`` and ``_verify.py`` show, repeat and check the answer.
-``selector.py`` and ``on_device.py`` are programs: they are copied into bundles and onto devices.
+Read ``_phones.py`` first (the phones of a team) with ``_phone_devices.py`` (what is known of
+them), then ``_predictions.py`` (each file on each phone), ``_choice.py`` (which files),
+``_answer.py`` (how many), ``_rules.py`` and ``_tiers.py`` (what ships). ``_report.py``,
+``_changes.py`` and ``_verify.py`` show, repeat and check the answer. ``selector.py`` and
+``on_device.py`` are programs: they are copied into bundles and onto devices.
 """
 
 from typing import TYPE_CHECKING

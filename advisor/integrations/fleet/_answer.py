@@ -66,9 +66,9 @@ class Assigned:
 @dataclass(frozen=True)
 class FleetOption:
     """What some files do for the fleet.
-    ``files`` are ordered by accuracy, the floor (tier 0) first.
 
     Attributes:
+        files: the files by accuracy, the floor (tier 0) first.
         phones: the file of each known phone, in the order of the fleet.
         accuracy: mean accuracy in % over the known phones, weighted by share.
         sure_share: share of the known phones that meet every limit with the confidence of the
@@ -92,26 +92,29 @@ class FleetOption:
     @property
     def served(self) -> float:
         """Mean accuracy in %, where phones that may miss the limits count 0."""
-        return sum(
-            self.share_of(tier) * file.accuracy_percent for tier, file in enumerate(self.files)
-        )
+        served = 0.0
+        for tier, file in enumerate(self.files):
+            served += self.share_of(tier) * file.accuracy_percent
+        return served
 
     @property
     def worst(self) -> Assigned:
         """The phone that meets the budget with the least probability."""
-        return min(
-            self.phones,
-            key=lambda assigned: (assigned.probability or 0.0, -(assigned.latency_ms or np.inf)),
-        )
+
+        def rank(assigned: Assigned) -> tuple[float, float]:
+            # Of equal probabilities, the slowest phone is the worst.
+            return assigned.probability or 0.0, -(assigned.latency_ms or np.inf)
+
+        return min(self.phones, key=rank)
 
     def share_of(self, tier: int) -> float:
         """Return the share of the known phones that get a file and meet the limits with it."""
         total = sum(assigned.phone.share for assigned in self.phones)
-        sure_phones = []
+        share = 0.0
         for assigned in self.phones:
             if assigned.sure and assigned.tier == tier:
-                sure_phones.append(assigned.phone)
-        return sum(phone.share for phone in sure_phones) / total
+                share += assigned.phone.share
+        return share / total
 
     @cached_property
     def sentence(self) -> str:
@@ -119,9 +122,8 @@ class FleetOption:
         count = ("One file", "Two files", "Three files")[len(self.files) - 1]
         tiers = list[str]()
         for tier, file in reversed(list(enumerate(self.files))):
-            tiers.append(
-                f"{file.accuracy_percent:.1f} % on {text.whole_percent(self.share_of(tier))}"
-            )
+            share = text.whole_percent(self.share_of(tier))
+            tiers.append(f"{file.accuracy_percent:.1f} % on {share}")
         late = 1 - self.sure_share
         # A sum of shares may miss 1 by a rounding error.
         floor = ""
@@ -162,17 +164,16 @@ class FleetAnswer:
         return self.options[self.recommended]
 
     def with_files(self, count: int | None) -> FleetOption:
-        """Return the option with so many files, or the largest one; the recommended
-        one for None.
-        """
+        """Return the option with so many files, or the largest; None: the recommended one."""
         if count is None:
             return self.option
         return self.options[min(count, len(self.options)) - 1]
 
 
 def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
-    """Choose the best one to three files for a fleet,
-    and the number of files by what each more is worth.
+    """Choose the best one to three files for a fleet, and how many of them it needs.
+
+    Each further file must be worth its price, :data:`POINTS_A_FILE`.
     """
     values = matrix.values()
     sets = list[tuple[int, ...]]()
@@ -180,10 +181,7 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     for count in range(1, MOST_FILES + 1):
         files = choose_files(values, count)
         # What phones get that no file serves (HARDLY) is no gain.
-        if sets and (
-            len(files) < count
-            or total_value(values, files) <= total_value(values, sets[-1]) + HARDLY
-        ):
+        if sets and not _adds_value(values, sets[-1], files):
             notes.append(
                 f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not"
                 " offered"
@@ -217,7 +215,15 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     )
 
 
+def _adds_value(values: Floats, fewer: tuple[int, ...], files: tuple[int, ...]) -> bool:
+    """Return whether files are more than others, and serve the fleet better."""
+    if len(files) <= len(fewer):
+        return False
+    return total_value(values, files) > total_value(values, fewer) + HARDLY
+
+
 def _make_option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
+    """Return what files, columns of the matrix, do for the fleet."""
     ordered = sorted(files, key=lambda file: (matrix.accuracies[file], file))
     values = matrix.values()
     sure = matrix.sure()
@@ -250,6 +256,7 @@ def _make_option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
 
 
 def _explain_choice(options: Sequence[FleetOption], best: int) -> str:
+    """Return why this number of files, in words."""
     best_option = options[best]
     parts = []
     if best:
@@ -259,7 +266,9 @@ def _explain_choice(options: Sequence[FleetOption], best: int) -> str:
         parts.append(f"one more would add {_describe_gain(best_option, options[best + 1])}")
     elif not best:
         parts.append("no other file serves more phones, or serves them better")
-    return f"{best_option.sentence}{': ' * bool(parts)}{'; '.join(parts)}"
+    if not parts:
+        return best_option.sentence
+    return f"{best_option.sentence}: {'; '.join(parts)}"
 
 
 def _describe_gain(fewer: FleetOption, more: FleetOption) -> str:
@@ -318,12 +327,13 @@ def _choose_best_set(values: Floats, counts: Sequence[int]) -> tuple[int, ...]:
 
 
 def _note_floor(matrix: Matrix, option: FleetOption) -> str:
+    """Return in words what phones get if no file is sure to meet the limit on any of them."""
     chances = matrix.chances()
     file = int(np.argmax(matrix.shares @ chances))
-    distributions = [predictions[file].latency_distribution for predictions in matrix.rows]
     confidence = matrix.limits.confidence
     needed_ms = []
-    for distribution in distributions:
+    for predictions in matrix.rows:
+        distribution = predictions[file].latency_distribution
         if distribution is not None:
             needed_ms.append(distribution.at(confidence))
     slow = ""
@@ -357,7 +367,9 @@ def _answer_once(question: _FleetQuestion) -> FleetAnswer:
 def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> FleetAnswer:
     """Return the answer of a run for the fleet of its question; several reports of it share one.
 
-    UsageError: the fleet cannot be read. StageError: no file can be chosen.
+    Raises:
+        UsageError: the fleet cannot be read.
+        StageError: no file can be chosen.
     """
     fleet = read_fleet(question.fleet, question.profiles)
     files = list[tuple[str, str, float]]()

@@ -19,14 +19,12 @@ from advisor.store import sha256_json
 
 @dataclass(frozen=True)
 class PhoneChange:
-    """A phone that gets another file, or is new or gone;
-    ``before`` and ``after`` are keys of files, empty for none.
-    """
+    """A phone that gets another file, or is new or gone."""
 
     name: str
-    share: float
-    before: str
-    after: str
+    share: float  # of the users, 0 to 1
+    before: str  # key of its file in the earlier answer; empty for none
+    after: str  # key of its file now; empty for none
 
 
 @dataclass(frozen=True)
@@ -66,10 +64,8 @@ class FleetChange:
             f"new files: {listed(self.added) or 'none'}; no longer needed:"
             f" {listed(self.removed) or 'none'}"
         )
-        named = (
-            listed([f"{phone.name} ({100 * phone.share:.1f} %)" for phone in self.phones], 10)
-            or "none"
-        )
+        phones = [f"{phone.name} ({100 * phone.share:.1f} %)" for phone in self.phones]
+        named = listed(phones, 10) or "none"
         head = f"Changed: {files}" if self.changed else "The files are the same"
         return (
             f"{head}.",
@@ -92,11 +88,13 @@ class FleetChange:
 
 
 def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
-    """Answer a run for a fleet (a path or a shipped name), write a new run,
-    and compare with the run's own answer.
+    """Answer a run for a fleet (a path or a shipped name) and write that as a new run.
 
-    UsageError: the fleet or the run cannot be read, or the run does not prove itself. StageError:
-    it has no file.
+    Returns how the new answer differs from that of the run.
+
+    Raises:
+        UsageError: the fleet or the run cannot be read, or the run does not prove itself.
+        StageError: the run has no file.
     """
     before = load_run(run)
     before.require_proof()
@@ -127,6 +125,7 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
 
 
 def _tiers_by_phone(answer: FleetAnswer) -> dict[str, str]:
+    """Return the key of the file of each phone."""
     tiers = {}
     for assigned in answer.option.phones:
         tiers[assigned.phone.name] = answer.option.files[assigned.tier].configuration.key

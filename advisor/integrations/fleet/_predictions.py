@@ -31,7 +31,10 @@ it says which file is its best, and adds none.
 
 @dataclass(frozen=True)
 class Matrix:
-    """What is predicted of each file (columns) on each known phone (rows)."""
+    """What is predicted of each file (columns) on each known phone (rows).
+
+    The arrays have the shape (phones,), (files,) or (phones, files).
+    """
 
     phones: tuple[Phone, ...]
     files: tuple[Evaluation, ...]
@@ -63,15 +66,16 @@ class Matrix:
         return self._map(lambda evaluation: float(other_limits.met_by(evaluation)))
 
     def chances(self, scale: float = 1.0) -> Floats:
-        """Return the probability that a file meets the latency limit times a scale;
-        0 where none can be predicted.
+        """Return the probability that a file meets the latency limit times a scale.
+
+        It is 0 where nothing can be predicted.
         """
         limit_ms = scale * (self.limits.latency_ms or np.inf)
         return self._map(lambda evaluation: _chance_of(evaluation, limit_ms))
 
     def sure(self, scale: float = 1.0) -> Floats:
-        """Return 1 where a file meets every limit,
-        that of the latency with the confidence of the question.
+        """Return 1 where a file meets every limit, that of the latency with the confidence of the
+        question.
         """
         return np.where(self.chances(scale) >= self.limits.confidence - 1e-9, self.allowed, 0.0)
 
@@ -86,20 +90,22 @@ class Matrix:
 
 
 def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
+    """Return the probability that a file meets a latency limit; 0 without a prediction."""
     if evaluation.status is not Status.OK or evaluation.latency_distribution is None:
         return 0.0
     return evaluation.latency_distribution.below(limit_ms)
 
 
 def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Limits) -> Matrix:
-    """Predict every file of a run on every known phone of a fleet. StageError:
-    no file has an accuracy and a graph.
+    """Predict every file of a run on every known phone of a fleet.
+
+    Raises:
+        StageError: no evaluation has an accuracy and a file.
     """
-    scored = []
+    files = []
     for evaluation in one_each(evaluations):
-        if evaluation.accuracy is not None:
-            scored.append(evaluation)
-    files = tuple(evaluation for evaluation in scored if evaluation.artefact)
+        if evaluation.accuracy is not None and evaluation.artefact:
+            files.append(evaluation)
     if not files:
         raise StageError("no file has an accuracy yet, so none can be chosen for the fleet")
     predictor = DevicePredictor()
@@ -107,4 +113,4 @@ def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Limi
     for phone in fleet.known:
         assert phone.device is not None, "known phones have one"
         rows.append(predictor.evaluate(files, phone.device, limits.latency_ms, limits.confidence))
-    return Matrix(fleet.known, files, tuple(rows), limits)
+    return Matrix(fleet.known, tuple(files), tuple(rows), limits)

@@ -57,6 +57,13 @@ def document_of(answer: FleetAnswer) -> dict[str, object]:
     sizes in bytes.
     """
     accuracy, files = answer.each_device
+    unknown = []
+    for phone in answer.fleet.phones:
+        if phone.device is None:
+            unknown.append({"name": phone.name, "share": phone.share})
+    options = []
+    for option, share_kept in zip(answer.options, answer.kept, strict=True):
+        options.append(_option_json(option, share_kept))
     return {
         "title": answer.fleet.title,
         "recommended_files": len(answer.option.files),
@@ -65,21 +72,24 @@ def document_of(answer: FleetAnswer) -> dict[str, object]:
         "flips": list(answer.flips),
         "notes": list(answer.notes),
         "unknown_share": answer.fleet.unknown_share,
-        "unknown": [
-            {"name": phone.name, "share": phone.share}
-            for phone in answer.fleet.phones
-            if phone.device is None
-        ],
+        "unknown": unknown,
         "file_for_each_device": {"accuracy": accuracy, "files": files},
-        "options": [
-            _option_json(option, share_kept)
-            for option, share_kept in zip(answer.options, answer.kept, strict=True)
-        ],
+        "options": options,
     }
 
 
 def _option_json(option: FleetOption, share_kept: float) -> dict[str, object]:
     worst = option.worst
+    devices = {}
+    for assigned in option.phones:
+        devices[assigned.phone.name] = {
+            "share": assigned.phone.share,
+            "tier": assigned.tier,
+            "meets": assigned.sure,
+            "probability": assigned.probability,
+            "latency_ms": assigned.latency_ms,
+            "found": assigned.phone.found,
+        }
     return {
         "files": [file.configuration.key for file in option.files],
         "mean_accuracy": option.accuracy,
@@ -92,24 +102,12 @@ def _option_json(option: FleetOption, share_kept: float) -> dict[str, object]:
             "probability": worst.probability,
             "latency_ms": worst.latency_ms,
         },
-        "devices": {
-            assigned.phone.name: {
-                "share": assigned.phone.share,
-                "tier": assigned.tier,
-                "meets": assigned.sure,
-                "probability": assigned.probability,
-                "latency_ms": assigned.latency_ms,
-                "found": assigned.phone.found,
-            }
-            for assigned in option.phones
-        },
+        "devices": devices,
     }
 
 
 def _answer(view: RunView) -> FleetAnswer | None:
-    """Return the answer; None without a fleet, or while the search runs,
-    whose files change all the time.
-    """
+    """Return the answer; None without a fleet, or while the files of a search still change."""
     if not view.request.question.fleet or view.insights.unfinished or not view.ok:
         return None
     from advisor.integrations.fleet._answer import fleet_answer
@@ -120,11 +118,9 @@ def _answer(view: RunView) -> FleetAnswer | None:
 def _describe_known(answer: FleetAnswer) -> str:
     known = len(answer.fleet.known)
     unknown = answer.fleet.unknown_share
-    rest = (
-        f"; {text.whole_percent(unknown)} of the users have a phone that is not known"
-        if unknown
-        else ""
-    )
+    rest = ""
+    if unknown:
+        rest = f"; {text.whole_percent(unknown)} of the users have a phone that is not known"
     return (
         f"{known} kinds of phones, with LiteRT on the CPU unless the fleet names another"
         f" target{rest}."
@@ -132,9 +128,7 @@ def _describe_known(answer: FleetAnswer) -> str:
 
 
 def _make_chart(answer: FleetAnswer) -> blocks.Block:
-    """Return accuracy against share of phones:
-    phones in the order of their accuracy, late ones last at 0.
-    """
+    """Return accuracy against share of phones, ordered by their accuracy, late ones last at 0."""
     series = [(COUNTS[place], _steps(option)) for place, option in enumerate(answer.options)]
     return blocks.Chart(
         "Accuracy of the phones within the budget, best first",
@@ -145,8 +139,9 @@ def _make_chart(answer: FleetAnswer) -> blocks.Block:
 
 
 def _steps(option: FleetOption) -> list[tuple[float, float]]:
-    """Return the points of an option's line:
-    share of the phones in % and their accuracy, the best phones first.
+    """Return the points of an option's line: share of the phones in % and their accuracy.
+
+    The best phones come first.
     """
     points = list[tuple[float, float]]()
     share = 0.0
@@ -176,11 +171,9 @@ def _make_options(answer: FleetAnswer) -> blocks.Block:
     looks = list[str]()
     for place, (option, share_kept) in enumerate(zip(answer.options, answer.kept, strict=True)):
         worst = option.worst
-        probability = (
-            "not predicted"
-            if worst.probability is None
-            else f"{show_probability(worst.probability)} sure"
-        )
+        probability = "not predicted"
+        if worst.probability is not None:
+            probability = f"{show_probability(worst.probability)} sure"
         met = show_probability(option.met_share)
         rows.append(
             (
@@ -205,7 +198,7 @@ def _list_files(option: FleetOption) -> blocks.Block:
     for tier, file in enumerate(option.files):
         rows.append(
             (
-                f"{tier}{' (floor)' if not tier else ''}",
+                "0 (floor)" if tier == 0 else str(tier),
                 text.file(file),
                 f"{file.accuracy_percent:.1f}",
                 show_bytes(file.size_bytes),
@@ -235,12 +228,13 @@ def _list_phones(option: FleetOption) -> blocks.Block:
 def _make_row(assigned: Assigned) -> Sequence[blocks.Words]:
     phone = assigned.phone
     latency = assigned.latency_ms
+    # Without a prediction, its reason stands in the place of the time.
     time = assigned.reason or show_ms(float("inf"))
     if latency:
         time = units.show_ms_interval(latency, assigned.low_ms, assigned.high_ms)
-    probability = (
-        "not predicted" if assigned.probability is None else show_probability(assigned.probability)
-    )
+    probability = "not predicted"
+    if assigned.probability is not None:
+        probability = show_probability(assigned.probability)
     tier = f"{assigned.tier}" if assigned.sure else f"{assigned.tier}, may be too slow"
     return (
         phone.name,

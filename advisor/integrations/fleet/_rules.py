@@ -17,7 +17,8 @@ from advisor.core import Evaluation, Status, UsageError, form_of
 from advisor.devices import CALIBRATED, Measurement, arm_cores
 from advisor.engine import DevicePredictor, TargetDevice
 from advisor.integrations.fleet._choice import Floats
-from advisor.integrations.fleet._phones import Fleet, compute_speed, index_socs
+from advisor.integrations.fleet._phone_devices import compute_speed, index_socs
+from advisor.integrations.fleet._phones import Fleet
 from advisor.integrations.fleet.selector import plain
 
 WINDOW_MS = 300

@@ -30,7 +30,7 @@ from advisor.exporting import (
     make_runners,
 )
 from advisor.integrations.fleet._answer import FleetOption, fleet_answer
-from advisor.integrations.fleet._phones import THREADS
+from advisor.integrations.fleet._phone_devices import THREADS
 from advisor.integrations.fleet._rules import list_phones, rules_document, shorten_number
 from advisor.reporting import text
 
@@ -175,9 +175,8 @@ def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
             differences.append(np.abs(output - reference))
         apart = max(float(difference.max()) for difference in differences)
         stride = math.ceil(len(outputs[0]) / OUTPUTS)
-        expected.append(
-            [list(map(shorten_number, output[::stride].tolist())) for output in outputs]
-        )
+        samples = [output[::stride].tolist() for output in outputs]
+        expected.append([list(map(shorten_number, values)) for values in samples])
         strides.append(stride)
         tolerances.append(shorten_number(max(LEAST_TOLERANCE * spread, 2 * apart)))
     pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in images]

@@ -83,8 +83,9 @@ class VerifiedFiles:
 def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None) -> VerifiedFiles:
     """Run the test vectors of a bundle over ssh, and time its files over ssh or adb.
 
-    UsageError: no bundle with tiers, a file that was changed, an unknown device, or no connection.
-    StageError: the device could not run them.
+    Raises:
+        UsageError: no bundle with tiers, a changed file, an unknown device, or no connection.
+        StageError: the device could not run them.
     """
     folder = bundle / FOLDER
     document = _read_document(folder)
@@ -117,6 +118,7 @@ def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None
 
 
 def _read_document(folder: Path) -> dict[str, Any]:
+    """Return ``tiers.json``; UsageError if it, or a file that it names, is missing or changed."""
     hint = "advisor export RUN --to BUNDLE --tiers makes one"
     if not (folder / DOCUMENT).is_file():
         raise UsageError(f"'{folder.parent}' is not a bundle with the files of a fleet", hint)
@@ -124,13 +126,12 @@ def _read_document(folder: Path) -> dict[str, Any]:
     try:
         assert isinstance(document, dict)
         for row in document["tiers"]:
+            name = row["file"]
             # A name with a folder in it could name any file of this machine,
             # which would be sent to the device.
-            if (
-                Path(row["file"]).name != row["file"]
-                or sha256_file(folder / row["file"]) != row["sha256"]
-            ):
-                raise UsageError(f"{row['file']} of '{folder}' was changed", hint)
+            is_inside = Path(name).name == name
+            if not is_inside or sha256_file(folder / name) != row["sha256"]:
+                raise UsageError(f"{name} of '{folder}' was changed", hint)
     except (AssertionError, KeyError, TypeError, OSError) as error:
         raise UsageError(
             f"{folder / DOCUMENT} cannot be read ({type(error).__name__})", hint
@@ -139,6 +140,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
 
 
 def _run_vectors(connection: SshConnection, folder: Path, names: list[str]) -> list[bool | None]:
+    """Return whether each file computes what is expected, by a program on the device."""
     room = Path(__file__).parent
     programs = (room / "on_device.py", room / "selector.py", Path(check.__file__))
     files = {path.name: path for path in programs}

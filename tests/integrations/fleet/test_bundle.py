@@ -108,7 +108,7 @@ def test_a_delegate_that_computes_something_else_is_found(tiers: Path) -> None:
 
 
 def test_useless_files_are_fewer(with_fleet: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.integrations.fleet._tiers.REFERENCES", 1)
+    monkeypatch.setattr("advisor.integrations.fleet._rules.REFERENCES", 1)
     offered = json.loads((with_fleet.path / "recommendation.json").read_text())["fleet"]["options"]
     made = advisor.export(with_fleet.path, tmp_path / "bundle", targets=["tiers"], web=False, tiers=3)
     assert len(document(made.path)["tiers"]) == len(offered) <= 3

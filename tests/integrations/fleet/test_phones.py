@@ -4,7 +4,8 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.devices import clusters_of, find_shipped_fleets
-from advisor.integrations.fleet._phones import index_socs, read_fleet
+from advisor.integrations.fleet._phone_devices import index_socs
+from advisor.integrations.fleet._phones import read_fleet
 from tests.builders import must_fail
 from tests.tables import with_cases
 

@@ -164,8 +164,12 @@ def read_timings(body: bytes) -> PostedTimings:
 
 
 def check_timings(posted: PostedTimings, trial: RunPage, age_s: float) -> None:
-    """Refuse timings that cannot be: UsageError. ``age_s`` is how long the server
-    has been there.
+    """Refuse timings that cannot be.
+
+    ``age_s`` is how long the server has been there: nothing was timed before.
+
+    Raises:
+        UsageError: a figure that no phone measures.
     """
     served = range(len(trial.forms))
     places = [(series.form, series.accelerator, series.threads) for series in posted.series]
