@@ -60,19 +60,21 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 
 
 def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
-    """Return the float form of a candidate: itself, or another of the run;
-    UsageError if there is none.
+    """Return the float form of a candidate: itself, or another of the run.
+
+    Raises:
+        UsageError: the run has none.
     """
     configuration = evaluation.configuration
     if configuration.compression in FLOATS:
         return evaluation
     for form in FLOATS:
-        for float_candidate in run.evaluations:
-            same = replace(float_candidate.configuration, target=configuration.target) == replace(
-                configuration, compression=form
-            )
-            if same and float_candidate.status is Status.OK and float_candidate.artefact:
-                return float_candidate
+        wanted = replace(configuration, compression=form)
+        for candidate in run.evaluations:
+            # On any target: the file is the same one.
+            is_wanted = replace(candidate.configuration, target=configuration.target) == wanted
+            if is_wanted and candidate.status is Status.OK and candidate.artefact:
+                return candidate
     raise UsageError(
         f"--coreml: the run has no float form of {configuration.card} ({configuration.training}), "
         f"and {configuration.compression} is not translated",
@@ -91,9 +93,9 @@ def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, byt
         ChildPool(scratch / "log.txt", {WRITES_BELOW: str(scratch)}) as pool,
     ):
         folder = scratch / "model.mlpackage"
-        given = (model.content, model.labels, model.mean, model.std, about, licence, folder)
+        arguments = (model.content, model.labels, model.mean, model.std, about, licence, folder)
         try:
-            pool.call(f"{__name__}._convert:write", *given, limits=LIMITS)
+            pool.call(f"{__name__}._convert:write", *arguments, limits=LIMITS)
         except StageError as error:
             raise UsageError(
                 f"--coreml: {error.message}", "leave it out; no other file needs it"

@@ -1,9 +1,10 @@
-"""Write a Core ML package of a float ``.tflite`` classifier;
-for child processes, as coremltools is loaded.
+"""Write a Core ML package of a float ``.tflite`` classifier, operator by operator.
 
-A tensor of four dimensions is (batch, height, width, channels) in the file and (batch, channels,
-height, width) in Core ML. :class:`Network` keeps it in Core ML's order. Operators that mix
-dimensions take it back first.
+``coreml/__init__.py`` calls :func:`write` in a child process, by module and name, because
+coremltools is loaded here. A tensor of four dimensions is (batch, height, width, channels) in the
+file and (batch, channels, height, width) in Core ML. :class:`Network` keeps it in Core ML's order;
+operators that mix dimensions take it back first. A new operator is one function in
+:func:`map_operators`.
 """
 
 import math
@@ -146,7 +147,7 @@ def _strides_of(operator: Operator) -> list[int]:
     return [int(operator.options["stride_h"]), int(operator.options["stride_w"])]
 
 
-def _convolution(network: Network, operator: Operator, depthwise: bool = False) -> list[Any]:
+def _add_convolution(network: Network, operator: Operator, depthwise: bool = False) -> list[Any]:
     kernel = network.constant(operator.inputs[1])
     channels = network.tensor(operator.inputs[0]).shape[3]
     # A depthwise kernel is (1, height, width, channels) in the file,
@@ -169,13 +170,13 @@ def _convolution(network: Network, operator: Operator, depthwise: bool = False) 
     return [convolved]
 
 
-def _dense(network: Network, operator: Operator) -> list[Any]:
+def _add_dense(network: Network, operator: Operator) -> list[Any]:
     weight = network.constant(operator.inputs[1])
     bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
     more = {}
     if bias >= 0:
         more = {"bias": network.constant(bias)}
-    rows = Builder.reshape(x=_flatten(network, operator.inputs[0]), shape=[-1, weight.shape[1]])
+    rows = Builder.reshape(x=_read_flat(network, operator.inputs[0]), shape=[-1, weight.shape[1]])
     shape = network.tensor(operator.outputs[0]).shape
     scores = Builder.linear(x=rows, weight=weight, **more)
     if len(shape) == 2:
@@ -183,7 +184,7 @@ def _dense(network: Network, operator: Operator) -> list[Any]:
     return [_order_axes(Builder.reshape(x=scores, shape=shape), len(shape))]
 
 
-def _flatten(network: Network, index: int) -> Any:
+def _read_flat(network: Network, index: int) -> Any:
     """Return a tensor whose values are in the file's order; one of a single position is
     as it is.
     """
@@ -197,15 +198,15 @@ def _has_one_position(shape: Sequence[int]) -> bool:
     return len(shape) == IMAGE_RANK and tuple(shape[1:3]) == (1, 1)
 
 
-def _reshape(network: Network, operator: Operator) -> list[Any]:
+def _add_reshape(network: Network, operator: Operator) -> list[Any]:
     shape = network.tensor(operator.outputs[0]).shape
-    value = _flatten(network, operator.inputs[0])
+    value = _read_flat(network, operator.inputs[0])
     if _has_one_position(shape):
         return [Builder.reshape(x=value, shape=[shape[axis] for axis in TO_CORE])]
     return [_order_axes(Builder.reshape(x=value, shape=shape), len(shape))]
 
 
-def _pool(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+def _add_pool(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
     size = [int(operator.options["filter_height"]), int(operator.options["filter_width"])]
     pad = _padding_of(network, operator, size)
     value = network.value(operator.inputs[0])
@@ -214,13 +215,13 @@ def _pool(make: Callable[..., Any], network: Network, operator: Operator) -> lis
     ]
 
 
-def _combine(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+def _add_combination(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
     left, right = operator.inputs
     rank = max(len(network.tensor(left).shape), len(network.tensor(right).shape))
-    return [make(x=_widen(network, left, rank), y=_widen(network, right, rank))]
+    return [make(x=_read_wide(network, left, rank), y=_read_wide(network, right, rank))]
 
 
-def _widen(network: Network, index: int, rank: int) -> Any:
+def _read_wide(network: Network, index: int, rank: int) -> Any:
     """Return an operand; one of fewer dimensions than the other gets leading ones."""
     shape = network.tensor(index).shape
     if len(shape) == rank or rank != IMAGE_RANK or not shape:
@@ -231,7 +232,7 @@ def _widen(network: Network, index: int, rank: int) -> Any:
     return _order_axes(Builder.reshape(x=network.value(index), shape=wide), rank)
 
 
-def _reduce(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+def _add_reduction(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
     rank = len(network.tensor(operator.inputs[0]).shape)
     axes = sorted(int(axis) % rank for axis in network.constant(operator.inputs[1]).reshape(-1))
     keep = bool(operator.options.get("keep_dims", 0))
@@ -242,7 +243,7 @@ def _reduce(make: Callable[..., Any], network: Network, operator: Operator) -> l
     return [_order_axes(reduced, len(network.tensor(operator.outputs[0]).shape))]
 
 
-def _pad(network: Network, operator: Operator) -> list[Any]:
+def _add_padding(network: Network, operator: Operator) -> list[Any]:
     added = network.constant(operator.inputs[1]).astype(np.int32)
     value = 0.0
     if len(operator.inputs) > 2:
@@ -260,20 +261,20 @@ def _pad(network: Network, operator: Operator) -> list[Any]:
     ]
 
 
-def _join(network: Network, operator: Operator) -> list[Any]:
-    axis = _axis(network, operator.inputs[0], int(operator.options["axis"]))
+def _add_concatenation(network: Network, operator: Operator) -> list[Any]:
+    axis = _place_axis(network, operator.inputs[0], int(operator.options["axis"]))
     return [Builder.concat(values=list(map(network.value, operator.inputs)), axis=axis)]
 
 
-def _axis(network: Network, index: int, axis: int) -> int:
+def _place_axis(network: Network, index: int, axis: int) -> int:
     rank = len(network.tensor(index).shape)
     if rank == IMAGE_RANK:
         return PLACE[axis % rank]
     return axis % rank
 
 
-def _split(network: Network, operator: Operator) -> list[Any]:
-    axis = _axis(
+def _add_split(network: Network, operator: Operator) -> list[Any]:
+    axis = _place_axis(
         network, operator.inputs[1], int(network.constant(operator.inputs[0]).reshape(-1)[0])
     )
     parts = Builder.split(
@@ -284,16 +285,17 @@ def _split(network: Network, operator: Operator) -> list[Any]:
     return [parts]
 
 
-def _transpose(network: Network, operator: Operator) -> list[Any]:
+def _add_transposition(network: Network, operator: Operator) -> list[Any]:
     transposed = Builder.transpose(
         x=network.plain(operator.inputs[0]), perm=network.constant(operator.inputs[1])
     )
     return [_order_axes(transposed, len(network.tensor(operator.outputs[0]).shape))]
 
 
-def _slice(network: Network, operator: Operator) -> list[Any]:
-    """Add a slice. The description of an operator has no masks of open ends;
-    the shape of the output tells them.
+def _add_slice(network: Network, operator: Operator) -> list[Any]:
+    """Add a slice.
+
+    The description of an operator has no masks of open ends; the shape of the output tells them.
     """
     shape = network.tensor(operator.inputs[0]).shape
     section_shape = network.tensor(operator.outputs[0]).shape
@@ -325,16 +327,16 @@ def _ends_of(side: int, first: int, last: int, step: int, count: int) -> tuple[i
     raise UsageError("--coreml: the model has a STRIDED_SLICE that runs backwards", "leave it out")
 
 
-def _softmax(network: Network, operator: Operator) -> list[Any]:
+def _add_softmax(network: Network, operator: Operator) -> list[Any]:
     value = network.value(operator.inputs[0])
     beta = float(operator.options.get("beta", 1.0))
     scaled = value
     if beta != 1.0:
         scaled = Builder.mul(x=value, y=np.float32(beta))
-    return [Builder.softmax(x=scaled, axis=_axis(network, operator.inputs[0], -1))]
+    return [Builder.softmax(x=scaled, axis=_place_axis(network, operator.inputs[0], -1))]
 
 
-def _one(make: Callable[[Any], Any], network: Network, operator: Operator) -> list[Any]:
+def _add_function(make: Callable[[Any], Any], network: Network, operator: Operator) -> list[Any]:
     return [make(network.value(operator.inputs[0]))]
 
 
@@ -346,34 +348,34 @@ def _hard_swish(value: Any) -> Any:
 def map_operators() -> Mapping[str, Callable[[Network, Operator], list[Any]]]:
     """Return the function that adds each operator to a network."""
     return {
-        "ADD": partial(_combine, Builder.add),
+        "ADD": partial(_add_combination, Builder.add),
         # TensorFlow averages only the values inside the image.
         "AVERAGE_POOL_2D": partial(
-            _pool, partial(Builder.avg_pool, exclude_padding_from_average=True)
+            _add_pool, partial(Builder.avg_pool, exclude_padding_from_average=True)
         ),
-        "CONCATENATION": _join,
-        "CONV_2D": _convolution,
-        "DEPTHWISE_CONV_2D": partial(_convolution, depthwise=True),
-        "DIV": partial(_combine, Builder.real_div),
-        "EXPAND_DIMS": _reshape,
-        "FULLY_CONNECTED": _dense,
-        "HARD_SWISH": partial(_one, _hard_swish),
-        "LOGISTIC": partial(_one, lambda value: Builder.sigmoid(x=value)),
-        "MAX_POOL_2D": partial(_pool, Builder.max_pool),
-        "MEAN": partial(_reduce, Builder.reduce_mean),
-        "MUL": partial(_combine, Builder.mul),
-        "PAD": _pad,
-        "PADV2": _pad,
-        "RELU": partial(_one, lambda value: Builder.relu(x=value)),
-        "RELU6": partial(_one, lambda value: Builder.relu6(x=value)),
-        "RESHAPE": _reshape,
-        "SOFTMAX": _softmax,
-        "SPLIT": _split,
-        "SQUEEZE": _reshape,
-        "STRIDED_SLICE": _slice,
-        "SUB": partial(_combine, Builder.sub),
-        "TANH": partial(_one, lambda value: Builder.tanh(x=value)),
-        "TRANSPOSE": _transpose,
+        "CONCATENATION": _add_concatenation,
+        "CONV_2D": _add_convolution,
+        "DEPTHWISE_CONV_2D": partial(_add_convolution, depthwise=True),
+        "DIV": partial(_add_combination, Builder.real_div),
+        "EXPAND_DIMS": _add_reshape,
+        "FULLY_CONNECTED": _add_dense,
+        "HARD_SWISH": partial(_add_function, _hard_swish),
+        "LOGISTIC": partial(_add_function, lambda value: Builder.sigmoid(x=value)),
+        "MAX_POOL_2D": partial(_add_pool, Builder.max_pool),
+        "MEAN": partial(_add_reduction, Builder.reduce_mean),
+        "MUL": partial(_add_combination, Builder.mul),
+        "PAD": _add_padding,
+        "PADV2": _add_padding,
+        "RELU": partial(_add_function, lambda value: Builder.relu(x=value)),
+        "RELU6": partial(_add_function, lambda value: Builder.relu6(x=value)),
+        "RESHAPE": _add_reshape,
+        "SOFTMAX": _add_softmax,
+        "SPLIT": _add_split,
+        "SQUEEZE": _add_reshape,
+        "STRIDED_SLICE": _add_slice,
+        "SUB": partial(_add_combination, Builder.sub),
+        "TANH": partial(_add_function, lambda value: Builder.tanh(x=value)),
+        "TRANSPOSE": _add_transposition,
     }
 
 
@@ -386,11 +388,13 @@ def write(
     licence: str,
     folder: Path,
 ) -> None:
-    """Write the package of a ``.tflite`` file of one image (1, S, S, 3), float32,
-    that gives (1, classes).
+    """Write the package of a ``.tflite`` file of one image (1, S, S, 3), float32, that gives
+    (1, classes).
 
-    RGB values 0..255 less ``mean`` are divided by ``std``. Raises UsageError:
-    an operator is not translated.
+    RGB values 0..255 less ``mean`` are divided by ``std``.
+
+    Raises:
+        UsageError: an operator is not translated.
     """
     model = read(to_float32(data))
     side = model.inputs[0].shape[1]

@@ -54,28 +54,26 @@ _FUSED = {"NONE": None, "RELU": functional.relu, "RELU6": functional.relu6}
 
 
 class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """Computes what a file computes, for one image:
-    its input and its outputs have the shapes of the file.
+    """Computes what a file computes, for one image.
+
+    Its input and its outputs have the shapes of the file.
     """
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self._model = model
+        known = {*_map_operators(), *_ELEMENTWISE, *_UNARY}
         for operator in model.operators:
-            if operator.name not in _map_operators() and operator.name not in (
-                *_ELEMENTWISE,
-                *_UNARY,
-            ):
+            if operator.name not in known:
                 raise StageError(f"ExecuTorch is not given the operator {operator.name}")
             for place, index in enumerate(operator.inputs):
-                tensor = model.tensors[index] if index >= 0 else None
-                if (
-                    tensor is None
-                    or not tensor.is_constant
-                    or not tensor.dtype.startswith("float")
-                ):
+                # The schema writes -1 for an operand that is left out.
+                if index < 0:
                     continue
-                values = _array(tensor)
+                tensor = model.tensors[index]
+                if not tensor.is_constant or not tensor.dtype.startswith("float"):
+                    continue
+                values = _read_array(tensor)
                 if place == 1 and operator.name in _KERNELS:
                     values = values.transpose(_KERNELS[operator.name])
                 elif place == 2 and operator.name in _BIASED:
@@ -98,7 +96,7 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
             if name in _UNARY:
                 outputs = [_Value(_UNARY[name](operands[0].tensor), operands[0].first)]
             elif name in _ELEMENTWISE:
-                outputs = [_combine(_ELEMENTWISE[name], operands)]
+                outputs = [_combine_values(_ELEMENTWISE[name], operands)]
             else:
                 outputs = list(_map_operators()[name](operands, operator.options, shape))
             fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
@@ -114,7 +112,7 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         if tensor.dtype.startswith("float"):
             return _Value(getattr(self, f"constant{index}"))
         # Axes and shapes must be numbers when PyTorch traces the graph, not tensors.
-        return _Value(_array(tensor))
+        return _Value(_read_array(tensor))
 
 
 class _Value:
@@ -137,7 +135,7 @@ class _Value:
         return self.tensor if self.first else self.tensor.permute(_FIRST)
 
 
-def _array(tensor: Tensor) -> Any:
+def _read_array(tensor: Tensor) -> Any:
     values = real_values(tensor)
     if values is None:
         raise StageError("a constant of the file has no values")
@@ -150,7 +148,7 @@ Options = Mapping[str, Any]
 Shape = tuple[int, ...]
 
 
-def _combine(compute: Callable[[Any, Any], Any], operands: Operands) -> _Value:
+def _combine_values(compute: Callable[[Any, Any], Any], operands: Operands) -> _Value:
     """Return an operation on two values,
     the smaller of which is repeated along the axes that it lacks.
     """
@@ -166,7 +164,7 @@ def _as_image(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape((*[1] * (4 - tensor.dim()), *tensor.shape)).permute(_FIRST)
 
 
-def _convolve(operands: Operands, options: Options, _: Shape) -> list[_Value]:
+def _convolve_image(operands: Operands, options: Options, _: Shape) -> list[_Value]:
     kernel = operands[1].tensor
     bias = None
     if len(operands) > 2:
@@ -212,7 +210,7 @@ def _pad_data(
     return functional.pad(data, (left, columns - left, top, rows - top), value=value), (0, 0)
 
 
-def _dense(operands: Operands, _: Options, shape: Shape) -> list[_Value]:
+def _apply_dense(operands: Operands, _: Options, shape: Shape) -> list[_Value]:
     kernel = operands[1].tensor
     bias = None
     if len(operands) > 2:
@@ -221,7 +219,7 @@ def _dense(operands: Operands, _: Options, shape: Shape) -> list[_Value]:
     return [_Value(functional.linear(data, kernel, bias).reshape(shape))]
 
 
-def _pool(largest: bool, operands: Operands, options: Options, _: Shape) -> list[_Value]:
+def _apply_pool(largest: bool, operands: Operands, options: Options, _: Shape) -> list[_Value]:
     image = operands[0].image
     size = (int(options["filter_height"]), int(options["filter_width"]))
     strides = int(options["stride_h"]), int(options["stride_w"])
@@ -244,7 +242,7 @@ def _pool(largest: bool, operands: Operands, options: Options, _: Shape) -> list
     ]
 
 
-def _pad(operands: Operands, _: Options, __: Shape) -> list[_Value]:
+def _apply_padding(operands: Operands, _: Options, __: Shape) -> list[_Value]:
     rows = operands[1].tensor.reshape(-1, 2)
     value = 0.0
     if len(operands) > 2:
@@ -259,7 +257,7 @@ def _pad(operands: Operands, _: Options, __: Shape) -> list[_Value]:
     ]
 
 
-def _reduce(
+def _reduce_axes(
     compute: Callable[..., Any], operands: Operands, options: Options, _: Shape
 ) -> list[_Value]:
     keeps_axes = bool(options.get("keep_dims"))
@@ -271,7 +269,7 @@ def _reduce(
     return [_Value(compute(operands[0].last, axes, keepdim=keeps_axes))]
 
 
-def _join(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
+def _join_values(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     axis = int(options["axis"]) % len(shape)
     if any(value.first for value in operands):
         return [
@@ -280,7 +278,7 @@ def _join(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     return [_Value(torch.cat([value.tensor for value in operands], axis))]
 
 
-def _split(operands: Operands, options: Options, _: Shape) -> list[_Value]:
+def _split_value(operands: Operands, options: Options, _: Shape) -> list[_Value]:
     axis_of_file, value = operands
     axis = int(axis_of_file.tensor.reshape(-1)[0]) % value.tensor.dim()
     if value.first:
@@ -291,7 +289,7 @@ def _split(operands: Operands, options: Options, _: Shape) -> list[_Value]:
     ]
 
 
-def _slice(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
+def _slice_value(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     value, *bounds = operands
     parts = slices_of(options, *(bound.tensor.reshape(-1).tolist() for bound in bounds))
     if value.first and len(parts) == 4:
@@ -300,7 +298,7 @@ def _slice(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     return [_Value(value.last[parts].reshape(shape))]
 
 
-def _resize(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
+def _resize_image(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     aligned = bool(options.get("align_corners"))
     if not (aligned or options.get("half_pixel_centers")):
         raise StageError("ExecuTorch is not given a resize by the corners of pixels")
@@ -310,7 +308,7 @@ def _resize(operands: Operands, options: Options, shape: Shape) -> list[_Value]:
     return [_Value(resized, first=True)]
 
 
-def _multiply(operands: Operands, options: Options, _: Shape) -> list[_Value]:
+def _multiply_matrices(operands: Operands, options: Options, _: Shape) -> list[_Value]:
     left, right = (value.last for value in operands)
     if options.get("adj_x"):
         left = left.transpose(-1, -2)
@@ -319,7 +317,7 @@ def _multiply(operands: Operands, options: Options, _: Shape) -> list[_Value]:
     return [_Value(torch.matmul(left, right))]
 
 
-def _transpose(operands: Operands, _: Options, __: Shape) -> list[_Value]:
+def _transpose_axes(operands: Operands, _: Options, __: Shape) -> list[_Value]:
     order = operands[1].tensor.reshape(-1).tolist()
     return [_Value(operands[0].last.permute(order))]
 
@@ -328,24 +326,24 @@ def _transpose(operands: Operands, _: Options, __: Shape) -> list[_Value]:
 def _map_operators() -> Mapping[str, Callable[[Operands, Options, Shape], list[_Value]]]:
     """Return the function that computes each operator."""
     return {
-        "CONV_2D": _convolve,
-        "DEPTHWISE_CONV_2D": _convolve,
-        "FULLY_CONNECTED": _dense,
-        "PAD": _pad,
-        "PADV2": _pad,
-        "AVERAGE_POOL_2D": partial(_pool, False),
-        "MAX_POOL_2D": partial(_pool, True),
-        "MEAN": partial(_reduce, torch.mean),
-        "SUM": partial(_reduce, torch.sum),
-        "REDUCE_MAX": partial(_reduce, torch.amax),
-        "CONCATENATION": _join,
-        "SPLIT": _split,
-        "RESIZE_BILINEAR": _resize,
-        "SLICE": _slice,
-        "STRIDED_SLICE": _slice,
-        "BATCH_MATMUL": _multiply,
+        "CONV_2D": _convolve_image,
+        "DEPTHWISE_CONV_2D": _convolve_image,
+        "FULLY_CONNECTED": _apply_dense,
+        "PAD": _apply_padding,
+        "PADV2": _apply_padding,
+        "AVERAGE_POOL_2D": partial(_apply_pool, False),
+        "MAX_POOL_2D": partial(_apply_pool, True),
+        "MEAN": partial(_reduce_axes, torch.mean),
+        "SUM": partial(_reduce_axes, torch.sum),
+        "REDUCE_MAX": partial(_reduce_axes, torch.amax),
+        "CONCATENATION": _join_values,
+        "SPLIT": _split_value,
+        "RESIZE_BILINEAR": _resize_image,
+        "SLICE": _slice_value,
+        "STRIDED_SLICE": _slice_value,
+        "BATCH_MATMUL": _multiply_matrices,
         "RESHAPE": lambda operands, _, shape: [_Value(operands[0].last.reshape(shape))],
-        "TRANSPOSE": _transpose,
+        "TRANSPOSE": _transpose_axes,
         "SOFTMAX": lambda operands, _, __: [_Value(torch.softmax(operands[0].last, -1))],
         "GELU": lambda operands, _, __: [
             _Value(functional.gelu(operands[0].tensor), operands[0].first)

@@ -104,7 +104,7 @@ def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstim
         # The names of the compiler's files follow that of the model.
         source = Path(folder) / "model.tflite"
         source.write_bytes(path.read_bytes())
-        finished = run_program(_command(source, unit), timeout_s=timeout_s)
+        finished = run_program(_make_command(source, unit), timeout_s=timeout_s)
         summaries = sorted(Path(folder).glob("model_summary_*.csv"))
         if finished.status or not summaries:
             raise StageError(f"{path.name}: ethos-u-vela cannot compile it: {finished.complaint}")
@@ -119,10 +119,10 @@ def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstim
         if line.startswith("Reason:"):
             # Without the details in brackets, so that equal reasons are one.
             reasons.append(line.removeprefix("Reason:").strip().partition(" (")[0])
-    return _estimate(unit, len(model.operators), on_cpu, tuple(dict.fromkeys(reasons)), row)
+    return _read_estimates(unit, len(model.operators), on_cpu, tuple(dict.fromkeys(reasons)), row)
 
 
-def _command(source: Path, unit: Unit) -> Sequence[str]:
+def _make_command(source: Path, unit: Unit) -> Sequence[str]:
     options = [
         "--accelerator-config",
         unit.name,
@@ -143,7 +143,7 @@ def _command(source: Path, unit: Unit) -> Sequence[str]:
     ]
 
 
-def _estimate(
+def _read_estimates(
     unit: Unit,
     operators: int,
     on_cpu: Mapping[str, int],

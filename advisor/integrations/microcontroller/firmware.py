@@ -60,11 +60,13 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 def write_firmware(
     content: bytes, mean: tuple[float, ...], std: tuple[float, ...]
 ) -> dict[str, str]:
-    """Return the sources by their path in the bundle, for a file with integer input and output,
-    as it was measured.
+    """Return the sources by their path in the bundle.
 
-    Raises UsageError: TensorFlow Lite Micro does not run the file; the message names the operator.
-    StageError: the interpreter crashed.
+    ``content`` is the file as it was measured, with integer input and output.
+
+    Raises:
+        UsageError: TensorFlow Lite Micro does not run the file; the message names the operator.
+        StageError: the interpreter crashed.
     """
     arena, origin = _measure_arena(content)
     model = read(content)
@@ -72,10 +74,7 @@ def write_firmware(
     for graph in model.subgraphs:
         names.update(operator.name for operator in graph.operators)
     operators = sorted(names)
-    customs = []
-    for name in operators:
-        if name.startswith(CUSTOM) and name not in _METHODS:
-            customs.append(name)
+    customs = [name for name in operators if name.startswith(CUSTOM) and name not in _METHODS]
     texts = {
         "model_settings.h": render_template(
             "model_settings.h.j2",
@@ -89,13 +88,13 @@ def write_firmware(
             customs=[re.sub(r"[^\w.-]", "?", name.removeprefix(CUSTOM)) for name in customs],
             input=model.inputs[0],
             output=model.outputs[0],
-            input_scale=_scale(model.inputs[0]),
-            output_scale=_scale(model.outputs[0]),
-            mean=_by_channel(mean),
-            std=_by_channel(std),
+            input_scale=_read_scale(model.inputs[0]),
+            output_scale=_read_scale(model.outputs[0]),
+            mean=_write_channels(mean),
+            std=_write_channels(std),
         ),
         "model_data.cc": render_template(
-            "model_data.cc.j2", __package__, lines=list(_lines(content))
+            "model_data.cc.j2", __package__, lines=list(_write_lines(content))
         ),
     }
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}
@@ -113,10 +112,8 @@ def _measure_arena(content: bytes) -> tuple[int, str]:
     """Return the bytes of the arena and where the figure comes from."""
     if not microcontroller.available():
         size = int(MARGIN * micro_arena(read(content)).total)
-        return (
-            _round_up(size),
-            f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it",
-        )
+        origin = f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
+        return _round_up(size), origin
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)
@@ -136,13 +133,13 @@ def _round_up(size: int) -> int:
     return -(-size // MICRO_ALIGNMENT) * MICRO_ALIGNMENT
 
 
-def _by_channel(values: tuple[float, ...]) -> str:
+def _write_channels(values: tuple[float, ...]) -> str:
     """Return one number for each channel in C; a file may state one for all."""
     channels = values * CHANNELS if len(values) == 1 else values
     return ", ".join(f"{float(value)!r}f" for value in channels)
 
 
-def _scale(tensor: Tensor) -> tuple[float, int] | None:
+def _read_scale(tensor: Tensor) -> tuple[float, int] | None:
     """Return scale and zero point; None of a tensor without one."""
     quantization = tensor.quantization
     if quantization is None or not quantization.scales:
@@ -150,6 +147,7 @@ def _scale(tensor: Tensor) -> tuple[float, int] | None:
     return quantization.scales[0], next(iter(quantization.zero_points), 0)
 
 
-def _lines(content: bytes) -> Iterator[str]:
+def _write_lines(content: bytes) -> Iterator[str]:
+    """Yield the lines of a C array of bytes."""
     for start in range(0, len(content), BYTES_A_LINE):
         yield ", ".join(f"0x{byte:02x}" for byte in content[start : start + BYTES_A_LINE])
