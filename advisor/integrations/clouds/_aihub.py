@@ -74,14 +74,14 @@ class AiHubClient:
         devices: dict[str, tuple[str, ...]] = {}
         with self._explain():
             for device in self.hub.get_devices():
-                chips = [
-                    name.removeprefix(CHIP) for name in device.attributes if name.startswith(CHIP)
-                ]
-                if TAKES_TFLITE in device.attributes:
-                    # A device is listed once for each version of its system.
-                    devices[device.name] = tuple(
-                        dict.fromkeys((*devices.get(device.name, ()), *chips))
-                    )
+                if TAKES_TFLITE not in device.attributes:
+                    continue
+                # A device is listed once for each version of its system.
+                chips = list(devices.get(device.name, ()))
+                for name in device.attributes:
+                    if name.startswith(CHIP):
+                        chips.append(name.removeprefix(CHIP))
+                devices[device.name] = tuple(dict.fromkeys(chips))
         return devices
 
     def submit(self, order: Order) -> str:
@@ -136,7 +136,8 @@ class AiHubClient:
 def read_profile(profile: Mapping[str, Any], outputs: Mapping[str, Sequence[Any]]) -> Outcome:
     """Return what the client's profile of a job says; its times are in microseconds.
 
-    Raises KeyError or TypeError for any other document.
+    Raises:
+        KeyError, TypeError: the document is another one.
     """
     summary = profile["execution_summary"]
     runs = summary.get("all_inference_times") or [summary["estimated_inference_time"]]
@@ -144,14 +145,13 @@ def read_profile(profile: Mapping[str, Any], outputs: Mapping[str, Sequence[Any]
     memory = increase[1] if increase else summary.get("estimated_inference_peak_memory")
     operators = []
     for layer in profile["execution_detail"]:
-        operators.append(
-            {
-                "kind": layer["type"],
-                "name": layer["name"],
-                "unit": layer["compute_unit"].lower(),
-                "mean_ms": layer["execution_time"] / 1e3 if "execution_time" in layer else None,
-            }
-        )
+        operator = {
+            "kind": layer["type"],
+            "name": layer["name"],
+            "unit": layer["compute_unit"].lower(),
+            "mean_ms": layer["execution_time"] / 1e3 if "execution_time" in layer else None,
+        }
+        operators.append(operator)
     return Outcome(
         runs=RunFigures.of([run_us / 1e3 for run_us in runs]),
         load_ms=(summary.get("warm_load_time") or summary.get("first_load_time") or 0) / 1e3,

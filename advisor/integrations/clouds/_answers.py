@@ -51,8 +51,10 @@ def find_images(folder: Path) -> list[Path]:
 
 
 def run_here(model: Path, images: Sequence[Path]) -> Answers:
-    """Run a file on images in a child process;
-    StageError if it is no file of one RGB image, or does not run.
+    """Run a file on images in a child process.
+
+    Raises:
+        StageError: it is no file of one RGB image, or does not run.
     """
     import numpy as np
 
@@ -72,8 +74,7 @@ def run_here(model: Path, images: Sequence[Path]) -> Answers:
 
 
 def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
-    """Write inputs and outputs of a file for images into a folder,
-    and return the name of the input.
+    """Write inputs and outputs of a file for images into a folder; return the input's name.
 
     :func:`run_here` calls this in a child process.
     """
@@ -103,12 +104,8 @@ def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
         interpreter.set_tensor(details[0]["index"], array)
         interpreter.invoke()
         inputs.append(array)
-        outputs.append(
-            [
-                interpreter.get_tensor(detail["index"])
-                for detail in interpreter.get_output_details()
-            ]
-        )
+        indices = [detail["index"] for detail in interpreter.get_output_details()]
+        outputs.append(list(map(interpreter.get_tensor, indices)))
     # With zeros before the number: the parent reads the outputs in the order of their names.
     columns = {}
     for place, column in enumerate(zip(*outputs, strict=True)):
@@ -132,12 +129,13 @@ def _read_normalisation(model: Path) -> tuple[Channels, Channels]:
 
 
 def compare_answers(here: Sequence[Sequence[Array]], there: Sequence[Sequence[Array]]) -> str:
-    """Return in words how the outputs of a device compare with those of this machine,
-    image by image.
+    """Return in words how the outputs of a device compare with those of this machine.
 
     An answer is the same if the largest value of every output is at the same place. A difference
-    is a share of the output's range over all images. StageError if the device answered to other
-    images, or in other shapes.
+    is a share of the output's range over all images.
+
+    Raises:
+        StageError: the device answered to other images, or in other shapes.
     """
     import numpy as np
 
@@ -149,9 +147,7 @@ def compare_answers(here: Sequence[Sequence[Array]], there: Sequence[Sequence[Ar
         )
     same = 0
     for outputs, outputs_there in zip(here, there, strict=True):
-        same += all(
-            np.argmax(a) == np.argmax(b) for a, b in zip(outputs, outputs_there, strict=True)
-        )
+        same += list(map(np.argmax, outputs)) == list(map(np.argmax, outputs_there))
     largest = 0.0
     for position in range(len(here[0])):
         values = np.stack([outputs[position] for outputs in here]).astype(np.float64)

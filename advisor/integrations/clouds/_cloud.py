@@ -162,7 +162,10 @@ class CloudConnection:
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.Connection`.
-        UsageError, and nothing is sent, without leave to send.
+
+        Raises:
+            UsageError: there is no leave to send, or the target is no ``.tflite`` target. Nothing
+                is sent then.
         """
         job.check()
         if needs_export(job.runtime):
@@ -180,10 +183,9 @@ class CloudConnection:
         stopped = Event()
         pool = ThreadPoolExecutor(min(AT_ONCE, len(orders)))
         try:
-            running = [
-                pool.submit(self._run, model, threads, answers, stopped)
-                for model, threads in orders
-            ]
+            running = []
+            for model, threads in orders:
+                running.append(pool.submit(self._run, model, threads, answers, stopped))
             return tuple(future.result() for future in running)
         finally:
             # After an interrupt or an error nobody reads the other jobs, which may wait for hours.
@@ -191,9 +193,7 @@ class CloudConnection:
             pool.shutdown(cancel_futures=True)
 
     def _answer_here(self, models: Sequence[Path]) -> Mapping[Path, Answers]:
-        """Return what each file answers on this machine to the images that may be sent;
-        empty if none may.
-        """
+        """Return what each file answers on this machine to the images that may be sent."""
         folder = self.settings.upload.images
         if folder is None:
             return {}
@@ -227,7 +227,8 @@ class CloudConnection:
         """Wait until a job is done; StageError after the limit of the settings."""
         limit = show_seconds(self.settings.upload.limit_s)
         last_state = ""
-        while state := self.client.ask_state(job.name):
+        state = self.client.ask_state(job.name)
+        while state:
             left_s = job.ends_at - time.monotonic()
             if left_s <= 0:
                 raise StageError(
@@ -244,6 +245,7 @@ class CloudConnection:
                 last_state = state
             if stopped.wait(min(POLL_S, left_s)):
                 raise StageError(f"{self.label}: nobody waits for the job {job.name} any more")
+            state = self.client.ask_state(job.name)
 
     def _make_timing(self, order: Order, outcome: Outcome, remarks: tuple[str, ...]) -> Timing:
         """Return the timing; StageError if it is none, or if the unit ran no operator."""
@@ -255,6 +257,9 @@ class CloudConnection:
                 "its latency there is that of another unit",
             )
         runs = outcome.runs
+        details: dict[str, Any] = {} if runs.p90 is None else {"p90_ms": runs.p90}
+        details["delegated"] = (taken, total) if order.unit != "cpu" else None
+        details["operators"] = tuple(outcome.operators)
         try:
             return Timing(
                 model=order.file,
@@ -265,11 +270,7 @@ class CloudConnection:
                 load_ms=outcome.load_ms,
                 runtime="tflite",
                 memory_bytes=outcome.memory_bytes,
-                details={
-                    **({} if runs.p90 is None else {"p90_ms": runs.p90}),
-                    "delegated": (taken, total) if order.unit != "cpu" else None,
-                    "operators": tuple(outcome.operators),
-                },
+                details=details,
                 placement=_describe_placement(order.unit, outcome),
                 remarks=remarks,
             )
@@ -285,16 +286,15 @@ def _count_placed(unit: str, operators: Sequence[Mapping[str, Any]]) -> tuple[in
 
 
 def _describe_placement(unit: str, outcome: Outcome) -> str:
-    """Return how many operators each unit ran, in words, the asked one first;
-    empty if the CPU ran all.
+    """Return in words how many operators each unit ran, the asked one first.
+
+    Empty if the CPU ran all.
     """
     taken, total = outcome.placed or _count_placed(unit, outcome.operators)
     if not total:
-        return (
-            ""
-            if unit == "cpu"
-            else f"the cloud does not tell how many operators ran on the {UNITS[unit]}"
-        )
+        if unit == "cpu":
+            return ""
+        return f"the cloud does not tell how many operators ran on the {UNITS[unit]}"
     counts = Counter(operator["unit"] for operator in outcome.operators)
     if unit == "cpu" and (outcome.placed or counts["cpu"] == total):
         return ""

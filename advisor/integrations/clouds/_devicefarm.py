@@ -45,8 +45,9 @@ PROJECT = "advisor"
 ABI = "arm64-v8a"
 FOLDER = "/data/local/tmp/advisor"
 PRINTED = "benchmark_model.txt"
-UUID_LETTERS = 36
 """The file in which the script keeps what the tool printed."""
+
+UUID_LETTERS = 36
 
 LIMIT_MIN = 15
 """Minutes after which the farm ends a job: it charges for each minute of a phone."""
@@ -55,8 +56,13 @@ READ_S = 300.0
 """Seconds that the farm may take to read a package."""
 
 CALL_S = 60.0
+"""Seconds that the farm may take to answer."""
+
 MOST_BYTES = 64_000_000
+"""Largest zip file of results."""
+
 MOST_PRINTED_BYTES = 4_000_000
+"""Bytes that are read of what the tool printed."""
 
 KEYS = "put your keys where the client keeps them: aws configure"
 _ABOUT_KEYS = (
@@ -118,10 +124,9 @@ class DeviceFarmClient:
         with self._explain():
             for page in self.farm.get_paginator("list_devices").paginate():
                 for row in page["devices"]:
+                    architecture = row.get("cpu", {}).get("architecture", "")
                     # The published tool for the other phones is another one, and they are few.
-                    if row["platform"] == "ANDROID" and "64" in row.get("cpu", {}).get(
-                        "architecture", ""
-                    ):
+                    if row["platform"] == "ANDROID" and "64" in architecture:
                         addresses.setdefault(row["name"], []).append(row["arn"])
         return addresses
 
@@ -198,12 +203,14 @@ class DeviceFarmClient:
         address, order = self.orders[job]
         with self._explain():
             pages = self.farm.get_paginator("list_artifacts").paginate(arn=address, type="FILE")
-            rows = []
+            urls = []
             for page in pages:
                 for row in page["artifacts"]:
                     if row["type"] == "CUSTOMER_ARTIFACT":
-                        rows.append(row)
-            text = next(filter(None, (_read_printed(row["url"]) for row in rows)), "")
+                        urls.append(row["url"])
+            text = ""
+            for url in urls:
+                text = text or _read_printed(url)
         if not text:
             raise StageError(f"{TITLE}: the job {job} failed: its phone printed nothing")
         return read_printed(text, order)
@@ -214,16 +221,16 @@ class DeviceFarmClient:
         with _without_address("the file is not sent"):
             requests.put(upload["url"], data=content, timeout=CALL_S).raise_for_status()
         ends_at = time.monotonic() + READ_S
-        while (state := self.farm.get_upload(arn=upload["arn"])["upload"])[
-            "status"
-        ] != "SUCCEEDED":
+        while True:
+            state = self.farm.get_upload(arn=upload["arn"])["upload"]
+            if state["status"] == "SUCCEEDED":
+                return str(upload["arn"])
             if state["status"] == "FAILED":
                 said = state.get("message") or state.get("metadata") or "without a reason"
                 raise StageError(f"{TITLE}: {name} is refused: {_plain(said)}")
             if time.monotonic() > ends_at:
                 raise StageError(f"{TITLE}: {name} is not read after {READ_S:.0f} s")
             time.sleep(min(_cloud.POLL_S, 2.0))
-        return str(upload["arn"])
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
@@ -235,8 +242,10 @@ class DeviceFarmClient:
 
 
 def read_printed(text: str, order: Order) -> Outcome:
-    """Return what the tool printed on the phone;
-    StageError if it ran nothing there, or printed no timings.
+    """Return what the tool printed on the phone.
+
+    Raises:
+        StageError: it ran nothing there, or printed no timings.
     """
     timing = PhoneTool.read(text, order.file, order.threads, order.unit)
     # The tool prints a 95th percentile, and no 90th.
@@ -253,9 +262,7 @@ def read_printed(text: str, order: Order) -> Outcome:
 
 
 def _pack(order: Order) -> bytes:
-    """Return the package: the model, the tool,
-    and what the farm wants to see in a test of this kind.
-    """
+    """Return the package: the model, the tool, and what the farm expects in such a test."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("requirements.txt", "")
@@ -333,9 +340,8 @@ def _without_address(what: str) -> Iterator[None]:
         yield
     except requests.RequestException as error:
         status = getattr(error.response, "status_code", None)
-        raise StageError(
-            f"{TITLE}: {what}: {f'status {status}' if status else type(error).__name__}"
-        ) from None
+        reason = f"status {status}" if status else type(error).__name__
+        raise StageError(f"{TITLE}: {what}: {reason}") from None
 
 
 @contextmanager

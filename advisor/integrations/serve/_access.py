@@ -26,6 +26,7 @@ class Access(LocalServer):
 
     def report(self, run: str) -> str:
         """Return the path of a report before its name.
+
         It has a key of its own, because scripts of a page read it.
         """
         return f"/{REPORT}/{self._report_key(run)}"

@@ -45,11 +45,13 @@ def serve(
 
 
 def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
-    """Serve a folder of runs until the process is interrupted;
+    """Serve a folder of runs until the process is interrupted.
+
     ``tell`` gets the address when it accepts requests.
 
-    Raises UsageError: the packages are not installed, there is no such folder,
-    or the port cannot be used.
+    Raises:
+        UsageError: the packages are not installed, there is no such folder, or the port cannot
+            be used.
     """
     try:
         from advisor.integrations.serve._access import Access

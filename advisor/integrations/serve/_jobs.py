@@ -65,13 +65,16 @@ class Reevaluations:
         return self._jobs.get(run)
 
     def start(self, run: Path, device: str) -> None:
-        """Start a re-evaluation of a run, for a device if one is named. Raises UsageError:
-        another one is running.
+        """Start a re-evaluation of a run, for a device if one is named.
+
+        Raises:
+            UsageError: another one is running, or the name is no text for a command.
         """
         with self._lock:
-            busy = next((name for name, job in self._jobs.items() if not job.ended), "")
-            if busy:
-                raise UsageError(f"'{busy}' is being re-evaluated", "wait until this has ended")
+            for name, earlier_job in self._jobs.items():
+                if not earlier_job.ended:
+                    hint = "wait until this has ended"
+                    raise UsageError(f"'{name}' is being re-evaluated", hint)
             # Joined by "=", so that a name from a form cannot become another option.
             options = [f"--device={device}"] if device else []
             try:
@@ -92,6 +95,7 @@ class Reevaluations:
             self._process.send(signal.SIGTERM)
 
     def _follow(self, process: ChildProcess, job: ReevaluationJob) -> None:
+        """Keep in a job what its command says, until the command ends."""
         timer = threading.Timer(LIMIT_S, process.send, (signal.SIGTERM,))
         timer.start()
         printed: list[bytes] = []
@@ -117,8 +121,10 @@ class Reevaluations:
 
 
 def zip_bundle(run: Path, folder: Path) -> Path:
-    """Export the pick of a run to ``folder``, and return the bundle as a zip file;
-    StageError if it is refused.
+    """Export the pick of a run to ``folder``, and return the bundle as a zip file.
+
+    Raises:
+        StageError: the export is refused, or takes too long.
     """
     command = make_command(["export", str(run), "--to", str(folder / "bundle")])
     try:
@@ -129,8 +135,10 @@ def zip_bundle(run: Path, folder: Path) -> Path:
             "the export took too long", "try it on the command line: advisor export"
         ) from None
     if done.status != ExitCode.OK:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-        said = last_line(done.stderr) or "the export failed"
-        reason = errors[-1].removeprefix("error: ") if errors else said
+        reason = last_line(done.stderr) or "the export failed"
+        # Of several errors, the last one ended the command.
+        for line in done.stderr.splitlines():
+            if line.startswith("error: "):
+                reason = line.removeprefix("error: ")
         raise StageError(reason)
     return Path(shutil.make_archive(str(folder / run.name), "zip", folder / "bundle"))

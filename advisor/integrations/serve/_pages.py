@@ -39,11 +39,14 @@ from advisor.integrations.serve._phone import PhonePages
 from advisor.reporting import RunRow, Runs, environment, list_topics, make_typed_path
 
 FORM_BYTES = 10_000
+"""Largest form that a page sends."""
+
 ROWS = 100
 """Runs that a page of the list shows."""
+
 LABELLED = 12
-"""Objects that a photograph shows with their class;
-more are shown with their score, their colour says the class.
+"""Objects that a photograph shows with their class. More are shown with their score alone, and
+their colour says the class.
 """
 
 
@@ -61,17 +64,11 @@ class Pages:
         """Return the application; without the token nothing is answered."""
         run = "/runs/{run}"
         post = ["POST"]
+        packages = [("advisor.integrations.serve", "assets"), ("advisor.reporting", "assets")]
+        assets = StaticFiles(packages=packages)
         pages = [
             Route("/", self.list_runs),
-            Mount(
-                "/assets",
-                StaticFiles(
-                    packages=[
-                        ("advisor.integrations.serve", "assets"),
-                        ("advisor.reporting", "assets"),
-                    ]
-                ),
-            ),
+            Mount("/assets", assets),
             Route("/compare", self.compare),
             Route(f"{run}/", self.show_run),
             Route(f"{run}/bundle.zip", self.bundle),
@@ -110,50 +107,46 @@ class Pages:
 
     def _names(self) -> list[str]:
         """Return the names of the runs that an address can have: those that are UTF-8."""
-        return [
-            name for name in self._runs.names() if name.encode(errors="replace").decode() == name
-        ]
+        names = []
+        for name in self._runs.names():
+            if name.encode(errors="replace").decode() == name:
+                names.append(name)
+        return names
 
     def list_runs(self, request: Request) -> Response:
-        """The list of runs, sorted and filtered as the address says."""
+        """Return the list of runs, sorted and filtered as the address says."""
         asked = request.query_params
         words = asked.get("words", "")
         state = asked.get("state", "")
+        turned = "turned" in asked
         columns = self._runs.columns
         sort = asked.get("sort", "") if asked.get("sort", "") in columns else "name"
-        falling = columns[sort].falls ^ ("turned" in asked)
+        falling = columns[sort].falls ^ turned
         rows = list(self._runs.rows())
-        linked = self._names()
         rows_of_state = [row for row in rows if state in ("", row.state)]
-        shown = [row for row in rows_of_state if _has(row, words.casefold().split())]
+        shown = [row for row in rows_of_state if _has_words(row, words.casefold().split())]
+        shown.sort(key=columns[sort].key, reverse=falling)
         filters = {}
         for name, value in (("words", words), ("state", state)):
             if value:
                 filters[name] = value
-        pages = max(1, math.ceil(len(shown) / ROWS))
-        first = 0
-        if asked.get("page", "").isdecimal():
-            # Nine digits at most: an address may hold a number of any length.
-            first = min(max(int(asked["page"][:9]), 1), pages) - 1
         order = {**filters, "sort": sort}
-        if "turned" in asked:
+        if turned:
             order["turned"] = "1"
-        near = (("Previous", first), ("Next", first + 2))
+        pages = max(1, math.ceil(len(shown) / ROWS))
+        page = _read_page(asked.get("page", ""), pages)
+        headings = []
+        for name, column in columns.items():
+            headings.append((name, column.title, _sort_query(name, sort, turned, filters)))
         return self._show(
             "runs",
-            rows=sorted(shown, key=columns[sort].key, reverse=falling)[
-                first * ROWS : (first + 1) * ROWS
-            ],
+            rows=shown[(page - 1) * ROWS : page * ROWS],
             found=len(shown),
-            page=first + 1,
+            page=page,
             pages=pages,
-            near=[
-                (title, urlencode({**order, "page": page}))
-                for title, page in near
-                if 0 < page <= pages
-            ],
+            near=_list_neighbours(page, pages, order),
             all=len(rows),
-            linked=linked,
+            linked=self._names(),
             folder=make_typed_path(self._runs.folder),
             typed=self._type_path(),
             states=Runs.STATES,
@@ -161,10 +154,7 @@ class Pages:
             state=state,
             sort=sort,
             falling=falling,
-            columns=[
-                (name, column.title, _sort_query(name, sort, "turned" in asked, filters))
-                for name, column in columns.items()
-            ],
+            columns=headings,
         )
 
     def _type_path(self, run: str = "") -> str:
@@ -172,7 +162,7 @@ class Pages:
         return shlex.quote(make_typed_path(self._runs.folder / run))
 
     def show_run(self, request: Request) -> Response:
-        """One run."""
+        """Return the page of one run."""
         row = self._runs.row(request.path_params["run"])
         job = self._reevaluations.of(row.name)
         phone = self._phone_pages.of(row.name)
@@ -193,7 +183,7 @@ class Pages:
         )
 
     def report(self, request: Request) -> Response:
-        """The report of a run, as it is in its folder."""
+        """Return the report of a run, as it is in its folder."""
         name = request.path_params["run"]
         page = self._runs.read_report(name)
         if page is None:
@@ -208,11 +198,9 @@ class Pages:
         """Return the page with the changes between two runs."""
         before = request.query_params.get("before", "")
         after = request.query_params.get("after", "")
-        comparison = (
-            api.compare(self._runs.path(before), self._runs.path(after))
-            if before and after
-            else None
-        )
+        comparison = None
+        if before and after:
+            comparison = api.compare(self._runs.path(before), self._runs.path(after))
         return self._show(
             "comparison",
             before=before,
@@ -223,7 +211,7 @@ class Pages:
         )
 
     def bundle(self, request: Request) -> Response:
-        """The bundle of the pick as a zip file."""
+        """Return the bundle of the pick as a zip file."""
         run = self._runs.path(request.path_params["run"])
         folder = tempfile.TemporaryDirectory(prefix="advisor-bundle-")
         try:
@@ -238,9 +226,7 @@ class Pages:
 
     async def reevaluate(self, request: Request) -> Response:
         """Start a re-evaluation, and show the run with its progress."""
-        form = parse_qs(
-            (await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace")
-        )
+        form = await self._read_form(request)
         row = self._runs.row(request.path_params["run"])
         if not row.is_finished:
             raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
@@ -248,13 +234,13 @@ class Pages:
         # 303, so that loading the page again does not start another re-evaluation.
         return RedirectResponse("./", 303)
 
+    async def _read_form(self, request: Request) -> dict[str, list[str]]:
+        body = await self._access.read_body(request, FORM_BYTES)
+        return parse_qs(body.decode("utf-8", "replace"))
+
     async def open_for_phones(self, request: Request) -> Response:
-        """Open the page of a run to phones of the local network,
-        and show the run with the QR code.
-        """
-        form = parse_qs(
-            (await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace")
-        )
+        """Open the page of a run to phones of the network, and show the run with the QR code."""
+        form = await self._read_form(request)
         run = self._runs.path(request.path_params["run"])
         self._phone_pages.start(run, form.get("address", [""])[0].strip())
         return RedirectResponse("./", 303)
@@ -292,7 +278,24 @@ class Pages:
         return HTMLResponse(page.render(**values).encode("utf-8", "backslashreplace"), status)
 
 
-def _has(row: RunRow, words: list[str]) -> bool:
+def _read_page(text: str, pages: int) -> int:
+    """Return the number of a page of the list, from 1; another text is the first one."""
+    if not text.isdecimal():
+        return 1
+    # Nine digits at most: an address may hold a number of any length.
+    return min(max(int(text[:9]), 1), pages)
+
+
+def _list_neighbours(page: int, pages: int, order: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return title and query of the pages before and after one, as far as there are some."""
+    neighbours = []
+    for title, number in (("Previous", page - 1), ("Next", page + 1)):
+        if 0 < number <= pages:
+            neighbours.append((title, urlencode({**order, "page": number})))
+    return neighbours
+
+
+def _has_words(row: RunRow, words: list[str]) -> bool:
     """Return whether each word is somewhere in the row."""
     limits = [f"{name} {value}" for name, value in row.limits]
     text = " ".join((row.name, row.state, row.task, row.model, *limits)).casefold()
@@ -300,9 +303,7 @@ def _has(row: RunRow, words: list[str]) -> bool:
 
 
 def _sort_query(name: str, sort: str, turned: bool, filters: Mapping[str, str]) -> str:
-    """Return the query of a heading:
-    it sorts by its column, and turns the order if that is so already.
-    """
+    """Return the query of a heading: it sorts by its column, or turns that order."""
     query = {**filters, "sort": name}
     if name == sort and not turned:
         query["turned"] = "1"

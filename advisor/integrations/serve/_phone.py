@@ -33,8 +33,9 @@ class PhonePage:
 
 
 class PhonePages:
-    """The last page for phones. One is open at a time,
-    so that a person knows what the network can see.
+    """The last page for phones.
+
+    One is open at a time, so that a person knows what the network can see.
     """
 
     def __init__(self) -> None:
@@ -44,17 +45,16 @@ class PhonePages:
         self._lock = threading.Lock()
 
     def of(self, run: str) -> PhonePage | None:
-        """Return the last page of a run by its name;
-        None if it has none, or another run had one since.
-        """
+        """Return the last page of a run by its name; None if another run had one since."""
         page = self._page
         return page if page is not None and page.run == run else None
 
     def start(self, run: Path, address: str) -> None:
-        """Open the page of a run to the network of this machine,
-        or to that of one of its addresses.
+        """Open the page of a run to the network of this machine, or to that of one of its
+        addresses.
 
-        Raises UsageError: a page is open, or the address is no text for a command.
+        Raises:
+            UsageError: a page is open, or the address is no text for a command.
         """
         with self._lock:
             if self._page is not None and not self._page.ended:
@@ -76,9 +76,7 @@ class PhonePages:
             self._follower.start()
 
     def end(self) -> None:
-        """End the page that is open, and wait
-        until the command has deleted its certificate and key.
-        """
+        """End the page that is open; wait until the command has deleted certificate and key."""
         process = self._process
         follower = self._follower
         if process is None or follower is None:
