@@ -47,6 +47,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 """Names of the browser's program, in the order in which they are looked for."""
 
 STARTS_IN_S = 60.0
+"""Seconds that the browser may take to start, and to tell its version."""
 
 
 @dataclass(frozen=True)
@@ -71,25 +72,27 @@ class BrowserConnection:
         job.check()
         exports = {model: file_for(self.runtime, model) for model in job.models}
         files = {str(export.path.resolve()): model for model, export in exports.items()}
-        document = self._document(agent_arguments(job, list(files)), job.timeout_s)
+        document = self._run_agent(agent_arguments(job, list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
         document |= {"runtime": package.package, "runtime_version": package.version}
-        timings = with_facts(
-            timings_of_agent(document, tuple(files.values()), tuple(files)), exports
-        )
+        timings = timings_of_agent(document, tuple(files.values()), tuple(files))
+        timings = with_facts(timings, exports)
         browser = f" in Chromium {document.get('browser')}"
-        return tuple(
-            self._with_sizes(replace(timing, runtime=timing.runtime + browser))
-            for timing in timings
-        )
+        in_browser = []
+        for timing in timings:
+            named = replace(timing, runtime=timing.runtime + browser)
+            in_browser.append(self._with_sizes(named))
+        return tuple(in_browser)
 
     def outputs(self, model: Path, inputs: NDArray[Any], threads: int = 1) -> NDArray[Any]:
-        """Return the first output of a file, flat, for each of its inputs (N, ...),
-        which have the type of the file's.
+        """Return the first output of a file, flat, for each of its inputs (N, ...).
 
-        WebGPU is rendered by software, which computes the same on every machine. Raises
-        UsageError: the browser or its runtime is missing. StageError: the browser cannot
-        run the file.
+        The inputs have the type that the file takes. WebGPU is rendered by software, which
+        computes the same on every machine.
+
+        Raises:
+            UsageError: the browser or its runtime is missing.
+            StageError: the browser cannot run the file.
         """
         import numpy as np
 
@@ -98,7 +101,7 @@ class BrowserConnection:
             values.write_bytes(np.ascontiguousarray(inputs).tobytes())
             file = file_for(self.runtime, model).path.resolve()
             arguments = [str(file), "--threads", str(threads), "--inputs", str(values)]
-            document = self._document(arguments, STARTS_IN_S + 2.0 * len(inputs))
+            document = self._run_agent(arguments, STARTS_IN_S + 2.0 * len(inputs))
         error = document.get("error")
         if error:
             raise StageError(
@@ -106,7 +109,8 @@ class BrowserConnection:
             )
         return np.array(document["outputs"])
 
-    def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
+    def _run_agent(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
+        """Return the document that the agent prints; StageError if it ends late or breaks."""
         folder = fetch_package(PACKAGES[self.runtime])
         chromium = chromium_program()
         # With -P, no module comes from the current folder, where others may have put one.
@@ -125,8 +129,10 @@ class BrowserConnection:
     def _with_sizes(self, timing: Timing) -> Timing:
         folder = fetch_package(PACKAGES[self.runtime])
         file = file_for(self.runtime, timing.model).path
-        loaded = [file, *(folder / name for name in runtime_files(self.runtime, timing.threads))]
-        details = {**timing.details, "page_bytes": sum(file.stat().st_size for file in loaded)}
+        page_bytes = file.stat().st_size
+        for name in runtime_files(self.runtime, timing.threads):
+            page_bytes += (folder / name).stat().st_size
+        details = {**timing.details, "page_bytes": page_bytes}
         return replace(timing, memory_bytes=timing.details["heap_bytes"], details=details)
 
 
@@ -139,11 +145,18 @@ def runtime_files(runtime: str, threads: int) -> tuple[str, ...]:
 
 
 def chromium_version() -> str:
-    """Return what the browser says of its version; empty without a browser, or if
-    it says nothing.
-    """
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    """Return what the browser says of its version; empty without a browser."""
+    program = _find_program()
     return _read_version(program) if program else ""
+
+
+def _find_program() -> str | None:
+    """Return the path of the first browser that is installed."""
+    for name in PROGRAMS:
+        program = shutil.which(name)
+        if program:
+            return program
+    return None
 
 
 @cache
@@ -155,10 +168,12 @@ def _read_version(program: str) -> str:
 
 
 def chromium_program() -> str:
-    """Return the path of the browser's program;
-    UsageError if it, or Playwright, which drives it, is not installed.
+    """Return the path of the browser's program.
+
+    Raises:
+        UsageError: no browser is installed, or Playwright, which drives it, is missing.
     """
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    program = _find_program()
     if program is None:
         raise UsageError(
             f"no browser is installed: none of {', '.join(PROGRAMS)} is on the PATH",
@@ -173,8 +188,10 @@ def chromium_program() -> str:
 
 
 def fetch_package(package: WeightSource, options: FetchOptions | None = None) -> Path:
-    """Return the folder with the files of a package, fetched if needed;
-    else UsageError with the reasons.
+    """Return the folder with the files of a package, fetched if needed.
+
+    Raises:
+        UsageError: no place has it; the message has the reason of each.
     """
     from advisor.downloads import Cache, FetchOptions, Unavailable, origins_of
 
@@ -195,9 +212,7 @@ def fetch_package(package: WeightSource, options: FetchOptions | None = None) ->
 
 
 class Chromium:
-    """A browser on this machine: headless Chromium,
-    which runs LiteRT or ONNX Runtime in WebAssembly.
-    """
+    """Headless Chromium on this machine, which runs LiteRT or ONNX Runtime in WebAssembly."""
 
     name = "chromium"
     title = "Chrome"
@@ -208,23 +223,21 @@ class Chromium:
 
         host = host_profile()
         counts = sorted({target.threads for target in host.targets})
-        targets = [
-            _make_target("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts
-        ]
         forms = exporter_for(ONNX_RUNTIME).FORMS
-        targets += [
-            _make_target("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms)
-            for threads in counts
-        ]
+        targets = []
+        for threads in counts:
+            targets.append(_make_target("litert", WEB_RUNTIME, threads, PRECISIONS, ()))
+        for threads in counts:
+            precisions = ("float32", "int8")
+            targets.append(_make_target("onnxruntime", ONNX_RUNTIME, threads, precisions, forms))
         # WebGPU takes float files only.
-        targets.append(
-            replace(
-                targets[0],
-                name="litert-webgpu",
-                accelerator="gpu",
-                precisions=("float32", "float16"),
-            )
+        webgpu = replace(
+            targets[0],
+            name="litert-webgpu",
+            accelerator="gpu",
+            precisions=("float32", "float16"),
         )
+        targets.append(webgpu)
         title = on_this_machine(self.title, host)
         return replace(
             host, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm"
@@ -254,7 +267,9 @@ class Chromium:
 def _make_target(
     stem: str, runtime: str, threads: int, precisions: tuple[str, ...], forms: tuple[str, ...]
 ) -> DeviceTarget:
-    name = f"{stem}-wasm{f'-x{threads}' if threads > 1 else ''}"
+    name = f"{stem}-wasm"
+    if threads > 1:
+        name += f"-x{threads}"
     return DeviceTarget(
         name, runtime, "cpu", threads, PACKAGES[runtime].version, precisions, forms=forms
     )

@@ -46,14 +46,16 @@ FLAGS = (
 HERE = Path(__file__).parent
 
 WARM_RUNS = 15
-"""Runs that must be as fast as those before them:
-the browser compiles hot functions again while they run.
+"""Runs before the first block that must be as fast as those before them: the browser compiles hot
+functions again while they run.
 """
 
 WARM_MS = (300.0, 5000.0)
 """Shortest and longest time of the runs before the first block."""
 
 GPU = ("--enable-unsafe-webgpu",)
+"""Option for WebGPU on a browser without a screen."""
+
 SOFTWARE = ("--use-webgpu-adapter=swiftshader",)
 """Option for a renderer on the CPU: the same outputs on every machine, and no speed."""
 
@@ -66,8 +68,10 @@ class BrowserPage:
     version: str  #: version of the browser
 
     def call(self, name: str, **options: Any) -> Any:
-        """Return the result of a function of ``worker.js``;
-        AgentError if it failed, or the browser has ended.
+        """Return the result of a function of ``worker.js``.
+
+        Raises:
+            AgentError: it failed, or the browser has ended.
         """
         from playwright.sync_api import Error
 
@@ -81,23 +85,19 @@ class BrowserPage:
                 "browser", f"the browser ended, or ran out of memory ({reason})"
             ) from error
         if "error" in answer:
-            raise agent.AgentError(
-                "load" if name == "load" else "run", agent.one_line(ValueError(answer["error"]))
-            )
+            kind = "load" if name == "load" else "run"
+            raise agent.AgentError(kind, agent.one_line(ValueError(answer["error"])))
         return answer["value"]
 
     def read_waited_ns(self) -> int | None:
-        """Return how long the threads of the page have waited for a processor so far;
-        None if unknown.
-        """
+        """Return how long the threads of the page have waited for a processor; None if unknown."""
         if self._renderer is None:
             return None
+        waited = None
         try:
-            rows = [
-                file.read_text()
-                for file in Path(f"/proc/{self._renderer.pid}/task").glob("*/schedstat")
-            ]
-            return sum(int(row.split()[1]) for row in rows) if rows else None
+            for file in Path(f"/proc/{self._renderer.pid}/task").glob("*/schedstat"):
+                waited = (waited or 0) + int(file.read_text().split()[1])
+            return waited
         except (OSError, IndexError, ValueError):
             return None
 
@@ -127,11 +127,12 @@ class BrowserPage:
 def open_page(
     chromium: str, files: MutableMapping[str, Path], flags: tuple[str, ...] = ()
 ) -> Iterator[BrowserPage]:
-    """Start the browser and open the page,
-    which is isolated from other origins so that it can have threads.
+    """Start the browser and open the page, isolated so that it can have threads.
 
-    The page can fetch each of ``files`` by a path such as ``/a.tflite``. Raises AgentError:
-    no browser started.
+    The page can fetch each of ``files`` by a path such as ``/a.tflite``.
+
+    Raises:
+        AgentError: no browser started.
     """
     from playwright.sync_api import Error, sync_playwright
 
@@ -151,9 +152,7 @@ def open_page(
 
 @contextmanager
 def _serve_files(files: MutableMapping[str, Path]) -> Iterator[str]:
-    """Serve files on the loopback interface,
-    with the headers that isolate a page from other origins.
-    """
+    """Serve files on the loopback interface, with the headers that isolate a page."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -214,18 +213,23 @@ def measure_files(
                     "start", worker=len(series), threads=count, software=False, **asdict(runtime)
                 )
                 loaded = page.call("load", worker=len(series), model=address)
-                series.append(_run_series(model, count, runtime_ms, loaded))
+                series.append(_make_series(model, count, runtime_ms, loaded))
         for number in range(len(series)):
             page.call(
                 "warm", worker=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1]
             )
-        start = time.perf_counter(), agent.busy_seconds(), page.cpu_seconds()
+        began = time.perf_counter()
+        busy_s = agent.busy_seconds()
+        browser_s = page.cpu_seconds()
         for index in range(effort.blocks):
-            order = range(len(series))
+            order = list(range(len(series)))
             # Back and forth, so that a drift of the machine affects all files equally.
-            for number in order if index % 2 == 0 else reversed(order):
+            if index % 2:
+                order.reverse()
+            for number in order:
                 series[number]["blocks"].append(_time_block(page, number, effort))
-        return {"browser": page.version, "load": _load(page, *start), "series": series}
+        load = _read_load(page, began, busy_s, browser_s)
+        return {"browser": page.version, "load": load, "series": series}
 
 
 def read_outputs(
@@ -247,9 +251,10 @@ def read_outputs(
         }
 
 
-def _run_series(
+def _make_series(
     model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]
 ) -> dict[str, Any]:
+    """Return the entry of a series, whose blocks are timed later."""
     return {
         "model": str(model),
         "threads": threads,
@@ -262,36 +267,47 @@ def _run_series(
 
 
 def _time_block(page: BrowserPage, worker: int, effort: agent.Effort) -> Block:
-    """Time one block. A clock with steps of 5 us is fine for runs of a model."""
+    """Time one block of runs.
+
+    A clock with steps of 5 us, as browsers have it, is fine for runs of a model.
+    """
     time.sleep(effort.pause_seconds)
     share = 1e3 / effort.blocks
     limits = {"least_ms": effort.min_seconds * share, "most_ms": effort.max_seconds * share}
-    waited = page.read_waited_ns()
+    waited_before = page.read_waited_ns()
     timed = page.call("block", worker=worker, runs=-(-effort.runs // effort.blocks), **limits)
     waited_after = page.read_waited_ns()
+    waited_ns = None
+    if waited_before is not None and waited_after is not None:
+        waited_ns = waited_after - waited_before
     return {
         "wall_ns": [max(1, round(ms * 1e6)) for ms in timed["times"]],
         # A page cannot read its processor time.
         "cpu_ns": None,
-        "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
+        "waited_ns": waited_ns,
         "elapsed_ns": round(timed["elapsed_ms"] * 1e6),
     }
 
 
-def _load(page: BrowserPage, start: float, busy: float | None, own_seconds: float) -> LoadReading:
-    """Return the number of processors that others than the browser kept busy since the start."""
-    elapsed = time.perf_counter() - start
-    busy_now = agent.busy_seconds()
-    others = (
-        None
-        if busy is None or busy_now is None
-        else (busy_now - busy) - (page.cpu_seconds() - own_seconds)
-    )
-    return {
-        "elapsed_ns": round(elapsed * 1e9),
+def _read_load(
+    page: BrowserPage, began: float, busy_s: float | None, browser_s: float
+) -> LoadReading:
+    """Return the number of processors that others than the browser have kept busy.
+
+    The arguments are the clock, and the seconds of all processors and of the browser, at the
+    begin of the measurement.
+    """
+    elapsed = time.perf_counter() - began
+    busy_now_s = agent.busy_seconds()
+    others_cores = None
+    if busy_s is not None and busy_now_s is not None:
+        others_s = (busy_now_s - busy_s) - (page.cpu_seconds() - browser_s)
         # The two clocks are read one after the other,
         # so a quiet machine can give a number below 0.
-        "others_cores": None if others is None else max(0.0, others / elapsed),
+        others_cores = max(0.0, others_s / elapsed)
+    return {
+        "elapsed_ns": round(elapsed * 1e9),
+        "others_cores": others_cores,
         "cores": agent.count_cores(),
         "governor": "",
     }
@@ -326,15 +342,15 @@ def main() -> int:
     options = parse_arguments()
     files = {f"/{file.name}": file for file in options.folder.iterdir()}
     common = (PageRuntime(options.runtime, options.accelerator), files, options.chromium)
-    if options.inputs:
-        return agent.print_document(
-            lambda: read_outputs(options.models[0], options.inputs, options.threads[0], *common)
-        )
-    return agent.print_document(
-        lambda: measure_files(
-            options.models, options.threads, agent.map_efforts()[options.effort], *common
-        )
-    )
+
+    def make_document() -> dict[str, Any]:
+        if options.inputs:
+            model = options.models[0]
+            return read_outputs(model, options.inputs, options.threads[0], *common)
+        effort = agent.map_efforts()[options.effort]
+        return measure_files(options.models, options.threads, effort, *common)
+
+    return agent.print_document(make_document)
 
 
 if __name__ == "__main__":

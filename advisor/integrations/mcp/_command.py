@@ -63,14 +63,15 @@ def mcp(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     _repair_input()
-    make_server(
-        Tools(AssistantFolders.of(folder or ["."]), units.parse_seconds(most_time, "--most-time"))
-    ).run("stdio")
+    folders = AssistantFolders.of(folder or ["."])
+    tools = Tools(folders, units.parse_seconds(most_time, "--most-time"))
+    make_server(tools).run("stdio")
 
 
 def without_lone_surrogates(line: bytes) -> bytes:
-    """Return a line of JSON in which halves of characters, which no text can have,
-    are replacement characters.
+    """Return a line of JSON in which halves of characters are replacement characters.
+
+    No text can have such a half, and the reader would drop the line.
     """
 
     def repair(match: re.Match[bytes]) -> bytes:
@@ -80,11 +81,10 @@ def without_lone_surrogates(line: bytes) -> bytes:
 
 
 def answerable(line: bytes) -> bytes:
-    """Return a line that the reader of the protocol answers:
-    a request that it cannot read becomes one that fails.
+    """Return a line that the reader of the protocol answers.
 
-    The reader drops what is no message, such as JSON of 300 levels,
-    and its sender would wait for ever.
+    The reader drops what is no message, such as JSON of 300 levels, and its sender would wait for
+    ever. So a request that it cannot read becomes one that fails.
     """
     from mcp.types import jsonrpc_message_adapter
 
@@ -99,25 +99,25 @@ def answerable(line: bytes) -> bytes:
 
 
 def _repair_input() -> None:
-    """Put a pipe in the place of standard input, into which a thread writes its lines,
-    each of which is answered.
-    """
+    """Put a pipe in the place of standard input, into which a thread writes answerable lines."""
     source = os.fdopen(os.dup(0), "rb")
-    taken, given = os.pipe()
-    os.dup2(taken, 0)
-    os.close(taken)
+    reading_end, writing_end = os.pipe()
+    os.dup2(reading_end, 0)
+    os.close(reading_end)
 
-    def pump() -> None:
-        with contextlib.suppress(OSError), source, os.fdopen(given, "wb", buffering=0) as target:
+    def copy_lines() -> None:
+        pipe = os.fdopen(writing_end, "wb", buffering=0)
+        with contextlib.suppress(OSError), source, pipe as target:
             for line in source:
                 target.write(answerable(line))
 
-    threading.Thread(target=pump, daemon=True).start()
+    threading.Thread(target=copy_lines, daemon=True).start()
 
 
 def _end(_number: int, _frame: object) -> Never:
-    """Interrupt the tools, then leave without the thread that waits for standard input:
-    nothing can interrupt it.
+    """Interrupt the tools, then leave without the thread that waits for standard input.
+
+    Nothing can interrupt that thread.
     """
     threading.Timer(ENDING_S, os._exit, (ExitCode.INTERRUPTED,)).start()
     raise KeyboardInterrupt

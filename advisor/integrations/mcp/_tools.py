@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,29 +80,35 @@ class AssistantFolders:
     roots: tuple[Path, ...]  #: absolute paths without links; relative paths count from the first
 
     @classmethod
-    def of(cls, given: Sequence[str]) -> AssistantFolders:
-        """Return the folders with these paths. Raises UsageError: one is not a folder."""
-        for folder in given:
+    def of(cls, paths: Sequence[str]) -> AssistantFolders:
+        """Return the folders with these paths.
+
+        Raises:
+            UsageError: one is not a folder.
+        """
+        for folder in paths:
             if not Path(folder).is_dir():
                 raise UsageError(
                     f"--folder: '{folder}' is not a folder", "give a folder that exists"
                 )
-        return cls(tuple(Path(folder).resolve() for folder in given))
+        return cls(tuple(Path(folder).resolve() for folder in paths))
 
-    def path(self, name: str, given: str) -> str:
-        """Return the absolute path that the argument ``name`` gives;
-        ToolError if it is in none of the folders.
+    def path(self, name: str, text: str) -> str:
+        """Return the absolute path that the argument ``name`` gives.
+
+        Raises:
+            ToolError: it is in none of the folders.
         """
         try:
             # Resolved first: a link, or a path with "..", may lead out of the folders.
-            path = (self.roots[0] / given).resolve()
+            path = (self.roots[0] / text).resolve()
         # A link to itself or a NUL character in a path raises one of these.
         except (OSError, RuntimeError, ValueError) as error:
-            raise ToolError(f"{name}: {given!r} cannot be a path: {error}") from error
+            raise ToolError(f"{name}: {text!r} cannot be a path: {error}") from error
         if not any(map(path.is_relative_to, self.roots)):
             allowed = ", ".join(map(str, self.roots))
             raise ToolError(
-                f"{name}: '{given}' is outside the folders of this server, which are: {allowed}"
+                f"{name}: '{text}' is outside the folders of this server, which are: {allowed}"
             )
         return str(path)
 
@@ -225,21 +231,22 @@ class Tools:
         is a path.
         """
         allowed = []
-        for name in map(str.strip, candidates.split(",")):
+        for name in filter(None, map(str.strip, candidates.split(","))):
             is_path = "/" in name or name.endswith(".tflite")
-            if name:
-                allowed.append(self.folders.path("candidates", name) if is_path else name)
+            allowed.append(self.folders.path("candidates", name) if is_path else name)
         options = {
             "budget": budget,
             "candidates": ",".join(allowed),
             "device": device,
             "size-budget": size_budget,
         }
-        return _list_options({**options, "data": self._images(data) if data else ""})
+        return _list_options({**options, "data": self._allow_images(data) if data else ""})
 
-    def _images(self, data: str) -> str:
-        """Return the path of images; ToolError if a manifest or a link leads
-        to a file outside the folders.
+    def _allow_images(self, data: str) -> str:
+        """Return the path of images.
+
+        Raises:
+            ToolError: a manifest or a link leads to a file outside the folders.
         """
         path = self.folders.path("data", data)
         # The command says what is wrong with it.
@@ -254,8 +261,10 @@ class Tools:
         ctx: Context[Any, Any] | None = None,
         total_s: float | None = None,
     ) -> dict[str, Any]:
-        """Run a command of this program and return its document;
-        ToolError with its message and hint if it refuses.
+        """Run a command of this program and return its document.
+
+        Raises:
+            ToolError: the command refuses; with its message and hint.
         """
         # With -P, no module comes from the folder, where others may have put one.
         command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]
@@ -270,7 +279,7 @@ class Tools:
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(_follow, process, said, ctx, total_s)
-                    printed = await _read(process.stdout)
+                    printed = await _read_all(process.stdout)
             except anyio.get_cancelled_exc_class():
                 # A signal that can be handled, so that a search saves its state.
                 process.terminate()
@@ -282,7 +291,7 @@ class Tools:
         return document
 
 
-async def _read(stream: Any) -> str:
+async def _read_all(stream: Any) -> str:
     if stream:
         return b"".join([part async for part in stream]).decode("utf-8", "replace")
     return ""
@@ -305,11 +314,12 @@ async def _follow(
                 await ctx.report_progress(time.monotonic() - started, total_s, line)
 
 
-def _list_options(given: Mapping[str, str]) -> list[str]:
+def _list_options(values: Mapping[str, str]) -> list[str]:
     """Return the options of a command line; one without a value is left out.
-    A value cannot become an option.
+
+    Name and value are one word, so a value cannot become an option.
     """
-    return [f"--{name}={value}" for name, value in given.items() if value]
+    return [f"--{name}={value}" for name, value in values.items() if value]
 
 
 def _list_filters(conditions: Sequence[str]) -> list[str]:
@@ -317,23 +327,24 @@ def _list_filters(conditions: Sequence[str]) -> list[str]:
 
 
 class _Server(MCPServer[None]):
-    """A server that refuses arguments that a tool does not have;
-    otherwise a limit with a typing error is no limit.
+    """A server that refuses arguments that a tool does not have.
+
+    Without that, a limit with a typing error would be no limit.
     """
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> Any:
-        taken = {
-            tool.name: list(tool.input_schema["properties"]) for tool in await self.list_tools()
-        }
+        taken = {}
+        for tool in await self.list_tools():
+            taken[tool.name] = list(tool.input_schema["properties"])
         if name not in taken:
             raise ToolError(
                 f"unknown tool '{name}'{nearest(name, taken)}; the tools are {', '.join(taken)}"
             )
-        for given in arguments.keys() - taken[name]:
+        for argument in arguments.keys() - taken[name]:
             raise ToolError(
-                f"{name}: unknown argument '{given}'{nearest(given, taken[name])}; it takes"
+                f"{name}: unknown argument '{argument}'{nearest(argument, taken[name])}; it takes"
                 f" {', '.join(taken[name])}"
             )
         return await super().call_tool(name, arguments, context)
@@ -350,16 +361,20 @@ class _Server(MCPServer[None]):
 
 def make_server(tools: Tools) -> MCPServer[None]:
     """Return the server with all tools."""
-    made = _Server("advisor", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    for name in (
-        "plan",
-        "search",
-        "report",
-        "compare",
-        "export",
-        "benchmark",
-        "devices",
-        "catalog",
-    ):
-        made.tool()(getattr(tools, name))
-    return made
+    server = _Server(
+        "advisor", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
+    )
+    # The server reads name, arguments and docstring of each.
+    functions: tuple[Callable[..., Any], ...] = (
+        tools.plan,
+        tools.search,
+        tools.report,
+        tools.compare,
+        tools.export,
+        tools.benchmark,
+        tools.devices,
+        tools.catalog,
+    )
+    for function in functions:
+        server.tool()(function)
+    return server

@@ -57,8 +57,10 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 
 
 def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[str, bytes]:
-    """Return the files of the page by their paths in the bundle;
-    UsageError if the runtime cannot be fetched.
+    """Return the files of the page by their paths in the bundle.
+
+    Raises:
+        UsageError: the runtime cannot be fetched.
     """
     from advisor.integrations.browser import LITERT, fetch_package
 
@@ -95,12 +97,13 @@ def facts_of(model: ShippedModel, task: Page) -> dict[str, Any]:
 def render_page(
     facts: Mapping[str, Any], task: Page, classes: int, remark: str, extra: Sequence[str] = ()
 ) -> str:
-    """Return the page; ``extra`` are the scripts of a page that a server of this machine has,
-    which posts to it.
+    """Return the page.
+
+    ``extra`` are further scripts, of a page that a server of this machine sends; it may post to
+    that server.
     """
-    shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(
-        encoding="utf-8"
-    )
+    shared_file = resources.files("advisor.integrations.browser") / "litert.js"
+    shared = shared_file.read_text(encoding="utf-8")
     meaning = (resources.files(task.package) / task.script).read_text(encoding="utf-8")
     scripts = [shared, _read_asset("pixels.js"), meaning, *extra, _read_asset("page.js")]
     return render_html(
@@ -130,9 +133,7 @@ def remark_of(evaluation: Evaluation) -> str:
 
 
 def _make_policy(scripts: Sequence[str]) -> str:
-    """Return a content security policy:
-    these scripts and files beside the page run, and nothing else is loaded.
-    """
+    """Return a content security policy: these scripts and files beside the page, nothing else."""
     sources = ("'self'", "file:", "'wasm-unsafe-eval'")
     return content_policy(scripts, sources, ("media-src blob:", "worker-src 'self'"))
 
