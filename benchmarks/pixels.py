@@ -34,7 +34,7 @@ from advisor.tasks.anomaly._judging import Marked, pixel_auroc
 from advisor.tasks.anomaly._network import _blur_maps, _even_light, learn
 from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tasks.segmentation._jobs import segment
-from advisor.tasks.segmentation._judging import overlaps
+from advisor.tasks.segmentation._judging import compare_masks
 from advisor.tasks.segmentation._network import _loss, resize_labels
 from advisor.training import TrainingStart
 from advisor.training._on_maps import with_maps
@@ -114,7 +114,7 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
     def row(name: str, model: Path, seconds: float) -> Row:
         segment(False, model, judged.paths, spec_of(card), folder / "masks.npz", ())
         with np.load(folder / "masks.npz", allow_pickle=False) as kept:
-            reached = overlaps(kept["masks"], judged.objects, classes)
+            reached = compare_masks(kept["masks"], judged.objects, classes)
         by_class = ", ".join(
             f"{each} {100 * own:.0f}" for each, own in zip(images.classes, reached.by_class, strict=True)
         )

@@ -45,7 +45,7 @@ def require_reachable(address: str) -> None:
     :class:`advisor.api._answers.ExperimentLog`.
     """
     failed = [f"'{without_password(address)}' does not answer within {ANSWERS_S:.0f} s"]
-    client = _mlflow().MlflowClient
+    client = _import_mlflow().MlflowClient
 
     def ask() -> None:
         try:
@@ -53,7 +53,7 @@ def require_reachable(address: str) -> None:
             failed.clear()
         # A store can fail in any way.
         except Exception as error:
-            failed[:] = [_problem(error)]
+            failed[:] = [_describe_problem(error)]
 
     # In a thread, as MLflow tries again for minutes.
     asking = Thread(target=ask, daemon=True)
@@ -67,7 +67,8 @@ def require_reachable(address: str) -> None:
         )
 
 
-def _mlflow() -> Any:
+def _import_mlflow() -> Any:
+    """Return the module, which logs only errors."""
     import mlflow
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)
@@ -75,20 +76,20 @@ def _mlflow() -> Any:
     return mlflow
 
 
-def _problem(error: Exception) -> str:
+def _describe_problem(error: Exception) -> str:
     return first_line(without_password(str(error))) or type(error).__name__
 
 
 def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
     """Log the answer of a run; see :class:`advisor.api._answers.ExperimentLog`."""
-    mlflow = _mlflow()
+    mlflow = _import_mlflow()
     try:
         mlflow.set_tracking_uri(address)
         mlflow.set_experiment(EXPERIMENT)
         # MLflow prints the address of the entry, with its password
         with redirect_stdout(StringIO()), mlflow.start_run(run_name=view.name) as entry:
-            mlflow.log_params(dict(_parameters(view)))
-            mlflow.log_metrics(dict(_metrics(view)))
+            mlflow.log_params(dict(_list_parameters(view)))
+            mlflow.log_metrics(dict(_list_metrics(view)))
             mlflow.set_tag("advisor.reason", view.decision.reason)
             for name in REPORT_FILES:
                 if (folder / name).is_file():
@@ -99,19 +100,20 @@ def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> s
     # A store can fail in any way.
     except Exception as error:
         shown = without_password(address)
-        add = "add the password, and " * (shown != address)
-        again = (
-            f"{add}try again: advisor report {shlex.quote(str(folder))} --log-to mlflow:{shown}"
-        )
-        raise UsageError(f"--log-to: {_problem(error)}", again) from error
+        command = f"advisor report {shlex.quote(str(folder))} --log-to mlflow:{shown}"
+        hint = f"try again: {command}"
+        if shown != address:
+            hint = f"add the password, and {hint}"
+        raise UsageError(f"--log-to: {_describe_problem(error)}", hint) from error
 
 
-def _parameters(view: RunView) -> Iterator[tuple[str, str]]:
+def _list_parameters(view: RunView) -> Iterator[tuple[str, str]]:
     """Yield the question, and what was picked."""
     for name, value in view.request.written.items():
-        if value not in ("", None, []):
-            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            yield name, text[:LONGEST]
+        if value in ("", None, []):
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        yield name, text[:LONGEST]
     pick = view.decision.pick
     if pick is not None:
         configuration = pick.configuration
@@ -121,7 +123,7 @@ def _parameters(view: RunView) -> Iterator[tuple[str, str]]:
         yield "pick.device", configuration.target.device
 
 
-def _metrics(view: RunView) -> Iterator[tuple[str, float]]:
+def _list_metrics(view: RunView) -> Iterator[tuple[str, float]]:
     """Yield the figures of the pick with their intervals, and the sizes of the front."""
     yield "feasible", float(view.decision.feasible)
     yield "front_size", float(len(view.decision.front))

@@ -68,16 +68,14 @@ def write(model: Path, folder: Path) -> None:
     """Write the ONNX export of a file; see
     :class:`advisor.devices._connections.runtime_files.Exporter`.
     """
-    keep_export(
-        write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE
-    )
+    comparison = write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE)
+    keep_export(comparison, folder, TITLE)
 
 
 def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:
-    """Write the ONNX export of a file and return how it compares on the same inputs,
-    or why there is no export.
+    """Write the ONNX export of a file, and return how it compares on the same inputs.
 
-    One Transpose brings the image into ONNX's order.
+    Where there is no export, return why. One Transpose brings the image into ONNX's order.
     """
     try:
         converted = to_uint8(_convert(model))
@@ -85,13 +83,12 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
         facts = compare_export(model, partial(_run_onnx, export, _bytes_in(model)), small)
     except StageError as error:
         return error.message
-    return {
-        **facts,
-        "transposes": sum(node.op_type == "Transpose" for node in converted.graph.node),
-    }
+    transposes = sum(node.op_type == "Transpose" for node in converted.graph.node)
+    return {**facts, "transposes": transposes}
 
 
 def _convert(model: str) -> ModelProto:
+    """Return what tf2onnx makes of a file; StageError if it cannot."""
     # Before the import, as TensorFlow reads it while it is loaded.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from tf2onnx import convert
@@ -133,7 +130,8 @@ def plain_tables(data: bytes) -> bytes:
             operator.inputs = [widened.get(int(index), int(index)) for index in operator.inputs]
         ends = {*graph.inputs, *graph.outputs}
         for index, tensor in enumerate(graph.tensors):
-            tensor.name = tensor.name if index in ends else f"tensor.{index}".encode()
+            if index not in ends:
+                tensor.name = f"tensor.{index}".encode()
     return pack(tables)
 
 
@@ -165,18 +163,13 @@ def to_uint8(model: ModelProto) -> ModelProto:
     constants = {initializer.name: initializer for initializer in graph.initializer}
     shifted: dict[str, str] = {}
     for node in graph.node:
+        is_quantizer = node.op_type in ("QuantizeLinear", "DequantizeLinear")
         # Weights are constants and stay int8, which the fused operators take.
-        quantizes = (
-            node.op_type in ("QuantizeLinear", "DequantizeLinear")
-            and node.input[0] not in constants
-        )
-        if (
-            not quantizes
-            or len(node.input) < 3
-            or constants[node.input[2]].data_type != TensorProto.INT8
-        ):
+        if not is_quantizer or node.input[0] in constants or len(node.input) < 3:
             continue
         name = node.input[2]
+        if constants[name].data_type != TensorProto.INT8:
+            continue
         if name not in shifted:
             zero = numpy_helper.to_array(constants[name]).astype(np.int16) + 128
             shifted[name] = f"{name}_uint8"
@@ -196,8 +189,10 @@ def _bytes_in(model: str) -> list[bool]:
 def _run_onnx(
     export: str, shifted_back: Sequence[bool], inputs: Sequence[Sequence[Array]]
 ) -> list[list[Array]]:
-    """Run the export; values that are int8 in its file are shifted on the way in and out:
-    it has them as uint8.
+    """Run the export on inputs of its file, and return the outputs of its file.
+
+    Values that are int8 in the file are shifted on the way in and out: the export has them as
+    uint8.
     """
     import numpy as np
     import onnxruntime
@@ -209,14 +204,14 @@ def _run_onnx(
         for values in inputs:
             feeds = {}
             for name, value in zip(names, values, strict=True):
-                is_int8 = value.dtype == np.int8
-                # In int16 between, where no sum overflows.
-                feeds[name] = (value.astype(np.int16) + 128).astype(np.uint8) if is_int8 else value
-            outputs = session.run(None, feeds)
-            pairs = zip(outputs, shifted_back, strict=True)
-            answers.append(
-                [value.astype(np.int16) - 128 if shift else value for value, shift in pairs]
-            )
+                feeds[name] = value
+                if value.dtype == np.int8:
+                    # In int16 between, where no sum overflows.
+                    feeds[name] = (value.astype(np.int16) + 128).astype(np.uint8)
+            outputs = []
+            for value, shift in zip(session.run(None, feeds), shifted_back, strict=True):
+                outputs.append(value.astype(np.int16) - 128 if shift else value)
+            answers.append(outputs)
     # ONNX Runtime's errors have no common class.
     except Exception as error:
         raise StageError(f"ONNX Runtime cannot run the export: {message_of(error)}") from error

@@ -104,8 +104,7 @@ def test_the_python_snippet_answers_alike(bundle: Bundle, many_images: list[bund
     assert done.returncode == 0, done.stderr
     rows = compute_probabilities(bundle.model, np.stack(chosen))
     for name, row, line in zip(names, rows, done.stdout.splitlines(), strict=True):
-        best = max(row)
-        assert line.startswith(f"{name}: {bundle.model.labels[row.index(best)]} {100 * best:.1f} %")
+        assert line.startswith(f"{name}: {bundle.model.labels[row.index(max(row))]} {100 * max(row):.1f} %")
 
 
 def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:

@@ -136,11 +136,10 @@ def test_test_vectors_say_what_the_app_does(guarded: Bundle, unsure: list[bundle
 
 
 def test_mediapipe_compares_each_class_with_its_threshold(guarded: Bundle, unsure: list[bundles.Pixels]) -> None:
-    bundle = guarded
-    metadata = read_metadata(bundle.model.content)
+    metadata = read_metadata(guarded.model.content)
     assert (metadata.threshold, metadata.by_class[:2]) == (pytest.approx(0.6), (0.87, 0.6))
-    rows = compute_probabilities(bundle.model, np.stack(unsure))
-    for found, row in zip(bundles.mediapipe_scores(bundle.model.content, unsure), rows, strict=True):
+    rows = compute_probabilities(guarded.model, np.stack(unsure))
+    for found, row in zip(bundles.mediapipe_scores(guarded.model.content, unsure), rows, strict=True):
         expected = {place: score for place, score in enumerate(row) if score >= metadata.by_class[place]}
         assert {each.index: each.score for each in found} == pytest.approx(expected, abs=1e-5)
 

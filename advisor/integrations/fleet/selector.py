@@ -1,5 +1,5 @@
-"""Choose the file of a fleet for this phone:
-by rules, by a measurement, and by the times of its runs.
+"""Choose the file of a fleet for this phone: by rules, by a measurement, and by the times of its
+runs.
 
 Needs Python 3.9 and nothing else. ``tiers.json`` is all that it reads; see README.md beside it.
 
@@ -12,6 +12,9 @@ Needs Python 3.9 and nothing else. ``tiers.json`` is all that it reads; see READ
     selector.ran(milliseconds, hot)   # after each run; True: load selector.file again
     stored = selector.state()
 """
+
+# The export copies this file alone into bundles, beside selectors in JavaScript, Kotlin and Swift
+# that choose alike: a change here is made in all four. Stored states of earlier versions are read.
 
 from __future__ import annotations
 
@@ -81,8 +84,9 @@ class TierSelector:
         return float(self.known["ms"][tier] * self.ratio ** change["gain"] * change["factor"])
 
     def self_test(self, run: Callable[[int, list[float]], list[float]]) -> int | None:
-        """Run the test vectors through the file of the tier;
-        one that computes something else is left for the next.
+        """Run the test vectors through the file of the tier.
+
+        A file that computes something else is left for the next.
         """
         while self.tier is not None and not self.passes(self.tier, run):
             self.failed.append(self.tier)
@@ -91,6 +95,7 @@ class TierSelector:
 
     def measure(self, time_run: Callable[[int], float], hot: bool = False) -> int | None:
         """Time the fastest file, and choose by the ratio to its prediction.
+
         A hot phone is to be measured again.
         """
         measured = self.tiers["measured_tier"]
@@ -102,8 +107,9 @@ class TierSelector:
         return self.place(statistics.median(times), hot)
 
     def place(self, milliseconds: float, hot: bool = False) -> int | None:
-        """Choose by the median time of the fastest file;
-        a better tier than before, also by rules, needs a margin.
+        """Choose by the median time of the fastest file.
+
+        A better tier than before, also by rules, needs a margin.
         """
         measured = self.tiers["measured_tier"]
         before = self.tier
@@ -166,6 +172,7 @@ class TierSelector:
         )
 
     def _restore(self, stored: str) -> bool:
+        """Take a stored state; return whether it is one of these files."""
         try:
             state = json.loads(stored)
             if state["id"] != self.tiers["id"]:
@@ -190,16 +197,17 @@ class TierSelector:
         return True
 
     def _usable(self) -> list[int]:
+        """Return the tiers that this phone can run, ascending."""
         memory = self.phone.get("memory_bytes")
         share = self.tiers["rules"]["memory_share"]
         least_version = self.tiers["requires"].get(self.phone.get("system", ""), 0)
         tiers = self.tiers["tiers"]
+        # The floor is always allowed.
         allowed = [tier for tier in range(len(tiers)) if tier <= self.highest or tier == 0]
         fits = allowed
         if memory:
-            fits = [
-                tier for tier in allowed if (tiers[tier]["memory_bytes"] or 0) <= share * memory
-            ]
+            limit = share * memory
+            fits = [tier for tier in allowed if (tiers[tier]["memory_bytes"] or 0) <= limit]
         if self.phone.get("version", least_version) < least_version:
             fits = fits[:1]
         usable = [tier for tier in fits if tier not in self.failed]
@@ -207,11 +215,13 @@ class TierSelector:
         return usable or [tier for tier in range(len(tiers)) if tier not in self.failed][:1]
 
     def _best(self) -> int | None:
+        """Return the most accurate usable tier within the budget, else the lowest usable one."""
         usable = self._usable()
         good = [tier for tier in usable if self.expected_ms(tier) <= self.tiers["budget_ms"]]
         return good[-1] if good else next(iter(usable), None)
 
     def _clearly(self, tier: int) -> bool:
+        """Return whether a tier is expected to meet the budget with a margin."""
         return bool(self.expected_ms(tier) <= self.tiers["rules"]["up"] * self.tiers["budget_ms"])
 
     def passes(self, tier: int, run: Callable[[int, list[float]], list[float]]) -> bool:
@@ -228,12 +238,11 @@ class TierSelector:
                 return False
             if len(values) != len(expected):
                 return False
-            # Written so that NaN fails: no comparison with it is true.
-            if not all(
-                abs(values[at] - value) <= vectors["tolerance"][tier]
-                for at, value in enumerate(expected)
-            ):
-                return False
+            tolerance = vectors["tolerance"][tier]
+            for at, value in enumerate(expected):
+                # Written so that NaN fails: no comparison with it is true.
+                if not abs(values[at] - value) <= tolerance:
+                    return False
         return True
 
     def inputs(self, tier: int, pixels: str) -> list[float]:
@@ -253,6 +262,7 @@ class TierSelector:
         return values
 
     def _recognise(self) -> tuple[dict[str, Any] | None, str]:
+        """Return the known phone that this one counts as, and by what it was recognised."""
         phones = self.tiers["phones"]
         names = list(map(plain, self.phone.get("names", [])))
         for phone in phones:

@@ -64,8 +64,11 @@ class Pages:
         """Return the application; without the token nothing is answered."""
         run = "/runs/{run}"
         post = ["POST"]
-        packages = [("advisor.integrations.serve", "assets"), ("advisor.reporting", "assets")]
-        assets = StaticFiles(packages=packages)
+        folders: list[str | tuple[str, str]] = [
+            ("advisor.integrations.serve", "assets"),
+            ("advisor.reporting", "assets"),
+        ]
+        assets = StaticFiles(packages=folders)
         pages = [
             Route("/", self.list_runs),
             Mount("/assets", assets),

@@ -10,7 +10,6 @@ are written into settings of users.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import os
 import shutil
@@ -80,12 +79,14 @@ def executor(execution: Execution) -> Executor:
 
 
 def read_settings(file: str) -> dict[str, Any]:
-    """Return the settings in a file by section, the usual ones without a file;
-    UsageError where it is wrong.
+    """Return the settings in a file by section, the usual ones without a file.
 
     ``jobs`` is what a job asks for, ``training`` what a job that trains asks for besides, by
     submitit's names. ``cluster`` is ``slurm``, or ``local`` to try the settings with processes
     of this machine.
+
+    Raises:
+        UsageError: the file cannot be read, or a section of it is unknown or no mapping.
     """
     path = Path(os.path.expanduser(file))  # noqa: PTH111 -- an unknown user is no error
     values = (read_yaml(path).values or {}) if file else {}
@@ -123,14 +124,15 @@ class _Queue:
     def __init__(self, name: str, submit: Callable[[str], Any]) -> None:
         self.name = name
         self._submit = submit
-        self.open = set[str]()
-        self.jobs = list[Any]()
-        self.broken = ""
-        self._vain = 0
+        self.open = set[str]()  # names of calls without an answer
+        self.jobs = list[Any]()  # jobs that wait or work
+        self.broken = ""  # why no job can work; empty while some can
+        self._vain = 0  # jobs in a row that ended before they took a call
 
     def start_jobs(self, calls: CallFolder, most: int) -> None:
-        """Look at the jobs, let others do what those that ended had taken,
-        and hand in as many as calls are open.
+        """Look at the jobs, and hand in new ones: as many as calls are open, at most ``most``.
+
+        Calls that an ended job had taken go back to the queue.
         """
         # The first question reads the states of all jobs, the others what it has read.
         ended = []
@@ -142,9 +144,8 @@ class _Queue:
             self._vain = 0 if calls.has_begun(self.name, job.job_id) else self._vain + 1
             why = f"the batch system {describe_state(job.state)}"
             # A call that took too much memory would do so again in the next job (decision 0026).
-            self.open -= calls.give_back(
-                self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY")
-            )
+            again = not job.state.startswith("OUT_OF_MEMORY")
+            self.open -= calls.give_back(self.name, job.job_id, why, again)
             if self._vain >= STARTS:
                 self.broken = f"{why} before it began to work; its log: {job.paths.stderr}"
         while not self.broken and len(self.jobs) < min(most, len(self.open)):
@@ -155,8 +156,10 @@ class SlurmExecutor:
     """Jobs of Slurm; at most ``workers`` of them work at the same time.
 
     Every machine sees the cache, the images and this installation under the same names. The jobs
-    are handed in when calls wait. Devices are measured on this machine. Raises UsageError:
-    submitit or Slurm is not installed, or refuses the settings.
+    are handed in when calls wait. Devices are measured on this machine.
+
+    Raises:
+        UsageError: submitit or Slurm is not installed, or refuses the settings.
     """
 
     def __init__(self, settings: Mapping[str, Any], workers: int) -> None:
@@ -173,7 +176,7 @@ class SlurmExecutor:
         self._looked = 0.0
         names = ("jobs", TRAINERS) if settings["training"] else ("jobs",)
         self._queues = {name: _Queue(name, self._submit) for name in names}
-        self._submitters = {name: self._submitter(name) for name in names}
+        self._submitters = {name: self._make_submitter(name) for name in names}
         self.calls = CallFolder(self._folder)
         self.calls.make_folders(names)
         # Jobs run on other machines than measurements, so neither waits for the other.
@@ -188,8 +191,10 @@ class SlurmExecutor:
         return function(*arguments)
 
     def call(self, call: Call, pause: Pause) -> Any:
-        """Return the answer of a job to a call. StageError:
-        jobs that worked on it ended, or none can work.
+        """Return the answer of a job to a call.
+
+        Raises:
+            StageError: jobs that worked on it ended, or none can work.
         """
         queue = self._queues.get(call.kind) or self._queues["jobs"]
         # Jobs take the first name, which is the oldest.
@@ -228,9 +233,9 @@ class SlurmExecutor:
             if self._closed:
                 return
             self._closed = True
-            jobs = list(
-                itertools.chain.from_iterable(queue.jobs for queue in self._queues.values())
-            )
+            jobs = []
+            for queue in self._queues.values():
+                jobs += queue.jobs
         for job in jobs:
             # A job that has ended cannot be cancelled any more.
             with contextlib.suppress(Exception):
@@ -238,15 +243,14 @@ class SlurmExecutor:
         shutil.rmtree(self.calls.path, ignore_errors=True)
 
     def _supply(self, queue: _Queue) -> None:
+        """Hand in jobs for a queue; StageError if none can work."""
         with self._lock:
             if self._closed:
                 raise StageError("the search has ended")
             if queue.broken:
                 raise StageError(queue.broken)
-            if (
-                time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]]
-                or not queue.jobs
-            ):
+            since_look_s = time.monotonic() - self._looked
+            if since_look_s > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
                 for queue_of_kind in self._queues.values():
                     queue_of_kind.start_jobs(self.calls, self._most)
                 self._looked = time.monotonic()
@@ -264,7 +268,7 @@ class SlurmExecutor:
         except Exception as error:
             raise StageError(f"the batch system refused a job: {last_line(str(error))}") from None
 
-    def _submitter(self, name: str) -> Any:
+    def _make_submitter(self, name: str) -> Any:
         import submitit
 
         logging.getLogger("submitit").setLevel(logging.ERROR)

@@ -60,8 +60,9 @@ class CallAnswer:
 
 
 class CallFolder:
-    """The folder of a search. A call is a file ``QUEUE/wanted/NAME.TRY``
-    until a job moves it to ``QUEUE/taken/JOB``.
+    """The folder of a search.
+
+    A call is a file ``QUEUE/wanted/NAME.TRY`` until a job moves it to ``QUEUE/taken/JOB``.
 
     Moving a file is atomic, also on NFS: one job gets it. Folders are listed, because the
     existence of a file may be cached for some seconds. The files are pickles, so only this user
@@ -88,13 +89,13 @@ class CallFolder:
         write_atomically(self.path / queue / "wanted" / f"{name}.1", pickle.dumps(call))
 
     def begin_job(self, queue: str, job: str) -> None:
-        """Make the folder of a job. A job
-        that the batch system starts again gives back the calls that it had taken.
+        """Make the folder of a job.
+
+        A job that the batch system starts again gives back the calls that it had taken.
         """
-        (self._folder_taken(queue, job)).mkdir(exist_ok=True)
-        self.give_back(
-            queue, job, f"the batch system started job {job} again while it worked on this"
-        )
+        self._folder_taken(queue, job).mkdir(exist_ok=True)
+        why = f"the batch system started job {job} again while it worked on this"
+        self.give_back(queue, job, why)
 
     def has_begun(self, queue: str, job: str) -> bool:
         """Return whether a job has begun."""
@@ -106,26 +107,23 @@ class CallFolder:
         """
         wanted = self.path / queue / "wanted"
         # A file that is being written has a name with a dot before it.
-        names = sorted(
-            entry.name for entry in os.scandir(wanted) if not entry.name.startswith(".")
-        )
-        for name in names:
+        names = [entry.name for entry in os.scandir(wanted) if not entry.name.startswith(".")]
+        for name in sorted(names):
             # Another job was faster.
             with contextlib.suppress(FileNotFoundError):
                 return (wanted / name).rename(self._folder_taken(queue, job) / name)
         return None
 
     def give_back(self, queue: str, job: str, why: str, again: bool = True) -> set[str]:
-        """Put the calls of a job that has ended back into the queue;
-        return the names of those that fail instead.
+        """Put the calls of a job that has ended back into the queue.
 
-        A call fails with the reason ``why`` if :data:`TRIES` jobs have had it,
-        or at once if not ``again``.
+        Returns the names of those that fail instead: with the reason ``why`` if :data:`TRIES` jobs
+        have had the call, or at once if not ``again``.
         """
         failed = set[str]()
-        for file in (
-            sorted(self._folder_taken(queue, job).iterdir()) if self.has_begun(queue, job) else ()
-        ):
+        if not self.has_begun(queue, job):
+            return failed
+        for file in sorted(self._folder_taken(queue, job).iterdir()):
             name, _, tried = file.name.rpartition(".")
             if again and int(tried) < TRIES:
                 file.rename(self.path / queue / "wanted" / f"{name}.{int(tried) + 1}")
@@ -173,10 +171,11 @@ def serve(folder: Path, queue: str, idle_s: float) -> None:
 
     # The search has ended and deleted its folder.
     with contextlib.suppress(FileNotFoundError):
-        _serve(CallFolder(folder), queue, submitit.JobEnvironment().job_id, idle_s)
+        _answer_calls(CallFolder(folder), queue, submitit.JobEnvironment().job_id, idle_s)
 
 
-def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
+def _answer_calls(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
+    """See :func:`serve`."""
     pools = dict[str, ChildPool]()
     worked = time.monotonic()
     calls.begin_job(queue, job)
@@ -191,13 +190,14 @@ def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
             call = pickle.loads(file.read_bytes())  # noqa: S301
             if call.kind not in pools:
                 pools[call.kind] = map_pools()[call.kind](None)
-            calls.put_answer(name, _answer(calls, name, call, pools[call.kind]))
+            calls.put_answer(name, _run_call(calls, name, call, pools[call.kind]))
         # After the answer: a job that is killed before this line gives the call to another job.
         file.unlink()
         worked = time.monotonic()
 
 
-def _answer(calls: CallFolder, name: str, call: Call, pool: ChildPool) -> CallAnswer:
+def _run_call(calls: CallFolder, name: str, call: Call, pool: ChildPool) -> CallAnswer:
+    """Run a call in a child process of this machine, and end it if nobody needs it any more."""
     pause = Pause()
     value = None
     error = None
@@ -211,8 +211,9 @@ def _answer(calls: CallFolder, name: str, call: Call, pool: ChildPool) -> CallAn
 
 @contextlib.contextmanager
 def _ends_when_dropped(calls: CallFolder, name: str, pause: Pause) -> Iterator[None]:
-    """End a call that nobody needs any more. The call stays in this thread:
-    a child ends with the thread it is of.
+    """End a call that nobody needs any more.
+
+    The call stays in this thread, because a child ends with the thread that started it.
     """
     over = threading.Event()
 
@@ -235,4 +236,6 @@ def describe_state(state: str) -> str:
     """Return in words what the batch system did, by the state of a job that has ended,
     such as ``TIMEOUT``.
     """
-    return STATES.get((state.split() or [""])[0], f"ended the job (state {state or 'unknown'})")
+    # Such as "CANCELLED by 1000".
+    word = state.partition(" ")[0]
+    return STATES.get(word, f"ended the job (state {state or 'unknown'})")

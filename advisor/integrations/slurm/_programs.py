@@ -29,7 +29,8 @@ LOOK_S = 30.0
 
 class BoundedWatcher(SlurmInfoWatcher):  # type: ignore[misc]  # submitit has no types here
     """Asks ``sacct`` for the states of jobs.
-    What it does not answer in time or in words stays as it was.
+
+    A state that it does not answer in time or in words stays as it was.
     """
 
     def update(self) -> None:

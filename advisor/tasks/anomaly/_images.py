@@ -65,14 +65,15 @@ HINT = (
 def survey_faults(
     path: Path, progress: Progress | None = None, most: int | None = None
 ) -> tuple[Survey, list[str]]:
-    """Read images in folders, or those without masks in any file;
-    return them, and the paths of their masks.
+    """Return the images in folders, or those without masks in any file, and the paths of masks.
 
-    The first class is that of the good images; a path is empty without a mask. Raises UsageError
-    if the path does not exist, has no image, or does not tell which images are good.
+    The first class is that of the good images; a path is empty without a mask.
+
+    Raises:
+        UsageError: the path does not exist, has no image, or does not tell which images are good.
     """
     listing, masks = _list_images(path)
-    good = _good({entry.label for entry in listing.entries}, path)
+    good = _choose_good({entry.label for entry in listing.entries}, path)
     read = survey(listing, progress, most)
     names = read.dataset.classes
     order = (good, *sorted(set(names) - {good}))
@@ -81,9 +82,9 @@ def survey_faults(
     )
     mask_paths = []
     for image in images:
-        mask_paths.append(
-            masks.get((image.path.parent.name, image.path.stem), "") if image.label else ""
-        )
+        # Good images have no mask, whatever lies there.
+        key = (image.path.parent.name, image.path.stem)
+        mask_paths.append(masks.get(key, "") if image.label else "")
     return replace(read, dataset=replace(read.dataset, classes=order, images=images)), mask_paths
 
 
@@ -91,15 +92,8 @@ def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
     """Return the images by kind, and the path of each mask by kind and name of its image."""
     if not path.is_dir():
         listing = list_files(path)
-        return (
-            replace(
-                listing,
-                entries=[
-                    entry for entry in listing.entries if entry.label.casefold() not in MASKS
-                ],
-            ),
-            {},
-        )
+        entries = [entry for entry in listing.entries if entry.label.casefold() not in MASKS]
+        return replace(listing, entries=entries), {}
     folder = folder_in(path, *IMAGES)
     truth = folder_in(path, *MASKS)
     files = []
@@ -111,35 +105,34 @@ def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
     # MVTec names a mask as its image, with _mask behind it,
     # and each kind counts its images from 0 on.
     masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
-    return (
-        Listing(
-            path,
-            [
-                Entry(file, file.parent.name if file.parent != folder else GOOD[0])
-                for file in files
-            ],
-        ),
-        masks,
-    )
+    entries = []
+    for file in files:
+        # Images beside the folders of kinds are good.
+        kind = file.parent.name if file.parent != folder else GOOD[0]
+        entries.append(Entry(file, kind))
+    return Listing(path, entries), masks
 
 
-def _good(kinds: set[str], path: Path) -> str:
+def _choose_good(kinds: set[str], path: Path) -> str:
+    """Return the kind of the good images; UsageError if none or several could be it."""
     if not kinds:
         raise UsageError(f"--data: '{path}' holds no images", HINT)
     good = sorted(kind for kind in kinds if kind.casefold() in GOOD)
-    if len(good) == 1 or (not good and len(kinds) == 1):
-        return good[0] if good else next(iter(kinds))
-    what = (
-        f"several kinds of good images: {listed(good)}"
-        if good
-        else f"no kind named 'good': {listed(sorted(kinds))}"
-    )
+    if len(good) == 1:
+        return good[0]
+    if not good and len(kinds) == 1:
+        return next(iter(kinds))
+    what = f"no kind named 'good': {listed(sorted(kinds))}"
+    if good:
+        what = f"several kinds of good images: {listed(good)}"
     raise UsageError(f"--data: '{path}' has {what}", HINT)
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return images with masks, of which good ones are learnt from;
-    UsageError if they are unreadable, or too few.
+    """Return images with masks, of which good ones are learnt from.
+
+    Raises:
+        UsageError: they are unreadable, or too few.
     """
     reading, masks = survey_faults(
         question.require_data(), report_progress(say), question.most_images
@@ -151,21 +144,20 @@ def read(question: Question, say: Say) -> Images:
         judging = plural(lost, "faulty image judges", "faulty images judge")
         notes = (*notes, f"{judging} nothing, as near copies are learnt from.")
     if len(dataset.classes) == 1:
-        notes = (
-            *notes,
-            (
-                "There are no faulty images: networks are judged by faults that are drawn into"
-                " good images."
-            ),
+        note = (
+            "There are no faulty images: networks are judged by faults that are drawn into good"
+            " images."
         )
+        notes = (*notes, note)
     return replace(
         divide_images(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,)
     )
 
 
-def copies(read: Survey) -> tuple[Pair, ...]:
-    """Return pairs of near copies; none where most images are alike,
-    as those of one part from one place are.
+def find_copies(read: Survey) -> tuple[Pair, ...]:
+    """Return pairs of near copies; none where most images are alike.
+
+    Images of one part from one place are all alike, which says nothing.
     """
     pairs = near_duplicates(read.thumbnails)
     count = len(read.dataset.images)
@@ -177,17 +169,19 @@ def copies(read: Survey) -> tuple[Pair, ...]:
 def divide_faults(
     read: Survey, seed: int, alike: tuple[Pair, ...] | None = None
 ) -> tuple[Division, int]:
-    """Return the division, in which only good images are learnt from,
-    and the number of faulty images in no part.
+    """Return the division, and the number of faulty images in no part.
 
-    Faulty images of the training part judge candidates,
-    unless good images of their group are learnt from.
+    Only good images are learnt from. Faulty images of the training part judge candidates, unless
+    good images of their group are learnt from.
+
+    Raises:
+        UsageError: there are fewer than :data:`LEAST` groups of good images to learn from.
     """
     dataset = read.dataset
     kinds = (dataset.classes[0], ANOMALY)[: 1 + any(dataset.labels)]
     plain = tuple(replace(image, label=min(image.label, 1)) for image in dataset.images)
     two = replace(read, dataset=replace(dataset, classes=kinds, images=plain))
-    pairs = copies(read) if alike is None else alike
+    pairs = find_copies(read) if alike is None else alike
     division = divide_survey(two, seed, pairs)
     parts = division.split
     numbers = division.groups
@@ -208,7 +202,9 @@ def divide_faults(
             moved.append(index)
     split = replace(parts, train=good, validation=tuple(sorted((*parts.validation, *moved))))
     lost = len(parts.train) - len(good) - len(moved)
-    unused = {**division.copies, **({TRAIN: lost} if lost else {})}
+    unused = dict(division.copies)
+    if lost:
+        unused[TRAIN] = lost
     return replace(division, split=split, copies=unused), lost
 
 
@@ -217,9 +213,9 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     say(f"reading images of {path}")
     read, _ = survey_faults(path, report_progress(say))
     say("comparing images")
-    pairs = copies(read)
+    pairs = find_copies(read)
     content = Classes(read.dataset, (), NEXT)
-    findings = check_images(read, pairs, _odd(read))
+    findings = check_images(read, pairs, _list_odd(read))
 
     def overview(seed: int) -> Overview:
         division, _ = divide_faults(read, seed, pairs)
@@ -228,7 +224,7 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     return run_data_check(path, read, content, findings, overview)
 
 
-def _odd(read: Survey) -> Iterator[Finding]:
+def _list_odd(read: Survey) -> Iterator[Finding]:
     """Yield the good images whose small version is far from that of any other: they may be faulty.
 
     Far is more than the upper quartile of these distances and three times the range between the
@@ -240,19 +236,14 @@ def _odd(read: Survey) -> Iterator[Finding]:
     if len(good) < LEAST:
         return
     small = read.thumbnails[good].reshape(len(good), -1).astype(np.float32)
-    # Whatever the light.
+    # Another light alone is no difference.
     small = (small - small.mean(axis=1, keepdims=True)) / (small.std(axis=1, keepdims=True) + 1)
     nearest = np.sort(cdist(small, small), axis=1)[:, 1]  # the first is the image itself
     low, high = np.quantile(nearest, (0.25, 0.75))
     order = np.argsort(-nearest)
     far = good[order[nearest[order] > high + 3 * (high - low)]]
-    if odd := tuple(read.dataset.images[place].path for place in far):
+    odd = tuple(read.dataset.images[place].path for place in far)
+    if odd:
         message = f"{phrase_count(len(odd), 'good image is', 'good images are')} unlike all others"
-        yield Finding(
-            FaultKind.ODD,
-            message,
-            "look whether they are good",
-            tuple((path,) for path in odd),
-            (),
-            odd,
-        )
+        images = tuple((path,) for path in odd)
+        yield Finding(FaultKind.ODD, message, "look whether they are good", images, (), odd)

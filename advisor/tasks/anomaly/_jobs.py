@@ -54,7 +54,8 @@ def spoil_image(pixels: Pixels, seed: int) -> Pixels:
         line = np.cumsum(steps, axis=0) + np.array([x, y])
         pen.line(line.reshape(-1).tolist(), 255, max(2, round(THIN * side)))
     else:
-        (pen.ellipse if kind else pen.rectangle)((x - wide, y - high, x + wide, y + high), 255)
+        draw_patch = pen.ellipse if kind else pen.rectangle
+        draw_patch((x - wide, y - high, x + wide, y + high), 255)
     alpha = np.asarray(shape.filter(ImageFilter.GaussianBlur(0.7)), np.float32)[..., None] / 255
     other = np.roll(pixels, draw.integers(side // 4, side // 2, 2), (0, 1)).astype(np.float32)
     brighter = float(draw.choice((-1, 1)) * draw.uniform(25, 90))
@@ -63,9 +64,7 @@ def spoil_image(pixels: Pixels, seed: int) -> Pixels:
 
 
 class Marker(Runner[Floats]):
-    """A loaded file with a map of how unusual each place is:
-    one output ``heat``, (1, rows, columns, 1).
-    """
+    """A loaded file with the output ``heat``, (1, rows, columns, 1): how unusual each place is."""
 
     outputs = (HEAT,)
     kind = "an anomaly detector"
@@ -79,11 +78,15 @@ def mark(
     path: Path,
     _classes: Sequence[str],
 ) -> None:
-    """Run a file over images, and over copies with a fault drawn into them, in a child process;
-    write the maps.
+    """Run a file over images and over copies with drawn faults, and write the maps.
+
+    The arrays ``own`` and ``drawn`` are float32 (N, rows, columns).
     """
     run = Marker(model, view)
     # The place of the image is the seed, so that all files are judged by the same faults.
-    faulty = (spoil_image(load(image, view.size), place) for place, image in enumerate(images))
-    drawn = [run.answer_for(view.normalise(pixels)) for pixels in faulty]
-    np.savez(path, own=np.stack(list(run.over(images)))[..., 0], drawn=np.stack(drawn)[..., 0])
+    drawn = []
+    for place, image in enumerate(images):
+        pixels = spoil_image(load(image, view.size), place)
+        drawn.append(run.answer_for(view.normalise(pixels)))
+    own = list(run.over(images))
+    np.savez(path, own=np.stack(own)[..., 0], drawn=np.stack(drawn)[..., 0])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.core import ImageAnswers, Interval, Provenance, Quantity
+from advisor.core import ImageAnswers, Interval, Overlays, Provenance, Quantity
 from advisor.datasets import open_image
 from advisor.engine import Images, Part, Role, compute_auroc, make_percent
 from advisor.measurement import Floats
@@ -61,9 +61,7 @@ class Marked:
 
     @property
     def shares(self) -> list[float]:
-        """Each image's share in the AUROC, whose mean it is:
-        its rank among the others (DeLong et al., 1988).
-        """
+        """Each image's share in the AUROC: its rank among the others (DeLong et al., 1988)."""
         above = [_rank_among(self.good, score) for score in self.faulty]
         # A good image is right below the faulty ones, so its rank counts from the other end.
         below = [_rank_among(-self.faulty, -score) for score in self.good]
@@ -98,54 +96,61 @@ class ByAuroc(JudgeByShares[Marked]):
         return ImageAnswers(shares)
 
     def judge_answers(self, shipped: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
-        """Return it, false alarms and found faults, and the images with the most errors."""
+        """Return the found share of each kind, false alarms and found faults, and the images with
+        the most errors.
+        """
         part = images.part(Role.HOLDOUT)
-        scores = shipped.scores
-        kinds = images.dataset.classes
-
-        def share(some: Floats, of: str = "") -> Quantity:
-            return make_percent(
-                Interval.wilson(int((some >= LEAST).sum()), len(some)),
-                len(some),
-                f"{of}from a score of a half on",
-            )
-
         figures = {
-            "False alarms": share(shipped.good, "of the good images "),
-            "Faults found": share(shipped.faulty),
+            "False alarms": _share_above(shipped.good, "of the good images "),
+            "Faults found": _share_above(shipped.faulty),
         }
-        if (pixels := pixel_auroc(shipped.heats, part)) is not None:
+        pixels = pixel_auroc(shipped.heats, part)
+        if pixels is not None:
             source = "of images with masks and good ones"
             figures["Pixel AUROC"] = Quantity(
-                100 * pixels, "%", Provenance.MEASURED, n=len(scores), source=source
+                100 * pixels, "%", Provenance.MEASURED, n=len(shipped.scores), source=source
             )
-
-        def layers(place: int) -> Iterator[bytes]:
-            mask = part.objects[place]
-            yield heat_png(_truth(mask, SHOWN_SIDE).astype(np.float32)) if mask else b""
-            yield heat_png(shipped.heats[place])
-
-        alarms = scores >= LEAST
-
-        def errs(place: int) -> bool:
-            return bool(alarms[place] == (shipped.labels[place] == 0))
-
-        def describe(place: int) -> str:
-            kind = kinds[part.labels[place]]
-            if errs(place):
-                kind += f" taken for {'an anomaly' if alarms[place] else GOOD[0]}"
-            return f"{kind}, score {scores[place]:.2f}"
-
-        # The lowest come first: of a faulty image a low score is the error,
-        # of a good one a high score.
-        ranked = np.where(shipped.labels == 0, 1 - scores, scores)
-        shown = collect_overlays(images, ranked, errs, describe, layers, {"unusual": HOT})
         return replace(
-            self.compare_answers(shipped, None, images), figures=figures, overlays=shown
+            self.compare_answers(shipped, None, images),
+            figures=figures,
+            overlays=_show_errors(shipped, images, part),
         )
 
 
-def _truth(path: str, side: int = 100_000) -> NDArray[np.bool_]:
+def _share_above(scores: Floats, of: str = "") -> Quantity:
+    """Return the share of the images that are alarms."""
+    alarms = int((scores >= LEAST).sum())
+    source = f"{of}from a score of a half on"
+    return make_percent(Interval.wilson(alarms, len(scores)), len(scores), source)
+
+
+def _show_errors(marked: Marked, images: Images, part: Part) -> Overlays:
+    """Return the images with the most errors, with their maps over them."""
+    scores = marked.scores
+    kinds = images.dataset.classes
+    alarms = scores >= LEAST
+
+    def is_wrong(place: int) -> bool:
+        return bool(alarms[place] == (marked.labels[place] == 0))
+
+    def describe(place: int) -> str:
+        kind = kinds[part.labels[place]]
+        if is_wrong(place):
+            kind += f" taken for {'an anomaly' if alarms[place] else GOOD[0]}"
+        return f"{kind}, score {scores[place]:.2f}"
+
+    def draw_layers(place: int) -> Iterator[bytes]:
+        mask = part.objects[place]
+        yield heat_png(_read_mask(mask, SHOWN_SIDE).astype(np.float32)) if mask else b""
+        yield heat_png(marked.heats[place])
+
+    # The lowest come first: of a faulty image a low score is the error,
+    # of a good one a high score.
+    ranked = np.where(marked.labels == 0, 1 - scores, scores)
+    return collect_overlays(images, ranked, is_wrong, describe, draw_layers, {"unusual": HOT})
+
+
+def _read_mask(path: str, side: int = 100_000) -> NDArray[np.bool_]:
     """Return the pixels of a mask that are not 0, at ``side`` pixels at most."""
     with open_image(Path(path)) as image:
         image.thumbnail((side, side), Image.Resampling.NEAREST)
@@ -153,22 +158,22 @@ def _truth(path: str, side: int = 100_000) -> NDArray[np.bool_]:
 
 
 def pixel_auroc(heats: Floats, part: Part) -> float | None:
-    """Return the AUROC of pixels in the masks against all others, at the size of the masks;
-    None without masks.
+    """Return the AUROC of pixels in the masks against all others, at the size of the masks.
+
+    Without masks, it is None.
     """
     counts = np.zeros((2, BINS), np.int64)
     for heat, mask, label, path in zip(heats, part.objects, part.labels, part.paths, strict=True):
         # Nobody knows which pixels of a faulty image are faulty if it has no mask.
         if label and not mask:
             continue
-        true = _truth(mask or str(path)) & bool(mask)
+        true = _read_mask(mask or str(path)) & bool(mask)
         large = np.asarray(
             Image.fromarray(heat).resize(true.shape[::-1], Image.Resampling.BILINEAR)
         )
         # Counts in steps of the score, so that the memory does not grow with the pixels of a set.
-        counts += [
-            np.histogram(large[true == inside], BINS, (0, 1))[0] for inside in (False, True)
-        ]
+        for row, inside in enumerate((False, True)):
+            counts[row] += np.histogram(large[true == inside], BINS, (0, 1))[0]
     if not counts[1].any():
         return None
     below = np.cumsum(counts[0]) - counts[0] / 2

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import ImageAnswers
+from advisor.core import ImageAnswers, Overlays
 from advisor.datasets import BACKGROUND, IGNORED_LABEL, Mask
 from advisor.engine import Images, Role, make_percent
 from advisor.measurement import Overlaps, ratio_of
@@ -35,8 +35,8 @@ TOLERANCE = 0.0075
 
 
 def align_masks(predicted: Classes, mask: Mask) -> tuple[Classes, Classes]:
-    """Return a found mask and the true one at the size of the image,
-    or at most at :data:`LONGEST` pixels.
+    """Return a found mask and the true one at one size: that of the image, at most
+    :data:`LONGEST` pixels.
     """
     true = mask.labels()
     shrink = min(1.0, LONGEST / max(mask.size))
@@ -47,7 +47,7 @@ def align_masks(predicted: Classes, mask: Mask) -> tuple[Classes, Classes]:
     return resize_labels(predicted, size), true
 
 
-def overlaps(
+def compare_masks(
     predictions: Sequence[Classes], masks: Sequence[Mask], classes: int, groups: Sequence[int] = ()
 ) -> Overlaps:
     """Compare found masks with the true ones; ``groups`` as in :class:`Overlaps`."""
@@ -65,8 +65,9 @@ def overlaps(
 
 
 def boundary_f1(predictions: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
-    """Return for each image the F1 of boundary pixels, the mean over its classes;
-    1 for an image without a boundary.
+    """Return for each image the F1 of boundary pixels, the mean over its classes.
+
+    It is 1 for an image without a boundary.
 
     A pixel of a boundary is right if one of the other mask is nearer than :data:`TOLERANCE`.
     """
@@ -75,16 +76,16 @@ def boundary_f1(predictions: Sequence[Classes], masks: Sequence[Mask]) -> list[f
         near = TOLERANCE * float(np.hypot(*true.shape))
         class_scores = []
         for label in np.union1d(seen, true[true != IGNORED_LABEL]).tolist():
-            first = np.argwhere(_boundary(seen == label, true))
-            second = np.argwhere(_boundary(true == label, true))
+            found_points = np.argwhere(_find_boundary(seen == label, true))
+            true_points = np.argwhere(_find_boundary(true == label, true))
             # A class that fills the image has no boundary, and says nothing here.
-            if not len(first) and not len(second):
+            if not len(found_points) and not len(true_points):
                 continue
-            if not len(first) or not len(second):
+            if not len(found_points) or not len(true_points):
                 class_scores.append(0.0)
                 continue
-            precision = _share_near(first, second, near)
-            recall = _share_near(second, first, near)
+            precision = _share_near(found_points, true_points, near)
+            recall = _share_near(true_points, found_points, near)
             class_scores.append(2 * precision * recall / max(precision + recall, 1e-9))
         scores.append(float(np.mean(class_scores)) if class_scores else 1.0)
     return scores
@@ -102,7 +103,7 @@ def _share_near(points: NDArray[np.int64], others: NDArray[np.int64], near: floa
     return float((distances <= near).mean())
 
 
-def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
+def _find_boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
     """Return the pixels of a class beside one of another class."""
     from scipy.ndimage import binary_erosion
 
@@ -122,7 +123,7 @@ class Segmented(JudgeByShares[Overlaps]):
         """Return the overlap of masks with the true ones."""
         part = images.part(role)
         with np.load(answers, allow_pickle=False) as arrays:
-            return overlaps(
+            return compare_masks(
                 arrays["masks"][selection], part.objects, len(images.classes), part.groups
             )
 
@@ -137,42 +138,43 @@ class Segmented(JudgeByShares[Overlaps]):
     def judge_answers(
         self, shipped: Overlaps, images: Images, chosen: ImageAnswers
     ) -> ImageAnswers:
-        """Return it, other figures, and the images with the most errors."""
-        part = images.part(Role.HOLDOUT)
-        classes = images.classes
-        scores = shipped.of_images
-        edges = np.array(boundary_f1(shipped.found, part.objects))
+        """Return the IoU of each class, other figures, and the images with the most errors."""
+        masks = images.part(Role.HOLDOUT).objects
+        edges = np.array(boundary_f1(shipped.found, masks))
         edge = ratio_of(edges, np.ones(len(edges)), shipped.units)
-
-        def layers(place: int) -> Iterator[bytes]:
-            mask = part.objects[place]
-            longest = max(mask.size)
-            size = tuple(max(1, side * SHOWN_SIDE // longest) for side in mask.size)
-            # First what is true, then what was found: the page shows them in this order.
-            for pixels in (mask.labels(), shipped.found[place]):
-                yield colour_mask(resize_labels(pixels, size), classes)
-
         figures = {
             "Boundary F1": make_percent(edge, len(edges), "the mean over the images"),
             "Pixel accuracy": make_percent(shipped.right, len(edges), "the share of all pixels"),
         }
-
-        def describe(place: int) -> str:
-            true = _name_classes(part.objects[place].labels(), classes)
-            named = describe_classes(true, _name_classes(shipped.found[place], classes))
-            return f"{named or 'no class, none found'}; mean IoU {100 * scores[place]:.0f} %"
-
-        shown = collect_overlays(
-            images,
-            scores,
-            lambda place: bool(scores[place] < 1),
-            describe,
-            layers,
-            colours(classes),
-        )
         return replace(
-            self.compare_answers(shipped, None, images), figures=figures, overlays=shown
+            self.compare_answers(shipped, None, images),
+            figures=figures,
+            overlays=_show_errors(shipped, images, masks),
         )
+
+
+def _show_errors(overlaps: Overlaps, images: Images, masks: Sequence[Mask]) -> Overlays:
+    """Return the images with the lowest mean IoU, with the true masks and the found ones."""
+    classes = images.classes
+    scores = overlaps.of_images
+
+    def is_wrong(place: int) -> bool:
+        return bool(scores[place] < 1)
+
+    def describe(place: int) -> str:
+        true = _name_classes(masks[place].labels(), classes)
+        named = describe_classes(true, _name_classes(overlaps.found[place], classes))
+        return f"{named or 'no class, none found'}; mean IoU {100 * scores[place]:.0f} %"
+
+    def draw_layers(place: int) -> Iterator[bytes]:
+        mask = masks[place]
+        longest = max(mask.size)
+        size = tuple(max(1, side * SHOWN_SIDE // longest) for side in mask.size)
+        # First what is true, then what was found: the page shows them in this order.
+        for pixels in (mask.labels(), overlaps.found[place]):
+            yield colour_mask(resize_labels(pixels, size), classes)
+
+    return collect_overlays(images, scores, is_wrong, describe, draw_layers, colours(classes))
 
 
 def _name_classes(pixels: Classes, classes: Sequence[str]) -> list[str]:

@@ -31,22 +31,25 @@ if TYPE_CHECKING:
 
 
 def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-    """Return the classes in a photograph but the background, the largest first,
-    with their shares of the pixels.
+    """Return the classes in a photograph but the background, with their shares of the pixels.
+
+    The largest come first.
     """
     labels, counts = np.unique(outputs[0].argmax(axis=-1), return_counts=True)
     order = np.argsort(-counts).tolist()
-    rows = []
+    areas = []
     for place in order:
         label = model.labels[int(labels[place])]
-        rows.append(Found(label, float(counts[place] / counts.sum())))
-    return tuple(row for row in rows if row.label != BACKGROUND)
+        if label != BACKGROUND:
+            areas.append(Found(label, float(counts[place] / counts.sum())))
+    return tuple(areas)
 
 
 def mask_images(
     model: ShippedModel, images: Crops
 ) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`Answering`: the mask as pairs of a class and a number of pixels, row by row.
+    """See :data:`advisor.exporting._vectors.Answering`: the mask as pairs of a class and a number
+    of pixels, row by row.
 
     Kernels differ by a share of the pixels. Masks of many classes come first.
     """
@@ -57,10 +60,11 @@ def mask_images(
         lambda one, other: float(np.mean(one != other)),
         lambda mask: len(np.unique(mask)),
     )
-    return tolerance, [(place, {"mask": _runs(mask)}) for place, mask in rows]
+    return tolerance, [(place, {"mask": _list_runs(mask)}) for place, mask in rows]
 
 
-def _runs(mask: NDArray[np.int64]) -> list[int]:
+def _list_runs(mask: NDArray[np.int64]) -> list[int]:
+    """Return class and length of each run of equal pixels, one after the other."""
     runs = list[int]()
     for label, run in groupby(mask.tolist()):
         runs += (label, len(list(run)))

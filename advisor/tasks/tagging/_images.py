@@ -41,9 +41,7 @@ NAMED = 5  # Labels that a sentence names
 
 
 def _list_notes(read: LabelSetSurvey, division: Division) -> tuple[str, ...]:
-    """Return a sentence about each thing that a reader may not expect
-    of the images and their split.
-    """
+    """Return a sentence about each thing that is unexpected of the images and their split."""
     notes = [*read.notes, *division.list_notes(read.images.dataset)]
     judged = read.truth[list(division.split.holdout)]
     unjudged = []
@@ -159,20 +157,19 @@ def check_tags(path: Path, say: Say) -> DataCheck:
 
 
 def _list_faults(read: LabelSetSurvey) -> Iterator[Finding]:
+    """Yield what is odd about the labels of a set."""
     for note in read.unused:
         yield Finding(
             TagFault.UNUSED, note.rstrip("."), "add images, or take the label out of the table"
         )
-    if rare := [f"{name} ({count})" for name, count in read.counts.items() if count < FEW]:
-        message = (
-            f"{phrase_count(len(rare), 'label is', 'labels are')} in fewer than {FEW} images:"
-            f" {listed(rare, NAMED)}"
-        )
+    rare = [f"{name} ({count})" for name, count in read.counts.items() if count < FEW]
+    if rare:
+        what = phrase_count(len(rare), "label is", "labels are")
+        message = f"{what} in fewer than {FEW} images: {listed(rare, NAMED)}"
         yield Finding(TagFault.RARE, message, "add images: from so few the network learns little")
     bare = np.flatnonzero(~(read.truth == 1).any(axis=1)).tolist()
     none = [read.images.dataset.images[place].path for place in bare]
     if none:
         message = f"{phrase_count(len(none), 'image has', 'images have')} no label"
-        yield Finding(
-            TagFault.NONE, message, "check that none is missing", tuple((path,) for path in none)
-        )
+        images = tuple((path,) for path in none)
+        yield Finding(TagFault.NONE, message, "check that none is missing", images)

@@ -45,8 +45,7 @@ def gaussians(count: int = 200, seed: int = 0) -> np.ndarray:
 
 def test_distances_are_those_of_mahalanobis_at_each_place_and_the_unlike_one_is_the_hottest() -> None:
     usual = Usual.of(gaussians(600), np.eye(3, dtype=np.float32))
-    new = gaussians(300, 1)
-    apart = np.einsum("nhwd,hwde->nhwe", new - usual.means, usual.whitening)
+    apart = np.einsum("nhwd,hwde->nhwe", gaussians(300, 1) - usual.means, usual.whitening)
     assert (apart**2).sum(axis=-1).mean() == pytest.approx(3.0, rel=0.15)
     usual = Usual.of(gaussians(), np.eye(3, dtype=np.float32))
     odd = gaussians(1, 2)

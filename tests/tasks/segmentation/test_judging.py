@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from advisor.datasets import IGNORED_LABEL, Mask
 from advisor.measurement import Overlaps
-from advisor.tasks.segmentation._judging import boundary_f1, overlaps
+from advisor.tasks.segmentation._judging import boundary_f1, compare_masks
 from tests.tasks.segmentation.shapes import save
 
 TABLE = st.lists(st.tuples(*[st.integers(0, 50)] * 6), min_size=2, max_size=20)
@@ -35,7 +35,7 @@ def halves(left: int, right: int, side: int = 16) -> np.ndarray:
 
 def test_the_overlap_of_each_class_is_over_all_images(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, 1), halves(0, 0))
-    reached = overlaps(answers(halves(0, 1), halves(0, 1)), true, 3)
+    reached = compare_masks(answers(halves(0, 1), halves(0, 1)), true, 3)
     assert reached.by_class[:2].tolist() == [2 / 3, 1 / 2]
     assert np.isnan(reached.by_class[2])
     assert reached.figure.value == pytest.approx(7 / 12)
@@ -46,11 +46,11 @@ def test_the_overlap_of_each_class_is_over_all_images(tmp_path: Path) -> None:
 
 def test_ignored_pixels_do_not_count_and_masks_are_compared_at_the_size_of_the_image(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, IGNORED_LABEL))
-    reached = overlaps(answers(halves(0, 1)), true, 2)
+    reached = compare_masks(answers(halves(0, 1)), true, 2)
     assert reached.by_class[0] == 1.0
     assert np.isnan(reached.by_class[1])
     true = masks(tmp_path, np.kron(halves(0, 1), np.ones((2, 3))))
-    assert overlaps(answers(halves(0, 1)), true, 2).by_class.tolist() == [1.0, 1.0]
+    assert compare_masks(answers(halves(0, 1)), true, 2).by_class.tolist() == [1.0, 1.0]
 
 
 @given(TABLE)
@@ -86,7 +86,7 @@ def test_one_image_shows_nothing_of_others() -> None:
 
 def test_a_better_image_has_a_larger_share(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, 1), halves(0, 1), halves(0, 1))
-    shares = overlaps(answers(halves(0, 1), halves(0, 0), halves(1, 0)), true, 2).shares
+    shares = compare_masks(answers(halves(0, 1), halves(0, 0), halves(1, 0)), true, 2).shares
     assert shares[0] > shares[1] > shares[2]
 
 
