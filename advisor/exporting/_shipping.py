@@ -135,7 +135,7 @@ class Shipping:
         confidence = evaluation.answers.confidence
         if confidence is not None:
             thresholds = confidence.thresholds
-            # A file of labels has one name a line, so names of classes are written on one.
+            # The file of labels has one name a line, so a name has no line break.
             return replace(
                 thresholds,
                 by_class=_name_on_one_line(thresholds.by_class),
@@ -176,22 +176,36 @@ class ExportedModel:
 def make_exported_model(
     run: LoadedRun, evaluation: Evaluation, unknown_class: bool
 ) -> ExportedModel:
-    """Return the model of an evaluation as it ships, with one more class,
-    which the search made of its pick, or not.
+    """Return the model of an evaluation as it ships.
+
+    With ``unknown_class``, it is the file with one more class, which the search made of its pick.
+
+    Raises:
+        UsageError: there is no such file, or it is missing, changed or without weights.
     """
     artefact = artefact_of(run, evaluation)
     shipping = shipping_of(run.question)
     thresholds = shipping.thresholds(evaluation)
-    if not unknown_class:
-        file = evaluation.artefact
-        more = evaluation.on_all
-        if more is not None and more.file:
-            replacement = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
-            file = more.file
-            artefact = artefact_of(run, replacement)
-        return ExportedModel(
-            run, shipping, evaluation, prepare_model(artefact, file, thresholds), artefact
-        )
+    if unknown_class:
+        model = _prepare_with_unknown_class(run, evaluation, thresholds)
+        # The class is one more of the judged file, not of the one that learnt from all images.
+        judged = replace(evaluation, on_all=None)
+        # The bundle keeps the measured file beside it: latency and memory are figures of that one.
+        return ExportedModel(run, shipping, judged, model, artefact)
+    file = evaluation.artefact
+    more = evaluation.on_all
+    if more is not None and more.file:
+        replacement = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
+        file = more.file
+        artefact = artefact_of(run, replacement)
+    model = prepare_model(artefact, file, thresholds)
+    return ExportedModel(run, shipping, evaluation, model, artefact)
+
+
+def _prepare_with_unknown_class(
+    run: LoadedRun, evaluation: Evaluation, thresholds: ShippedThresholds
+) -> ShippedModel:
+    """Return the model with a class for unknown things; UsageError if the search made none."""
     facts = evaluation.unknown
     if facts is None or not facts.file:
         raise UsageError(
@@ -205,11 +219,7 @@ def make_exported_model(
         f"one more class, '{facts.label}', answers images of things that are none of the others;"
         " latency and memory were measured without it"
     )
-    judged = replace(evaluation, on_all=None)  # the class is one more of the judged file
-    # The bundle keeps the measured file beside it: latency and memory are figures of that one.
-    return ExportedModel(
-        run, shipping, judged, replace(model, edits=(*model.edits, edit)), artefact
-    )
+    return replace(model, edits=(*model.edits, edit))
 
 
 class BundlePart(Protocol):

@@ -35,9 +35,9 @@ STRIDE = 16  # Pixels of the input to a cell of the maps
 CHANNELS = 96  # Channels that the maps are projected to
 # Ways in which whole images differ, at most; good images that are needed for each.
 WHOLE = 64
-IMAGES_EACH = 8
+IMAGES_FOR_WAY = 8
 # Shares of a place's own covariance, and of the mean variance that is added to it.
-OWN = 0.8
+OWN_COVARIANCE = 0.8
 RIDGE = 0.03
 # Mean and standard deviation of an evened image; what is added to that of one.
 EVEN = 115.0
@@ -55,9 +55,7 @@ SURE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Usual:
-    """The Gaussian at each place, of what is left of the maps
-    without the ways in which whole images differ.
-    """
+    """The Gaussian at each place: of the maps without the ways in which whole images differ."""
 
     projection: Floats  # of the channels of the maps, (C, D)
     means: Floats  # (rows, columns, D)
@@ -74,9 +72,9 @@ class Usual:
         """
         values = maps @ projection
         means = values.mean(axis=0)
-        coarse = _coarse(values - means).reshape(len(maps), -1)
+        coarse = _pool_cells(values - means).reshape(len(maps), -1)
         images, width = coarse.shape
-        count = min(WHOLE, images // IMAGES_EACH, width // IMAGES_EACH)
+        count = min(WHOLE, images // IMAGES_FOR_WAY, width // IMAGES_FOR_WAY)
         # Products of images by images are usually a smaller matrix than those of values by values.
         energies, axes = np.linalg.eigh(coarse @ coarse.T)
         # The smallest energies come first, so the ways that matter are at the end.
@@ -86,13 +84,13 @@ class Usual:
         lengths = np.sqrt(np.maximum(energies, 1e-9))
         whole = coarse.T @ (axes / lengths)
         # The images come last, so that each place has one matrix of values by images.
-        rest = np.ascontiguousarray(_without(values - means, whole).transpose(1, 2, 3, 0))
+        rest = np.ascontiguousarray(_take_out(values - means, whole).transpose(1, 2, 3, 0))
         covariance = rest @ rest.transpose(0, 1, 3, 2) / max(len(maps) - 1, 1)
         shared = covariance.mean(axis=(0, 1))
         # Of fewer images than channels, a place's own covariance has no inverse,
         # so shared variance and noise are added.
         noise = RIDGE * float(np.trace(shared)) / len(shared) * np.eye(len(shared))
-        mixed = OWN * covariance + (1 - OWN) * shared + noise
+        mixed = OWN_COVARIANCE * covariance + (1 - OWN_COVARIANCE) * shared + noise
         variances, axes = np.linalg.eigh(mixed)
         # Each axis is divided by its standard deviation, so that all of them count alike.
         deviations = np.sqrt(variances)[..., None, :]
@@ -102,7 +100,7 @@ class Usual:
     def heat(self, maps: Floats) -> Floats:
         """Return the blurred distances from the means, (N, rows, columns)."""
         apart_from_means = maps @ self.projection - self.means
-        rest = _without(apart_from_means, self.whole)
+        rest = _take_out(apart_from_means, self.whole)
         apart = np.einsum("nhwd,hwde->nhwe", rest, self.whitening, optimize=True)
         distances = np.sqrt((apart**2).sum(axis=-1))
         # At the edge a part of the kernel is outside,
@@ -110,7 +108,7 @@ class Usual:
         return _blur_maps(distances) / _blur_maps(np.ones_like(distances[:1]))
 
 
-def _coarse(maps: Floats) -> Floats:
+def _pool_cells(maps: Floats) -> Floats:
     """Return means of 2 x 2 cells, (N, rows / 2, columns / 2, D), rounded up:
     the last ones may have fewer cells.
     """
@@ -123,11 +121,11 @@ def _coarse(maps: Floats) -> Floats:
     return np.asarray(cells.mean(axis=(2, 4)), np.float32)
 
 
-def _without(apart: Floats, whole: Floats) -> Floats:
+def _take_out(apart: Floats, whole: Floats) -> Floats:
     """Return differences from the means without the ways in which whole images differ,
     (N, rows, columns, D).
     """
-    coarse = _coarse(apart)
+    coarse = _pool_cells(apart)
     flat = coarse.reshape(len(apart), -1)
     # What the ways explain: their share in the image, times the way itself.
     known = (flat @ whole @ whole.T).reshape(coarse.shape)
@@ -138,7 +136,8 @@ def _without(apart: Floats, whole: Floats) -> Floats:
 
 
 @cache
-def _kernel() -> Floats:
+def _make_kernel() -> Floats:
+    """Return the weights of the blur, which add up to 1."""
     line = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / BLUR) ** 2)
     return np.asarray(np.outer(line, line) / line.sum() ** 2, np.float32)
 
@@ -149,7 +148,7 @@ def _blur_maps(maps: Floats) -> Floats:
     """
     from scipy.ndimage import convolve
 
-    return np.asarray(convolve(maps, _kernel()[None], mode="constant"), np.float32)
+    return np.asarray(convolve(maps, _make_kernel()[None], mode="constant"), np.float32)
 
 
 def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
@@ -267,7 +266,7 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
         )
         squares = ops.sum(apart * apart, axis=-1)
         distances = ops.reshape(ops.sqrt(squares), (1, rows, columns, 1))
-        away = ops.conv(distances, _kernel()[:, :, None, None], padding="same")
+        away = ops.conv(distances, _make_kernel()[:, :, None, None], padding="same")
         # At the edge, the weights of the kernel that are inside add up to less than 1.
         inside = _blur_maps(np.ones((1, rows, columns), np.float32))
         away = away * (1.0 / inside)[..., None]
@@ -290,29 +289,19 @@ def learn(
     seed: int,
     path: Path,
 ) -> None:
-    """Learn what is usual in good images with their groups, :data:`MOST` at most,
-    and write the float file.
+    """Learn what is usual in good images, and write the float file.
+
+    ``images`` are paths with the number of the group of each; :data:`MOST` of them at most are
+    learnt from.
     """
     import keras
-    from ai_edge_litert.interpreter import Interpreter
 
-    spec = input_spec(card)
     drawn = np.random.default_rng(seed).permutation(len(images))[:MOST]
-    some = [images[row] for row in np.sort(drawn)]
+    chosen = [images[row] for row in np.sort(drawn)]
     try:
         network = maps_of(card, weights)
-        # The runtime that ships computes the maps, so that training and file see equal values.
-        interpreter = Interpreter(
-            model_content=convert_to_flatbuffer(network), num_threads=usable_cores()
-        )
-        run: Any = interpreter.get_signature_runner()
-        (output,) = run.get_output_details()
-        maps_of_images = []
-        groups = []
-        for image, group in some:
-            maps_of_images.append(run(image=spec.read(image)[None])[output])
-            groups.append(group)
-        maps = np.concatenate(maps_of_images)
+        maps = _compute_maps(network, card, [image for image, _ in chosen])
+        groups = [group for _, group in chosen]
         channels = maps.shape[-1]
         draw = np.random.default_rng(seed).normal(size=(channels, min(CHANNELS, channels)))
         # Orthonormal columns: a projection that stretches nothing.
@@ -323,3 +312,17 @@ def learn(
         path.write_bytes(convert_to_flatbuffer(whole))
     finally:
         keras.backend.clear_session()
+
+
+def _compute_maps(network: keras.Model, card: Card, images: Sequence[Path]) -> Floats:
+    """Return the maps of images, (N, rows, columns, C)."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    spec = input_spec(card)
+    # The runtime that ships computes the maps, so that training and file see equal values.
+    interpreter = Interpreter(
+        model_content=convert_to_flatbuffer(network), num_threads=usable_cores()
+    )
+    run: Any = interpreter.get_signature_runner()
+    (output,) = run.get_output_details()
+    return np.concatenate([run(image=spec.read(image)[None])[output] for image in images])

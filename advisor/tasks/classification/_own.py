@@ -1,9 +1,9 @@
-"""Take a user's own classifier into the catalogue: ``advisor catalog
-add`` asks :class:`OwnClassifiers`.
+"""Take a user's own classifier into the catalogue.
 
-``prepare`` writes the master from which a search trains and compresses; ``take`` keeps a file in
-its form. A file that no other task takes comes here, and is refused if it is no classifier. The
-names of its outputs are those of every master: they stay.
+``advisor catalog add`` asks :class:`OwnClassifiers`. ``prepare`` writes the master from which a
+search trains and compresses; ``take`` keeps a file in its form. A file that no other task takes
+comes here, and is refused if it is no classifier. The names of its outputs are those of every
+master: they stay.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Take a user's own detector into the catalogue: ``advisor catalog add`` asks
-:class:`OwnDetectors`.
+"""Take a user's own detector into the catalogue.
 
-``prepare`` writes the master that a search compresses and judges; ``take`` keeps a file in its
-form. No search trains such a file. The names of its outputs are part of the contract with
-``advisor.measurement`` and with apps: they stay.
+``advisor catalog add`` asks :class:`OwnDetectors`. ``prepare`` writes the master that a search
+compresses and judges; ``take`` keeps a file in its form. No search trains such a file. The names
+of its outputs are part of the contract with ``advisor.measurement`` and with apps: they stay.
 """
 
 from __future__ import annotations

@@ -169,10 +169,10 @@ def _show_errors(overlaps: Overlaps, images: Images, masks: Sequence[Mask]) -> O
     def draw_layers(place: int) -> Iterator[bytes]:
         mask = masks[place]
         longest = max(mask.size)
-        size = tuple(max(1, side * SHOWN_SIDE // longest) for side in mask.size)
+        height, width = (max(1, side * SHOWN_SIDE // longest) for side in mask.size)
         # First what is true, then what was found: the page shows them in this order.
         for pixels in (mask.labels(), overlaps.found[place]):
-            yield colour_mask(resize_labels(pixels, size), classes)
+            yield colour_mask(resize_labels(pixels, (height, width)), classes)
 
     return collect_overlays(images, scores, is_wrong, describe, draw_layers, colours(classes))
 
