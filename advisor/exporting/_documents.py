@@ -281,15 +281,14 @@ def benchmark_lines(figures: DeviceFigures) -> tuple[str, ...]:
 def model_card(
     run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]
 ) -> str:
-    """Return the card as Markdown, with ``all_risks``;
-    names of classes, cards and sources are escaped.
-    """
+    """Return the card as Markdown; the template escapes names of classes, cards and sources."""
     configuration = evaluation.configuration
     pick = run.decision.pick
     shipping = shipping_of(run.question)
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
     weights_sha256 = weights.get("sha256", "") if isinstance(weights, dict) else ""
+    accelerator = _choose_accelerator(configuration.target, "android")
     demonstration = DEMO_NOTE if DEMO_NOTE in (run.dataset.get("notes") or ()) else ""
     return render_template(
         shipping.card,
@@ -333,9 +332,7 @@ def model_card(
         counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
         images=sum((run.dataset.get("pictures_per_class") or {}).values()),
         folder=PurePath(str(run.dataset.get("folder", ""))).name,
-        growth=app_growth(
-            len(model.content), _choose_accelerator(configuration.target, "android")
-        ),
+        growth=app_growth(len(model.content), accelerator),
         size_of=show_bytes,
         weights_sha256=weights_sha256,
         versions=", ".join(f"{name} {version}" for name, version in versions.items()),

@@ -22,7 +22,8 @@ from advisor.exporting._vectors import vector_files
 from advisor.reporting import load_view
 from advisor.reporting._risks import list_risks, list_warnings
 from advisor.store import RunFolder
-from advisor.tasks.classification._shipping import SHIPPING, compute_probabilities
+from advisor.tasks.classification._answers import compute_probabilities
+from advisor.tasks.classification._shipping import SHIPPING
 from advisor.tflite import Metadata, write_metadata
 from tests.builders import evaluation, must_fail
 from tests.makers import bundles

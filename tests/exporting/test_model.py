@@ -28,7 +28,7 @@ from advisor.reporting._risks import Level
 from advisor.store import RunFolder, sha256_file
 from advisor.tasks import TASKS
 from advisor.tasks.classification import CLASSIFICATION
-from advisor.tasks.classification._shipping import compute_probabilities
+from advisor.tasks.classification._answers import compute_probabilities
 from advisor.tflite import Metadata, read_metadata, select_output, write_metadata
 from tests.builders import evaluation, must_fail
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers

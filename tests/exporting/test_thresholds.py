@@ -25,7 +25,7 @@ from advisor.exporting import Bundle
 from advisor.exporting._bundle import export
 from advisor.integrations import coreml
 from advisor.store import RunFolder, integrity_problems, sha256_file
-from advisor.tasks.classification._shipping import compute_probabilities
+from advisor.tasks.classification._answers import compute_probabilities
 from advisor.tflite import read_metadata
 from tests.builders import must_fail, present
 from tests.makers import bundles

@@ -9,7 +9,7 @@ from __future__ import annotations
 from advisor.exporting import Found, Page, Shipping
 from advisor.tasks.anomaly._drawing import HOT, LEAST, heat_png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
-from advisor.tasks.detection._shipping import mark_map
+from advisor.tasks.detection._answers import mark_map
 
 SHIPPING = Shipping(
     does="finds anomalies in images",

@@ -2,8 +2,8 @@
 
 ``DETECTION`` states the facts of the task. Read ``_task.py`` first (its methods), then
 ``_images.py`` (what is read and checked), ``_jobs.py`` and ``_stages.py`` (how a file runs, and
-how its scores are calibrated), ``_judging.py`` (figures), ``_shipping.py`` (bundle) and
-``_own.py`` (users' own detectors).
+how its scores are calibrated), ``_judging.py`` (figures), ``_answers.py`` and
+``_shipping.py`` (bundle), and ``_own.py`` (users' own detectors).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``SEGMENTATION`` states the facts of the task. Read ``_task.py`` first (its methods), then
 ``_images.py`` (what is read and checked), ``_network.py`` (the decoder), ``_jobs.py`` (how a file
-runs), ``_judging.py`` (figures), ``_drawing.py`` and ``_shipping.py`` (bundle).
+runs), ``_judging.py`` (figures), ``_drawing.py``, ``_answers.py`` and ``_shipping.py`` (bundle).
 """
 
 from __future__ import annotations

@@ -1,29 +1,15 @@
 """Say what a bundle of a tagger has beside the model.
 
-``advisor export`` reads :data:`SHIPPING`: templates of code, the test vectors (as of a
-classifier), and what an app shows of an answer (:func:`find_tags`).
+``advisor export`` reads :data:`SHIPPING`: templates of code, the page for browsers, and the
+functions of ``_answers.py``, which make test vectors and say what an app shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from advisor.exporting import Found, Page, ShippedModel, Shipping
-from advisor.tasks.classification._shipping import classify_images
+from advisor.exporting import Page, Shipping
+from advisor.tasks.classification._answers import classify_images
+from advisor.tasks.tagging._answers import find_tags
 from advisor.tasks.tagging._judging import LEAST
-
-
-def find_tags(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-    """Return the labels of a photograph that reach the threshold, the highest score first."""
-    (row,) = outputs
-    surest = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
-    tags = []
-    for label, score in surest:
-        if score >= model.thresholds.least(label):
-            tags.append(Found(label, score))
-    return tuple(tags)
-
 
 SHIPPING = Shipping(
     does="gives images their labels",

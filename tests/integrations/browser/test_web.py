@@ -29,7 +29,8 @@ from advisor.exporting._shipping import Page as BundlePage, parts_of
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
-from advisor.tasks.classification._shipping import SHIPPING, compute_probabilities
+from advisor.tasks.classification._answers import compute_probabilities
+from advisor.tasks.classification._shipping import SHIPPING
 from advisor.tasks.detection import DETECTION
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import evaluation_of, ran
