@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ShippedThresholds,
         Threshold,
     )
+    from advisor.core._configuration import HOST, Configuration, Target, Variant
     from advisor.core._costs import Costs
     from advisor.core._decision import Decision, decide
     from advisor.core._errors import (
@@ -51,12 +52,8 @@ if TYPE_CHECKING:
         require_training,
     )
     from advisor.core._evaluation import (
-        HOST,
-        Configuration,
         Evaluation,
         Status,
-        Target,
-        Variant,
         facts_from_json,
         show_figure,
         show_latency,
@@ -91,9 +88,7 @@ if TYPE_CHECKING:
         TuningFacts,
         UnknownFacts,
     )
-    from advisor.core._expectation import (
-        with_new_conditions,
-    )
+    from advisor.core._expectation import with_new_conditions
     from advisor.core._forms import FORMS, FileFeatures, Traits, form_of
     from advisor.core._function_options import (
         AddPhoneKeywords,
@@ -106,15 +101,10 @@ if TYPE_CHECKING:
     )
     from advisor.core._integrations import list_registered, load_integration
     from advisor.core._keywords import takes_options
-    from advisor.core._limits import (
-        ON,
-        Limits,
-    )
+    from advisor.core._limit_options import LimitOptions
+    from advisor.core._limits import ON, Limits
     from advisor.core._metric import Metric
-    from advisor.core._metrics import (
-        LEAST_GROUP_IMAGES,
-        METRICS,
-    )
+    from advisor.core._metrics import LEAST_GROUP_IMAGES, METRICS
     from advisor.core._names import (
         EACH_NETWORK,
         EFFORTS,
@@ -142,7 +132,7 @@ if TYPE_CHECKING:
         show_flag,
     )
     from advisor.core._option_tables import LIMITS, PLAN, SEARCH
-    from advisor.core._options import LimitOptions, PlanOptions, SearchOptions
+    from advisor.core._options import PlanOptions, SearchOptions
     from advisor.core._posterior import FLOAT, LEAST_ERROR, Answers
     from advisor.core._preference import Preference
     from advisor.core._preferences import BALANCED

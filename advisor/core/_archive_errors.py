@@ -1,4 +1,8 @@
-"""The errors by which a damaged archive is known."""
+"""The errors by which :mod:`zipfile` reports a damaged archive.
+
+Whoever opens a zip file of a user or of the network (images, model files, downloads) catches them
+together, and refuses the file with a message of its own.
+"""
 
 import zipfile
 import zlib

@@ -1,4 +1,9 @@
-"""The pick of the rule, and the facts that its reasons are made of."""
+"""The pick of the rule, and the facts that its reasons are made of.
+
+:class:`.Chooser` makes a :class:`Choice`; ``_reasons.py`` turns it into sentences, and
+``_decision.py`` into the answer. All sentences of an answer come from one choice, so that no two
+of them disagree.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

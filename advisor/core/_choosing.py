@@ -1,5 +1,9 @@
 """The rule of the pick: of the files that the images do not show to be behind the best one,
 the cheapest.
+
+``_decision.py`` applies it to the evaluations that meet the limits, and again under other limits
+and preferences, to say what would change the pick. A change of the rule changes the answer of
+every earlier run that is read again; decision 0138 in ``docs/decisions`` gives its reasons.
 """
 
 from __future__ import annotations
@@ -9,12 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from advisor.core._choice import Choice
-from advisor.core._evaluation import (
-    Configuration,
-    Evaluation,
-    Status,
-    Variant,
-)
+from advisor.core._configuration import Configuration, Variant
+from advisor.core._evaluation import Evaluation, Status
 from advisor.core._posterior import Posterior
 from advisor.core._preference import Preference
 from advisor.core._training import recipe_of
@@ -57,18 +57,20 @@ def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
     """
     points: list[tuple[Evaluation, Costs]] = []
     for evaluation in evaluations:
-        cost = costs_of(evaluation)
-        if cost is not None:
-            points.append((evaluation, cost))
-    best: list[tuple[Evaluation, Costs]] = []
+        costs = costs_of(evaluation)
+        if costs is not None:
+            points.append((evaluation, costs))
+    on_front: list[tuple[Evaluation, Costs]] = []
     # What dominates a point comes before it.
-    for evaluation, cost in sorted(points, key=lambda pair: pair[1]):
-        if not any(dominates(other, cost) for _, other in best):
-            best.append((evaluation, cost))
-    return tuple(
-        evaluation
-        for evaluation, cost in sorted(best, key=lambda pair: (pair[1][1], pair[0].configuration))
-    )
+    for evaluation, costs in sorted(points, key=lambda point: point[1]):
+        if not any(dominates(other, costs) for _, other in on_front):
+            on_front.append((evaluation, costs))
+
+    def rank(point: tuple[Evaluation, Costs]) -> tuple[float, Configuration]:
+        evaluation, (_, latency_ms, _size) = point
+        return latency_ms, evaluation.configuration
+
+    return tuple(evaluation for evaluation, _ in sorted(on_front, key=rank))
 
 
 @dataclass(frozen=True)
@@ -94,46 +96,61 @@ class Chooser:
         then the next cheapest is the pick.
         """
         best = self.most_accurate(feasible)
-        ties = self.posterior.tied(best, feasible)
-        tied = []
-        for evaluation, tie in zip(feasible, ties, strict=True):
-            if tie or evaluation is best:
-                tied.append(evaluation)
+        tied = self._list_tied(best, feasible)
         # A preference that prices accuracy pays for the points behind the best,
         # so it leaves nothing out in advance.
         weighed = tied if self.preference.accuracy_first else feasible
-        # The figure of validation chose these files, so it flatters them.
-        # Only the hold-out can say otherwise.
-        judged = [e for e in weighed if e.holdout_accuracy is not None]
-        allowed = weighed
-        if judged and self.judged_first and self.preference.accuracy_first:
-            allowed = judged
-        ranking = self._by_loss(allowed, best)
+        allowed = self._list_judged(weighed) or weighed
+        ranking = self._rank_by_loss(allowed, best)
         # Far down the ranking nothing becomes the pick by resampling,
         # and each file costs its share of the samples.
-        pick, shares = self._steady(ranking[:MOST_LIKELY])
+        pick, shares = self._find_steady(ranking[:MOST_LIKELY])
         ((behind,),), ((noise,),) = self.posterior.differences([pick], [best])
-        wanted = pick
-        # The answer names the file that only its missing figure
-        # on the hold-out kept from being the pick.
-        if len(allowed) < len(weighed):
-            wanted = self._steady(self._by_loss(weighed, best)[:MOST_LIKELY])[0]
         unsteady = None
         if ranking[0].variant != pick.variant:
             unsteady = ranking[0]
         unjudged = None
-        if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None:
-            unjudged = wanted
+        if len(allowed) < len(weighed):
+            unjudged = self._find_unjudged(weighed, best)
         return Choice(
             pick=pick,
             best=best,
             behind_points=max(0.0, float(behind)),
             noise_points=float(noise),
             tied=tuple(sorted(tied, key=lambda e: -e.accuracy_percent)),
-            chances=_chances(ranking, pick, shares),
+            chances=_list_chances(ranking, pick, shares),
             unjudged=unjudged,
             unsteady=unsteady,
         )
+
+    def _list_tied(self, best: Evaluation, feasible: Sequence[Evaluation]) -> list[Evaluation]:
+        """Return the evaluations that the images do not show to be behind the best one."""
+        tied = []
+        ties = self.posterior.tied(best, feasible)
+        for evaluation, is_tied in zip(feasible, ties, strict=True):
+            if is_tied or evaluation is best:
+                tied.append(evaluation)
+        return tied
+
+    def _list_judged(self, weighed: Sequence[Evaluation]) -> list[Evaluation]:
+        """Return the evaluations with a figure on the hold-out if they come first, else none.
+
+        The figure of validation chose these files, so it flatters them.
+        Only the hold-out can say otherwise.
+        """
+        if not (self.judged_first and self.preference.accuracy_first):
+            return []
+        return [e for e in weighed if e.holdout_accuracy is not None]
+
+    def _find_unjudged(self, weighed: Sequence[Evaluation], best: Evaluation) -> Evaluation | None:
+        """Return the file that only its missing figure on the hold-out kept from being the pick;
+        None if the pick would be a judged one anyway.
+        """
+        ranking = self._rank_by_loss(weighed, best)
+        wanted, _ = self._find_steady(ranking[:MOST_LIKELY])
+        if wanted.holdout_accuracy is None:
+            return wanted
+        return None
 
     def most_accurate(self, feasible: Sequence[Evaluation]) -> Evaluation:
         """Return the most accurate evaluation, of equal ones the fastest and smallest."""
@@ -160,7 +177,7 @@ class Chooser:
                 heads.add(head.configuration)
         return heads
 
-    def _by_loss(self, allowed: Sequence[Evaluation], best: Evaluation) -> list[Evaluation]:
+    def _rank_by_loss(self, allowed: Sequence[Evaluation], best: Evaluation) -> list[Evaluation]:
         """Return what no other dominates by rising loss: the prices of latency and size and of the
         points behind the best. Heads that are no better than their fine-tuned networks are left
         out.
@@ -172,7 +189,7 @@ class Chooser:
         behind = self.posterior.differences(pool, [best])[0][:, 0]
         latencies = np.array([e.latency_ms for e in pool])
         # Rounded, so that neither a unit nor the order of a sum decides between equal losses.
-        losses = self._losses(pool, behind, latencies).round(9).tolist()
+        losses = self._compute_losses(pool, behind, latencies).round(9).tolist()
 
         def rank(row: tuple[float, Evaluation]) -> tuple[object, ...]:
             loss, evaluation = row
@@ -181,7 +198,7 @@ class Chooser:
 
         return [evaluation for _, evaluation in sorted(zip(losses, pool, strict=True), key=rank)]
 
-    def _steady(self, pool: Sequence[Evaluation]) -> tuple[Evaluation, dict[Variant, float]]:
+    def _find_steady(self, pool: Sequence[Evaluation]) -> tuple[Evaluation, dict[Variant, float]]:
         """Return the first of the pool that no other file replaces more often,
         and how often each file is chosen.
 
@@ -191,7 +208,7 @@ class Chooser:
         import numpy as np
 
         accuracies, latencies = self.posterior.draws(pool)
-        losses = self._losses(pool, -accuracies, latencies)
+        losses = self._compute_losses(pool, -accuracies, latencies)
         noise = self.preference.price_of_points(self.posterior.differences(pool, pool)[1])
         least = losses.argmin(axis=1)
         for place, evaluation in enumerate(pool):
@@ -204,7 +221,9 @@ class Chooser:
         # So the file that is best most often has most of them here, too.
         raise AssertionError("one file is chosen most often")
 
-    def _losses(self, pool: Sequence[Evaluation], behind: Floats, latencies: Floats) -> Floats:
+    def _compute_losses(
+        self, pool: Sequence[Evaluation], behind: Floats, latencies: Floats
+    ) -> Floats:
         """Return the loss of each candidate (last axis),
         from points behind any fixed accuracy and latencies in ms.
         """
@@ -225,7 +244,7 @@ def _count_by_file(pool: Sequence[Evaluation], wins: Sequence[int]) -> dict[Vari
     return counts
 
 
-def _chances(
+def _list_chances(
     pool: Sequence[Evaluation], pick: Evaluation, shares: Mapping[Variant, float]
 ) -> dict[str, float]:
     """Return the shares above 0 by key:
@@ -234,9 +253,7 @@ def _chances(
     chances = {pick.configuration.key: round(shares[pick.variant], CHANCE_DIGITS)}
     for file in sorted(shares, key=lambda file: -shares[file]):
         if file != pick.variant and shares[file] > 0:
-            fastest = min(
-                (e for e in pool if e.variant == file),
-                key=lambda evaluation: evaluation.latency_ms,
-            )
+            timings = [evaluation for evaluation in pool if evaluation.variant == file]
+            fastest = min(timings, key=lambda evaluation: evaluation.latency_ms)
             chances[fastest.configuration.key] = round(shares[file], CHANCE_DIGITS)
     return chances

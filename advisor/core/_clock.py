@@ -1,4 +1,8 @@
-"""When the command that runs began: limits of time count from there."""
+"""The moment at which the running command began, from which limits of time count.
+
+``main`` of the command line sets it, and again after a question that a person has answered.
+:func:`advisor.search` reads it; a program that imports advisor has none.
+"""
 
 from contextvars import ContextVar
 

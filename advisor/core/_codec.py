@@ -1,9 +1,10 @@
-"""Frozen dataclasses as JSON objects and back:
-the one reader and writer of documents, by the types of fields.
+"""Frozen dataclasses as JSON objects and back, by the types of their fields.
 
-Two forms are written. A document for others has the entries that its class states
-(:class:`Written`), or all fields (:func:`to_document`). What only advisor reads again has the
-fields that differ from their defaults (:func:`to_json`). :func:`parse` reads both.
+It is the one reader and writer of the JSON documents of runs and commands. Two forms are written.
+A document for others has the entries that its class states (:class:`Written`), or all fields
+(:func:`to_document`). What only advisor reads again has the fields that differ from their defaults
+(:func:`to_json`). :func:`parse` reads both, and what earlier versions wrote: an entry that gets
+another name needs a line in ``_NEW_NAMES``.
 """
 
 import math
@@ -48,13 +49,15 @@ class Written:
 
 def entries_of(kind: Any) -> dict[str, str]:
     """Return the path of each entry of a document."""
-    listed = kind.entries if issubclass(kind, Written) else ("*",)
-    every = [field.name for field in fields(kind)]
-    pairs = list[tuple[str, str, str]]()
-    for entry in listed:
-        texts = every if entry == "*" else [entry]
-        pairs += [text.partition("=") for text in texts]
-    return {name: path or name for name, _, path in pairs}
+    entries = kind.entries if issubclass(kind, Written) else ("*",)
+    paths = dict[str, str]()
+    for entry in entries:
+        if entry == "*":
+            paths |= {field.name: field.name for field in fields(kind)}
+        else:
+            name, _, path = entry.partition("=")
+            paths[name] = path or name
+    return paths
 
 
 def _follow_path(value: Any, path: str) -> Any:
@@ -79,7 +82,9 @@ def to_document(value: Any) -> Any:
         return list(map(to_document, value))
     if isinstance(value, Enum):
         return value.value
-    return str(value) if isinstance(value, PurePath) else value
+    if isinstance(value, PurePath):
+        return str(value)
+    return value
 
 
 def to_json(value: Any, defaults: bool = False) -> dict[str, Any]:
@@ -89,22 +94,22 @@ def to_json(value: Any, defaults: bool = False) -> dict[str, Any]:
     plain = {}
     for field in fields(value):
         entry = getattr(value, field.name)
-        if defaults or entry != _default(field):
-            plain[field.name] = _plain(entry)
+        if defaults or entry != _find_default(field):
+            plain[field.name] = _to_plain(entry)
     return plain
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if is_dataclass(value):
         return to_json(value)
     if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {name: _to_plain(entry) for name, entry in value.items()}
     if isinstance(value, tuple):
-        return tuple(map(_plain, value))
+        return tuple(map(_to_plain, value))
     return value
 
 
-def _default(field: Field[Any]) -> Any:
+def _find_default(field: Field[Any]) -> Any:
     if field.default_factory is MISSING:
         return field.default
     return field.default_factory()
@@ -118,54 +123,54 @@ def parse(kind: Any, value: Any) -> Any:
     :class:`Written` computes from its fields are ignored. Raises TypeError, ValueError: the value
     does not fit, or an entry is unknown or missing.
     """
-    return _reader(kind)(value)
+    return _make_reader(kind)(value)
 
 
 @cache
-def _reader(kind: Any) -> Callable[[Any], Any]:
+def _make_reader(kind: Any) -> Callable[[Any], Any]:
     """Return the function that reads values of a kind: a folder of runs has a million of them."""
     origin = get_origin(kind)
     arguments = get_args(kind)
     if kind in _SCALARS:
-        return partial(_scalar, kind)
+        return partial(_parse_scalar, kind)
     if origin is UnionType:
-        reader = _reader(arguments[0])
+        reader = _make_reader(arguments[0])
         return lambda value: None if value is None else reader(value)
     if origin is Mapping:
         if arguments[1] is object:
-            return lambda value: dict(_entries(value))
-        read_entry = _reader(arguments[1])
-        return lambda value: {
-            str(name): read_entry(entry) for name, entry in _entries(value).items()
-        }
+            return lambda value: dict(_require_mapping(value))
+        return partial(_parse_mapping, _make_reader(arguments[1]))
     if origin is tuple:
-        return partial(_items, arguments)
+        return partial(_parse_items, arguments)
     if kind is object:
-        return _as_it_is
-    return kind if issubclass(kind, Enum) else partial(_object, kind)
+        return _keep_value
+    if issubclass(kind, Enum):
+        reader_of_names: Callable[[Any], Any] = kind
+        return reader_of_names
+    return partial(_parse_object, kind)
 
 
-def _as_it_is(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     return value
 
 
-def _object(kind: Any, value: Any) -> Any:
+def _parse_object(kind: Any, value: Any) -> Any:
     if issubclass(kind, tuple):
-        return kind(*_items(tuple(types_of(kind).values()), value))
-    entries = with_new_names(_entries(value))
-    readers = _readers(kind)
+        return kind(*_parse_items(tuple(types_of(kind).values()), value))
+    entries = with_new_names(_require_mapping(value))
+    readers = _make_readers(kind)
     computed = _list_computed(kind)
     known = {}
     for name, entry in entries.items():
         if name not in computed:
-            read_entry = readers.get(name, _as_it_is)
+            read_entry = readers.get(name, _keep_value)
             known[name] = read_entry(entry)
     return kind(**known)
 
 
 @cache
-def _readers(kind: Any) -> Mapping[str, Callable[[Any], Any]]:
-    return {field.name: _reader(types_of(kind)[field.name]) for field in fields(kind)}
+def _make_readers(kind: Any) -> Mapping[str, Callable[[Any], Any]]:
+    return {field.name: _make_reader(types_of(kind)[field.name]) for field in fields(kind)}
 
 
 @cache
@@ -204,21 +209,26 @@ def types_of(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _entries(value: Any) -> Mapping[str, Any]:
+def _require_mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict | Mapping):
         raise TypeError(f"{value!r} is not a mapping")
     return value
 
 
-def _items(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+def _parse_items(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(f"{value!r} is not a list")
     if kinds[-1] is Ellipsis:
-        return tuple(map(_reader(kinds[0]), value))
+        return tuple(map(_make_reader(kinds[0]), value))
     return tuple(parse(kind, entry) for kind, entry in zip(kinds, value, strict=True))
 
 
-def _scalar(kind: type, value: Any) -> Any:
+def _parse_mapping(read_entry: Callable[[Any], Any], value: Any) -> dict[str, Any]:
+    entries = _require_mapping(value)
+    return {str(name): read_entry(entry) for name, entry in entries.items()}
+
+
+def _parse_scalar(kind: type, value: Any) -> Any:
     fits = type(value) is kind or (kind is float and type(value) is int)
     if not fits or (type(value) is float and not math.isfinite(value)):
         raise TypeError(f"{value!r} is not of type {kind.__name__}")

@@ -1,5 +1,8 @@
-"""Facts of a classifier's probabilities:
-their calibration, thresholds, and the guarantees asked for.
+"""Facts of a classifier's probabilities: calibration, thresholds, and the guarantees asked for.
+
+The engine computes them for each file (``engine/_pipeline/evaluation/confidence.py``), reports
+show them, and a bundle ships the thresholds. The names of the fields are entries of
+``evaluations.jsonl``.
 """
 
 import math
@@ -249,17 +252,19 @@ class ConfidenceFacts:
         plain = self.threshold if asked.plain is not None else None
         if plain is None and self.coverage is not None and self.coverage.kept:
             plain = self.coverage.at
-        chosen = {name: self.by_class.get(name) for name in asked.by_class}
-        by_class = {name: one.score for name, one in chosen.items() if one}
-        recall = {name: one.score for name, one in self.recall.items() if one.kept}
-        least = None if plain is None else _down(plain.score)
-        return ShippedThresholds(
-            least,
-            {name: _down(score) for name, score in by_class.items()},
-            {name: _down(score) for name, score in recall.items()},
-        )
+        by_class = {}
+        for name in asked.by_class:
+            threshold = self.by_class.get(name)
+            if threshold is not None:
+                by_class[name] = _round_down(threshold.score)
+        recall = {}
+        for name, recall_threshold in self.recall.items():
+            if recall_threshold.kept:
+                recall[name] = _round_down(recall_threshold.score)
+        least = None if plain is None else _round_down(plain.score)
+        return ShippedThresholds(least, by_class, recall)
 
 
-def _down(score: float) -> float:
+def _round_down(score: float) -> float:
     """Return a threshold with six digits, rounded down, so that no score at it is lost."""
     return math.floor(score * 1e6) / 1e6

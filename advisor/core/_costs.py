@@ -1,4 +1,9 @@
-"""Parse and check the costs of mistakes that a user states."""
+"""The costs of mistakes that a user states as a CSV table (``--costs``): parsing and checks.
+
+With them, a search decides by the saved cost (:attr:`.Metric.COST_SAVED`). The table is a part of
+the question: :attr:`Costs.text` is the same for equal costs, because the request of a run keeps
+it.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +61,12 @@ class Costs:
     def text(self) -> str:
         """The costs as CSV, classes sorted: equal costs have equal texts."""
         names = tuple(sorted(self.classes))
-        out = io.StringIO()
-        rows = []
-        for row in self.of(names):
-            rows.append([str(cost).removesuffix(".0") for cost in row])
-        table = [("class", *names), *((name, *row) for name, row in zip(names, rows, strict=True))]
-        csv.writer(out, lineterminator="\n").writerows(table)
-        return out.getvalue()
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("class", *names))
+        for name, row in zip(names, self.of(names), strict=True):
+            writer.writerow((name, *(str(cost).removesuffix(".0") for cost in row)))
+        return text.getvalue()
 
     def of(self, classes: Sequence[str]) -> tuple[tuple[float, ...], ...]:
         """Return the costs with rows and columns in the order of ``classes``;

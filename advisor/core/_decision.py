@@ -1,4 +1,9 @@
-"""One pick from the evaluations, its reason, and what would change it."""
+"""The answer of a run: one pick from its evaluations, the reason, and what would change it.
+
+:func:`decide` is pure: the same evaluations, limits and answers always give the same decision.
+The engine calls it while a search runs, at its end, and whenever a run is read
+(``engine/_decide.py``). The rule itself is in ``_choosing.py``.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,9 @@
-"""Errors that a user can act on: what happened, the value, the nearest valid value, and a hint."""
+"""Errors that a user can act on, and the exit codes of the commands.
+
+Every message names what happened and the value at fault, and the hint says what to do. Exit codes
+are a contract with scripts (docs/design.md, "Exit codes"). Errors travel from child processes by
+pickle: an error with other arguments than a message and a hint needs its own ``__reduce__``.
+"""
 
 from __future__ import annotations
 
@@ -70,9 +75,10 @@ class AdvisorError(Exception):
         """Return what a notebook shows in place of a traceback (IPython asks for it)."""
         if str(self) != self.message:  # in the words of Python, with the hint
             return f"{type(self).__name__}: {self}".splitlines()
+        hints = [f"hint: {self.hint}"] if self.hint else []
         return [
             f"{type(self).__name__}: {self.message}",
-            *([f"hint: {self.hint}"] if self.hint else []),
+            *hints,
         ]
 
 
@@ -123,12 +129,12 @@ class Problems:
     """Collects the errors of one file, so that the user sees all of them at once."""
 
     def __init__(self) -> None:
-        self._found: list[UsageError] = []
+        self._errors: list[UsageError] = []
 
     def add(self, error: UsageError) -> None:
         """Keep an error, or each error of several."""
         parts = error.parts if isinstance(error, SeveralErrors) else [error]
-        self._found.extend(parts)
+        self._errors.extend(parts)
 
     @contextmanager
     def collected(self) -> Iterator[None]:
@@ -142,10 +148,10 @@ class Problems:
         """Raise what was kept. Raises UsageError: one error was kept. SeveralErrors: several
         were.
         """
-        if len(self._found) > 1:
-            raise SeveralErrors(self._found)
-        if self._found:
-            raise self._found[0]
+        if len(self._errors) > 1:
+            raise SeveralErrors(self._errors)
+        if self._errors:
+            raise self._errors[0]
 
 
 class SeveralErrors(UsageError):

@@ -1,5 +1,9 @@
-"""Configurations, evaluations, the figures that they are ranked by,
-and their lines in ``evaluations.jsonl``.
+"""One configuration with its result: status, figures and facts, and its line in a run's file.
+
+A search makes an :class:`Evaluation` of each configuration that it tries. The decision ranks them,
+the reports show them, and a run keeps each as a line of ``evaluations.jsonl``. The names in that
+file are made here alone (:data:`DETAILS`, ``_NAMES``). Earlier runs have them, so they stay; a
+name that must change gets an entry in ``_NEW_NAMES`` of ``_codec.py``.
 """
 
 from __future__ import annotations
@@ -9,10 +13,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from advisor.core import Metric
 from advisor.core._codec import parse, parse_known, to_json, types_of, with_new_names
+from advisor.core._configuration import Configuration, Variant
 from advisor.core._evaluation_facts import (
     Agreement,
     CaptureAccuracy,
@@ -32,9 +37,7 @@ from advisor.core._evaluation_facts import (
 from advisor.core._forms import FileFeatures
 from advisor.core._quantity import LatencyDistribution, Provenance, Quantity, show_probability
 from advisor.core._training import recipe_of
-from advisor.core._units import plural, show_bytes, show_ms, show_ms_interval
-
-HOST = "host"
+from advisor.core._units import show_bytes, show_ms, show_ms_interval
 
 NOTICEABLE = 1.05
 """Ratio of two latencies, or of two sizes, from which an answer names the difference."""
@@ -89,62 +92,6 @@ the fields of its facts are entries themselves.
 """
 
 
-@dataclass(frozen=True, order=True)
-class Target:
-    """Device, runtime, accelerator and threads together: a latency belongs to all four."""
-
-    device: str  #: name of the device profile, ``host`` for this machine
-    runtime: str  #: runtime and version, such as ``ai-edge-litert==2.3.0``
-    accelerator: str  #: ``cpu``, ``gpu``, ``npu``, ...
-    threads: int  #: number of CPU threads
-
-
-@dataclass(frozen=True, order=True)
-class Configuration:
-    """One point of the search space."""
-
-    card: str  #: name of the model card, such as ``mobilenet_v2_1.0_224``
-    training: str  #: training recipe: ``none`` (published weights as they are), ``head``, ...
-    compression: str  #: compression recipe: ``float32``, ``int8``, ...
-    target: Target  #: where it runs
-
-    @property
-    def key(self) -> str:
-        """Readable identifier, unique within a run."""
-        target = self.target
-        place = f"{target.device}:{target.accelerator}x{target.threads}"
-        return f"{self.card}/{self.training}/{self.compression}@{place}"
-
-    @property
-    def variant_name(self) -> str:
-        """Training and compression in short: ``int8``, or ``finetune_top int8``."""
-        return (
-            self.compression
-            if recipe_of(self.training).base
-            else f"{self.training} {self.compression}"
-        )
-
-    @property
-    def name(self) -> str:
-        """The name for people: card, recipes and place."""
-        target = self.target
-        threads = plural(target.threads, "thread")
-        place = (
-            threads
-            if target.device == HOST
-            else f"{target.device} ({target.accelerator}, {threads})"
-        )
-        return f"{self.card} {self.variant_name} on {place}"
-
-
-class Variant(NamedTuple):
-    """The identity of one file: a card with its recipes, whatever device it runs on."""
-
-    card: str
-    training: str
-    compression: str
-
-
 class Status(StrEnum):
     """Result of evaluating a configuration."""
 
@@ -189,7 +136,9 @@ class Evaluation:
     artefact: str = ""
     artefact_sha256: str = ""  #: its hash
     # Two evaluations are equal where the figures above are: those below follow from them or
-    # explain them. : what the model card says.
+    # explain them.
+
+    #: what the model card says.
     card_facts: CardFacts = field(default_factory=CardFacts, compare=False)
     #: what is known of the file without running it.
     file_facts: FileFacts = field(default_factory=FileFacts, compare=False)
@@ -355,17 +304,21 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the evaluation as a JSON object, as :meth:`from_json` reads it."""
-        quantities = {name: getattr(self, name) for name in _QUANTITIES}
+        quantities = dict[str, Any]()
+        for name in _QUANTITIES:
+            quantity = getattr(self, name)
+            quantities[name] = to_json(quantity) if quantity else None
         return {
             "configuration": asdict(self.configuration),
             "status": self.status.value,
-            **{name: getattr(self, name) for name in ("family", "reason", "stage")},
-            **{
-                name: to_json(quantity) if quantity else None
-                for name, quantity in quantities.items()
-            },
-            **{name: getattr(self, name) for name in ("contended", "artefact", "artefact_sha256")},
-            "details": _details(self),
+            "family": self.family,
+            "reason": self.reason,
+            "stage": self.stage,
+            **quantities,
+            "contended": self.contended,
+            "artefact": self.artefact,
+            "artefact_sha256": self.artefact_sha256,
+            "details": _write_details(self),
             "key": self.configuration.key,
         }
 
@@ -378,6 +331,7 @@ class Evaluation:
         """
         entries = {}
         for name, value in data.items():
+            # These are computed from the line, and chain it with the one before.
             if name not in ("key", "before", "hash"):
                 entries[name] = value
         details = entries.pop("details", {})
@@ -385,12 +339,12 @@ class Evaluation:
         details = with_new_names(parse(Mapping[str, object], details))
         if not details:  # most of a search's rows are of skipped configurations
             return evaluation
-        known = {}
+        facts = {}
         for name in DETAILS:
-            value = _read(name, details)
+            value = _read_detail(name, details)
             if value is not None:
-                known[name] = value
-        return replace(evaluation, **known)
+                facts[name] = value
+        return replace(evaluation, **facts)
 
     def describe_figures(self, with_p90: bool = False) -> str:
         """Return the name with the figures; a finalist has its accuracy on the hold-out too.
@@ -425,19 +379,21 @@ def show_figure(figure: str, value: float) -> str:
         return show_ms(value)
     if figure in ("size", "memory"):
         return show_bytes(value)
-    return f"{value:.1f} points" if figure.endswith("drop") else f"{value:.1f} %"
+    if figure.endswith("drop"):
+        return f"{value:.1f} points"
+    return f"{value:.1f} %"
 
 
 _T = TypeVar("_T", bound=Hashable)
 
 
-def entry_name(field: str) -> str:
+def name_entry(field: str) -> str:
     """Return the name that a field of some facts has in ``details``."""
     return _NAMES.get(field, field)
 
 
 @cache
-def merged_facts() -> dict[str, type]:
+def list_merged_facts() -> dict[str, type]:
     """Return the class of each field of an evaluation whose own fields are entries of
     ``details``.
     """
@@ -455,8 +411,8 @@ def _require_unique_entries() -> None:
     they share ``details``, and one would overwrite it.
     """
     entries = [entry for entry in DETAILS.values() if entry]
-    for kind in merged_facts().values():
-        entries += map(entry_name, types_of(kind))
+    for kind in list_merged_facts().values():
+        entries += map(name_entry, types_of(kind))
     repeated = sorted({entry for entry in entries if entries.count(entry) > 1})
     if repeated:
         raise TypeError(
@@ -465,71 +421,80 @@ def _require_unique_entries() -> None:
         )
 
 
-def _details(evaluation: Evaluation) -> dict[str, Any]:
+def _write_details(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the entry ``details``: each field that differs from its default."""
     empty = Evaluation(evaluation.configuration, evaluation.status)
     details = dict[str, Any]()
     for name, entry in DETAILS.items():
         value = getattr(evaluation, name)
-        if value != getattr(empty, name):
-            whole = isinstance(value, TimingFacts) and value.wall_ms is not None
-            details |= (
-                {entry: _write_value(value)} if entry else _name_entries(value, defaults=whole)
-            )
+        if value == getattr(empty, name):
+            continue
+        if entry:
+            details[entry] = _write_value(value)
+        else:
+            # Runs have always had the empty entries of a timing of this machine, too.
+            is_timed = isinstance(value, TimingFacts) and value.wall_ms is not None
+            details |= _write_facts(value, defaults=is_timed)
     return details
 
 
 def _write_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {device: _name_entries(figures, defaults=True) for device, figures in value.items()}
+        return {device: _write_facts(figures, defaults=True) for device, figures in value.items()}
     if isinstance(value, int | float):
         return value
     if isinstance(value, LatencyDistribution):
         return value.milliseconds
     if isinstance(value, ImageAnswers):
-        return _name_entries(value, defaults=False)
-    return asdict(value) if isinstance(value, FileFeatures) else to_json(value)
+        return _write_facts(value, defaults=False)
+    if isinstance(value, FileFeatures):
+        return asdict(value)
+    return to_json(value)
 
 
-def _name_entries(facts: object, defaults: bool) -> dict[str, Any]:
-    return {entry_name(name): value for name, value in to_json(facts, defaults).items()}
+def _write_facts(facts: object, defaults: bool) -> dict[str, Any]:
+    """Return the fields of facts under the names of their entries."""
+    return {name_entry(name): value for name, value in to_json(facts, defaults).items()}
 
 
-def _read(name: str, details: Mapping[str, Any]) -> Any:
+def _read_detail(name: str, details: Mapping[str, Any]) -> Any:
     """Return what ``details`` says about a field of an evaluation;
     None if that is unknown or damaged.
     """
     entry = DETAILS[name]
     value = details.get(entry) if entry else details
     if name == "holdout_answers":
-        return (
-            facts_from_json(ImageAnswers, value) if isinstance(value, Mapping) and value else None
-        )
+        if isinstance(value, Mapping) and value:
+            return facts_from_json(ImageAnswers, value)
+        return None
     if name == "latency_distribution":
         return LatencyDistribution.read(value)
     if name in ("device_figures", "required_figures"):
-        return _devices(value)
+        return _read_device_figures(value)
     if entry:
         return parse_known({name: types_of(Evaluation)[name]}, {name: value}).get(name)
     with suppress(TypeError):
-        facts: object = facts_from_json(merged_facts()[name], details)
+        facts: object = facts_from_json(list_merged_facts()[name], details)
+        # Every entry of a timing has a default, so it reads as one where none was written.
         return None if facts == TimingFacts() else facts
     return None
 
 
 def facts_from_json(kind: type[_T], details: Mapping[str, Any]) -> _T:
-    """Return facts of the entry ``details``; damaged ones are unknown. Raises TypeError:
-    a needed one is unknown.
+    """Return facts of the entry ``details``; damaged ones are unknown.
+
+    Raises TypeError: a fact without a default is unknown.
     """
     entries = with_new_names(details)
-    wanted = {name: entry_name(name) for name in types_of(kind)}
-    named = {}
-    for name, entry in wanted.items():
+    fields = {}
+    for name in types_of(kind):
+        entry = name_entry(name)
         if entry in entries:
-            named[name] = entries[entry]
-    return kind(**parse_known(types_of(kind), named))
+            fields[name] = entries[entry]
+    return kind(**parse_known(types_of(kind), fields))
 
 
-def _devices(value: object) -> dict[str, DeviceFigures] | None:
+def _read_device_figures(value: object) -> dict[str, DeviceFigures] | None:
     if not isinstance(value, Mapping):
         return None
     figures = {}
@@ -539,4 +504,5 @@ def _devices(value: object) -> dict[str, DeviceFigures] | None:
     return figures
 
 
+# At the import, so that a new field with a name that another class has fails every test.
 _require_unique_entries()

@@ -1,8 +1,10 @@
-"""Facts of an evaluation besides the figures that decide:
-of card, file, timing, answers, boxes and unknown things.
+"""Facts of an evaluation besides the figures that decide: card, file, timing, answers, boxes,
+unknown things.
 
-The fields of several classes are entries of one dictionary, ``details``, so their names must
-differ: see :func:`advisor.core._evaluation.merged_facts`.
+Each class holds what one step of the work found; an :class:`.Evaluation` has one field for each.
+The names of their fields are entries of ``details`` in ``evaluations.jsonl``, and those of several
+classes share one dictionary, so they must differ (:func:`._evaluation.list_merged_facts`). A new
+fact is one field with a default; ``_codec.py`` writes and reads it by its type.
 """
 
 from collections import Counter

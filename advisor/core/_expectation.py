@@ -1,4 +1,9 @@
-"""Figures that follow from others: accuracy of both parts, and in new conditions."""
+"""Figures that follow from others: the accuracy of both parts of the images together, and in new
+conditions.
+
+``_limits.py`` judges limits of accuracy and drop by a :class:`Belief`, so that three images do not
+break a limit. The engine adds the figure in new conditions to each evaluation that it scores.
+"""
 
 import math
 from dataclasses import dataclass, replace

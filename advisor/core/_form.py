@@ -1,4 +1,7 @@
-"""The form of a file: its precision and what it means for predictions."""
+"""The form of a file: how most of it computes, and what is known of such files in advance.
+
+``_forms.py`` has one for each compression recipe.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,9 @@
-"""The options of the functions beside a search: each is declared once for commands and Python."""
+"""The options of the functions beside a search, declared once for commands and for Python.
+
+Each dictionary belongs to the public function that its docstring names: the function takes its
+options by :func:`.takes_options`, and the command of the same name declares them by
+``annotations_of``. The keys are keywords of public functions.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,8 @@
-"""Options as keywords of public functions, with their types and texts,
-as editors and ``help`` show them.
+"""Options as keywords of public functions, with their types and texts, as editors and ``help``
+show them.
+
+A public function of ``api``, ``catalog`` or ``devices`` is decorated with :func:`takes_options`
+and has its options from the table that its command uses, too.
 """
 
 import inspect

@@ -1,5 +1,9 @@
-"""The hard limits of a search: by how much an evaluation exceeds them,
-and how probably a prediction meets them.
+"""The hard limits of a search: by how much an evaluation exceeds them, and how probably a
+prediction meets them.
+
+A :class:`Limits` is made from the options once, and asked by the search (as constraints of the
+sampler), by the decision and by the reports. The names of limits (:data:`NAMES`) are in
+``recommendation.json``.
 """
 
 import math

@@ -1,4 +1,8 @@
-"""A metric of a classifier's answers, or of a detector's boxes."""
+"""One metric of a classifier's answers, or of a detector's boxes, as a value.
+
+``_metrics.py`` lists them. Their names are values of ``--metric`` and keys of
+``evaluations.jsonl``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The table of the metrics of classifiers and detectors."""
+"""The table of the metrics of classifiers and detectors.
+
+A question names the one that decides. ``measurement`` computes them; the words are those of
+reports and of the help.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The names that options may take, and what reads them."""
+"""The names that options of a search take, such as samplers and executors, and their parsers.
+
+``_options.py`` and ``_limit_options.py`` name these parsers. Users write the names, so they stay.
+"""
 
 from __future__ import annotations
 

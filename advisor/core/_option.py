@@ -1,4 +1,9 @@
-"""An option, and tables of options made from typed dictionaries."""
+"""An option as a value, and tables of options made from typed dictionaries.
+
+A dictionary such as :class:`.SearchOptions` declares each option by its name, its type and an
+:class:`Option`. Commands, public functions, request files and the generated pages read the tables.
+The module also bounds each count (:data:`BOUNDS`), however it is given.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -130,6 +135,16 @@ def defaults_of(declared: type) -> Mapping[str, Any]:
 def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
     """Return a typed dictionary with the stated default of each key that is not given."""
     return cast("Keywords", {**defaults_of(declared), **given})
+
+
+def parse_path(text: str | Path, _option: str) -> Path:
+    """Return the path that a text names."""
+    return Path(text)
+
+
+def parse_paths(texts: Sequence[str | Path], _option: str) -> tuple[Path, ...]:
+    """Return the paths that texts name."""
+    return tuple(map(Path, texts))
 
 
 def parse_count(name: str, value: object, shown: str = "") -> int:

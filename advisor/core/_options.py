@@ -1,11 +1,17 @@
-"""The options of a search: each is declared once, and commands, functions,
-request files and pages follow from it.
+"""The options of a search: each is declared once, and commands, functions, request files
+and pages follow from it.
+
+The name of an entry is the option of the command line (``--size-budget``), the key of a request
+file and the keyword of the public function, so users have it. A new option is one entry here
+(docs/extend.md, "An option"); ``engine/_question`` reads its value. The limits by which a finished
+run is decided again are in ``_limit_options.py``, the options of other functions in
+``_function_options.py``.
 """
 
-from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypedDict
 
 from advisor.core import _names as names, _units as units
+from advisor.core._limit_options import LimitOptions
 from advisor.core._metrics import METRICS
 from advisor.core._option import (
     CANDIDATES,
@@ -23,8 +29,9 @@ from advisor.core._option import (
     Places,
     Text,
     Texts,
+    parse_path,
+    parse_paths,
 )
-from advisor.core._preferences import PREFERENCES, parse_preference
 from advisor.core._tasks import DEFAULT_TASK, TASKS, images_needed
 from advisor.core._training import list_choosable
 
@@ -37,14 +44,6 @@ CACHE_SIZE = Option(
     free=True,
 )
 """The limit of the cache, for every command that writes many results."""
-
-
-def _path(text: Any, _: str) -> Path:
-    return Path(text)
-
-
-def _paths(texts: Any, _: str) -> tuple[Path, ...]:
-    return tuple(map(Path, texts))
 
 
 class _TaskAndImages(TypedDict, total=False):
@@ -67,7 +66,7 @@ class _TaskAndImages(TypedDict, total=False):
             "Labelled images: a folder with one sub-folder for each class, a CSV or Parquet"
             " manifest, or a zip, tar, Parquet, Arrow or TFRecord file with images; also in an"
             " object store (s3://, gs://).",
-            parse=_path,
+            parse=parse_path,
             first=True,
         ),
     ]
@@ -77,105 +76,7 @@ class _TaskAndImages(TypedDict, total=False):
             QUESTION,
             "DIR",
             "Folder of images of things outside your classes, to see how the pick answers them.",
-            parse=_path,
-        ),
-    ]
-
-
-class LimitOptions(TypedDict, total=False):
-    """The options that a finished run may be decided again with."""
-
-    budget: Annotated[
-        Text,
-        Option(
-            QUESTION,
-            "TIME",
-            "Latency limit that 9 of 10 runs meet, such as 50ms.",
-            parse=units.parse_milliseconds,
-            first=True,
-        ),
-    ]
-    size_budget: Annotated[
-        Text,
-        Option(QUESTION, "SIZE", "Limit of the file size, such as 5MB.", parse=units.size_bytes),
-    ]
-    memory_budget: Annotated[
-        Text,
-        Option(
-            QUESTION, "SIZE", "Limit of the peak memory, such as 50MB.", parse=units.size_bytes
-        ),
-    ]
-    max_drop: Annotated[
-        Text,
-        Option(
-            QUESTION,
-            "POINTS",
-            "Points of accuracy that compression may cost, such as 1pt, or of another metric of"
-            " detectors: map-small=5pt. Join by commas.",
-        ),
-    ]
-    min_accuracy: Annotated[
-        Texts,
-        Option(
-            QUESTION,
-            "PERCENT",
-            "Lowest accuracy, such as 85%, or lowest value of another metric: worst-group=70%."
-            " Join by commas, or repeat.",
-        ),
-    ]
-    confidence: Annotated[
-        Text,
-        Option(
-            QUESTION,
-            "PERCENT",
-            "Probability that a predicted latency meets the budget.",
-            usual="90%",
-            parse=names.parse_confidence,
-        ),
-    ]
-    prefer: Annotated[
-        Text,
-        Option(
-            QUESTION,
-            "NAME",
-            "Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1.",
-            usual="balanced",
-            choices=tuple(PREFERENCES),
-            parse=lambda text, _: parse_preference(text),
-            first=True,
-        ),
-    ]
-    licence: Annotated[
-        Text,
-        Option(
-            QUESTION,
-            "NAMES",
-            "Accepted licences: permissive, SPDX identifiers, or both joined by commas.",
-        ),
-    ]
-    must_run_on: Annotated[
-        Names,
-        Option(
-            DEVICES,
-            "NAMES",
-            "Further devices on which the pick must meet the budget; repeat, or join by commas.",
-            joined=True,
-        ),
-    ]
-    fleet: Annotated[
-        Text,
-        Option(
-            DEVICES,
-            "FILE",
-            "CSV of the phones that you ship to (device or soc, share), or phones-2026: which one"
-            " to three files serve them. Needs --budget.",
-            usual="no fleet",
-        ),
-    ]
-    profiles: Annotated[
-        Places,
-        Option(
-            DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", parse=_paths
+            parse=parse_path,
         ),
     ]
 
@@ -316,7 +217,10 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     catalog: Annotated[
         Places,
         Option(
-            CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", parse=_paths
+            CANDIDATES,
+            "FILE",
+            "Catalogue file of your own (YAML); repeat for more.",
+            parse=parse_paths,
         ),
     ]
     mirror: Annotated[
@@ -484,7 +388,7 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             "DIR",
             "Folder that all machines of a cluster see under the same name.",
             usual="files are sent",
-            parse=_path,
+            parse=parse_path,
             free=True,
         ),
     ]
@@ -510,7 +414,13 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
     out: Annotated[
         Place,
         Option(
-            OUTPUT, "DIR", "Folder that takes the run.", "runs", parse=_path, first=True, free=True
+            OUTPUT,
+            "DIR",
+            "Folder that takes the run.",
+            "runs",
+            parse=parse_path,
+            first=True,
+            free=True,
         ),
     ]
 

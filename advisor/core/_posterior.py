@@ -1,5 +1,8 @@
-"""Accuracies given the validation images:
-differences on the same images, their noise, and how they may turn out.
+"""Accuracies given the validation images: differences on the same images, their noise,
+and resamplings.
+
+:class:`.Chooser` asks which files are tied with the best one, and how often each would be chosen
+on other images. Seeds are fixed: a run that is read again has the same answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Weigh accuracy, latency and size as a user wants it."""
+"""The weights of accuracy, latency and size as a user wants them, and the loss that they give.
+
+The rule of the pick minimises the loss among the files that are tied (``_choosing.py``); the plan
+of a search uses the same loss for its expectations. ``_preferences.py`` has the preferences with a
+name, and parses ``--prefer``.
+"""
 
 from __future__ import annotations
 

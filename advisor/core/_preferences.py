@@ -1,4 +1,4 @@
-"""The preferences that a user can name, and how weights are parsed."""
+"""The preferences that have a name, and the parser of ``--prefer``."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""The reasons of a pick in words, each made of the facts of one choice, so that no two
-disagree.
+"""The reasons of a pick in words, each made of the facts of one choice, so that no two disagree.
+
+``_decision.py`` asks for them. Reports, and the answers of earlier runs, show the sentences as
+they are: tests hold them.
 """
 
 from collections.abc import Iterator
 
 from advisor.core._choice import Choice
-from advisor.core._evaluation import (
-    Evaluation,
-    show_figure,
-)
+from advisor.core._evaluation import Evaluation, show_figure
 from advisor.core._limits import NAMES, Limits, is_drop
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance

@@ -1,4 +1,9 @@
-"""Exceeded limits, and the smallest change of a limit that admits a candidate."""
+"""Exceeded limits in words, and the smallest change of a limit that admits a candidate.
+
+``_decision.py`` asks for it if nothing meets the budget (:func:`list_relaxations`), and for what a
+slightly looser limit would buy (:func:`just_beyond`). Reports turn a relaxation into the command
+that asks for it.
+"""
 
 import math
 from collections.abc import Sequence

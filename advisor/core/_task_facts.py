@@ -1,4 +1,8 @@
-"""The facts of a task, which every room may read."""
+"""The facts of a task, which every room may read.
+
+A task is one object of :class:`advisor.tasks.Task`, whose fields these are. Rooms below ``tasks``
+ask the facts in place of the task's name, so that a new task needs no change there.
+"""
 
 from __future__ import annotations
 

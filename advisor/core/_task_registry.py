@@ -1,4 +1,8 @@
-"""Look up the tasks of this and of other packages by their names."""
+"""Look up the tasks of this and of other packages by their names.
+
+``tasks`` is the highest room, so this module imports it by its name when it is first asked.
+``_tasks.py`` offers the result.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Find the tasks of a search by their names:
-those of ``advisor/tasks/``, and those of other installed packages.
+"""The tasks that a search can have, by name: those of ``advisor/tasks/`` and of other packages.
 
 A task is one object, see :class:`advisor.tasks.Task`. It is above every other room, so it is
 looked up, never imported, and the rooms below ask the object.

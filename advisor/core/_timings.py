@@ -1,12 +1,16 @@
-"""One graph has one latency on a target:
-files that differ in their weights alone share their timings.
+"""One graph has one latency on a target: files that differ in their weights alone share their
+timings.
+
+The engine pools the timings of a run before each decision (``engine/_decide.py``), so that chance
+in the timings of equal files does not choose among them.
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from advisor.core._evaluation import Evaluation, Status, Target
+from advisor.core._configuration import Target
+from advisor.core._evaluation import Evaluation, Status
 from advisor.core._quantity import Provenance, Quantity
 
 CPU = "cpu"

@@ -1,8 +1,9 @@
 """The training recipes: one object each, from the lightest to the heaviest.
 
 A new recipe is one object in :data:`TRAININGS`, the stage of its name, and its hyperparameters in
-``training/_finetune/hyperparameters.py``. Configurations, files, cache keys and the
-command line have its name.
+``training/_finetune/hyperparameters.py``. Configurations, files of runs, cache keys and the
+command line have its name, so a name stays. Its gains are expectations, which a run's own results
+correct.
 """
 
 import math

