@@ -6,7 +6,7 @@ The engine calls it while a search runs, at its end, and whenever a run is read
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -17,12 +17,17 @@ from advisor.core._posterior import Answers, Posterior, not_known
 from advisor.core._preference import Preference
 from advisor.core._preferences import BALANCED, PREFERENCES
 from advisor.core._quantity import Provenance
-from advisor.core._reasons import compare_with_pick, describe_difference, not_the_faster, reason
+from advisor.core._reasons import (
+    compare_with_pick,
+    describe_difference,
+    explain_choice,
+    explain_slower_pick,
+)
 from advisor.core._relaxation import (
     Relaxation,
     excess_texts,
     find_loosening,
-    just_beyond,
+    list_just_beyond,
     list_relaxations,
     sum_overrun,
 )
@@ -140,7 +145,7 @@ def decide(
     return Decision(
         pick=pick,
         feasible=True,
-        reason=reason(choice, limits, preference),
+        reason=explain_choice(choice, limits, preference),
         runner_up=runner_up,
         runner_up_reason=compare_with_pick(runner_up, pick) if runner_up else "",
         ties=tuple(e for e in choice.tied if e.variant != pick.variant),
@@ -150,7 +155,7 @@ def decide(
         loosenings=_find_loosenings(known, feasible, pick, limits, chooser),
         front=front(feasible),
         rule=preference.rule,
-        why_not_faster=not_the_faster(choice, preference),
+        why_not_faster=explain_slower_pick(choice, preference),
         chances=choice.chances,
     )
 
@@ -195,22 +200,23 @@ def _find_flips(
     """Decide again with tighter limits, then with other preferences;
     keep the first change to each other artefact.
     """
-    flips = list[Flip]()
-    for others in (
-        _tighten_limits(feasible, pick, chooser),
-        _change_preferences(feasible, chooser),
-    ):
-        first = dict[str, Flip]()
-        for condition, other, for_accuracy, by_p90 in others:
-            key = other.configuration.key
-            # Priors may order files of one accuracy: a reader would see the same figure twice.
-            is_gain = not for_accuracy or other.accuracy_percent > pick.accuracy_percent
-            if is_gain and other.variant != pick.variant:
-                first.setdefault(
-                    key, Flip(condition, key, f"{condition}: {other.describe_figures(by_p90)}")
-                )
-        flips += first.values()
-    return tuple(flips)
+    tighter = _tighten_limits(feasible, pick, chooser)
+    preferred = _change_preferences(feasible, chooser)
+    return (*_list_first_flips(tighter, pick), *_list_first_flips(preferred, pick))
+
+
+def _list_first_flips(others: Iterable[_OtherPick], pick: Evaluation) -> list[Flip]:
+    """Return the first change to each other artefact than that of the pick."""
+    flips = dict[str, Flip]()
+    for other in others:
+        evaluation = other.pick
+        # Priors may order files of one accuracy: a reader would see the same figure twice.
+        is_gain = not other.for_accuracy or evaluation.accuracy_percent > pick.accuracy_percent
+        if is_gain and evaluation.variant != pick.variant:
+            key = evaluation.configuration.key
+            text = f"{other.condition}: {evaluation.describe_figures(other.by_p90)}"
+            flips.setdefault(key, Flip(other.condition, key, text))
+    return list(flips.values())
 
 
 def _find_loosenings(
@@ -224,7 +230,7 @@ def _find_loosenings(
     keep the smallest change that gives the best other pick.
     """
     loosenings = []
-    for limit, beyond in just_beyond(known, limits).items():
+    for limit, beyond in list_just_beyond(known, limits).items():
         other = chooser.pick([*feasible, *beyond])
         # A looser limit admits every file up to it, and each may change the ties:
         # so the rule decides among them again.

@@ -70,13 +70,11 @@ class JudgedImage:
             f"{len(self.true) - len(missed)} of {plural(len(self.true), 'true box', 'true boxes')}"
             " found"
         ]
-        for what, places in (("missed", missed), ("wrong", wrong)):
-            counts = Counter(map(name_label, places))
-            if counts:
-                words.append(
-                    f"{what}:"
-                    f" {', '.join(f'{count} {name}' for name, count in counts.most_common())}"
-                )
+        for what, labels in (("missed", missed), ("wrong", wrong)):
+            counts = Counter(map(name_label, labels))
+            names = [f"{count} {name}" for name, count in counts.most_common()]
+            if names:
+                words.append(f"{what}: {', '.join(names)}")
         return "; ".join(words)
 
 

@@ -117,21 +117,19 @@ def _pool_parts(validation: Quantity | None, holdout: Quantity | None) -> Belief
     """Return the mean over the images of both parts, and its standard error."""
     if validation is None:
         return None
-    parts = [
-        (validation, VALIDATION_WEIGHT if holdout else 1.0),
-        *([(holdout, 1.0)] if holdout else []),
-    ]
-    weights = [weight * (part.n or 1) for part, weight in parts]
-    total = sum(weights)
-    mean = (
-        sum(weight * part.value for weight, (part, _) in zip(weights, parts, strict=True)) / total
-    )
-    errors = [part.standard_error or 0.0 for part, _ in parts]
-    variance = sum(
-        weight * (part.n or 1) * error**2
-        for weight, (part, _), error in zip(weights, parts, errors, strict=True)
-    )
-    return Belief(((1.0, mean, math.sqrt(variance) / total),))
+    if holdout is None:
+        parts = [(validation, 1.0)]
+    else:
+        parts = [(validation, VALIDATION_WEIGHT), (holdout, 1.0)]
+    total = 0.0
+    weighted_sum = 0.0
+    variance = 0.0
+    for part, weight_of_image in parts:
+        weight = weight_of_image * (part.n or 1)
+        total += weight
+        weighted_sum += weight * part.value
+        variance += weight * (part.n or 1) * (part.standard_error or 0.0) ** 2
+    return Belief(((1.0, weighted_sum / total, math.sqrt(variance) / total),))
 
 
 def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Evaluation:
@@ -174,17 +172,17 @@ def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = F
         abs(plain.value - (plain.value if end is None else end)) / 100
         for end in (plain.low, plain.high)
     )
-    middle = _log_odds(share * part)
+    middle = _to_log_odds(share * part)
     down = math.hypot(
-        middle - _log_odds(share * facts.kept_low),
-        middle - _log_odds(share * part - math.hypot(part * below, visits)),
+        middle - _to_log_odds(share * facts.kept_low),
+        middle - _to_log_odds(share * part - math.hypot(part * below, visits)),
     )
     up = math.hypot(
-        _log_odds(share * facts.kept_high) - middle,
-        _log_odds(share * part + math.hypot(part * above, visits)) - middle,
+        _to_log_odds(share * facts.kept_high) - middle,
+        _to_log_odds(share * part + math.hypot(part * above, visits)) - middle,
     )
     value = 100 * share * part
-    ends = 100 * _share(middle - down), 100 * _share(middle + up)
+    ends = 100 * _from_log_odds(middle - down), 100 * _from_log_odds(middle + up)
     return Quantity(
         value,
         "%",
@@ -193,11 +191,11 @@ def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = F
         max(value, ends[1]),
         LEVEL,
         facts.images,
-        _source(facts, finetuned),
+        _describe_source(facts, finetuned),
     )
 
 
-def _source(facts: NewConditions, finetuned: bool) -> str:
+def _describe_source(facts: NewConditions, finetuned: bool) -> str:
     whose = "of the head on the frozen network" if finetuned else "of the head"
     return (
         f"{100 * facts.kept:.0f} % of the right answers {whose} stay right if the whole cluster of"
@@ -206,14 +204,14 @@ def _source(facts: NewConditions, finetuned: bool) -> str:
     )
 
 
-def _log_odds(share: float) -> float:
+def _to_log_odds(share: float) -> float:
     inside = min(1 - LEAST, max(LEAST, share))
     return math.log(inside / (1 - inside))
 
 
-def _share(log_odds: float) -> float:
+def _from_log_odds(log_odds: float) -> float:
     # A share of 0 or 1 was cut to a finite number on the way in, and has to come back as itself.
-    certain = _log_odds(1.0) - 1e-9
+    certain = _to_log_odds(1.0) - 1e-9
     if abs(log_odds) >= certain:
         return float(log_odds > 0)
     return 1 / (1 + math.exp(-log_odds))

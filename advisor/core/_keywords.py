@@ -7,7 +7,7 @@ and has its options from the table that its command uses, too.
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
@@ -32,50 +32,57 @@ def takes_options(
     """
 
     def declare(function: Function) -> Function:
-        plain = inspect.signature(function)
-        parameters = []
-        for parameter in plain.parameters.values():
-            if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-                parameters.append(parameter)
-        by_keyword = inspect.Parameter.KEYWORD_ONLY
         known = defaults_of(kind) if stated else {}
-        shared = []
-        for name, hint in get_type_hints(kind).items():
-            shared.append(
-                inspect.Parameter(name, by_keyword, default=known.get(name), annotation=hint)
-            )
-        places = [parameter for parameter in parameters if parameter.kind is not by_keyword]
-        signature = plain.replace(
-            parameters=[
-                *places,
-                *shared,
-                *(parameter for parameter in parameters if parameter.kind is by_keyword),
-            ]
-        )
+        signature = _add_options(inspect.signature(function), kind, known)
 
         @wraps(function)
-        def call(*arguments: Any, **given: Any) -> Any:
-            for name in given:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            options = dict(known)
+            for name, value in keywords.items():
                 if name not in signature.parameters:
                     raise TypeError(
                         f"{function.__name__}() got an unexpected keyword argument '{name}'"
                     )
-            return function(
-                *arguments,
-                **{**known, **{name: value for name, value in given.items() if value is not None}},
-            )
+                if value is not None:
+                    options[name] = value
+            return function(*arguments, **options)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__annotations__ = {
             name: parameter.annotation for name, parameter in signature.parameters.items()
         }
-        entries = "\n".join(_entries(table_of(kind), defaults and not stated))
+        entries = "\n".join(_list_entries(table_of(kind), defaults and not stated))
+        with_places = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+        ]
         call.__doc__ = _document_options(
-            inspect.cleandoc(function.__doc__ or ""), entries, len(places)
+            inspect.cleandoc(function.__doc__ or ""), entries, len(with_places)
         )
         return call  # type: ignore[return-value]
 
     return declare
+
+
+def _add_options(
+    plain: inspect.Signature, kind: type, known: Mapping[str, Any]
+) -> inspect.Signature:
+    """Return a signature with the options in place of ``**options``: after the parameters that
+    have a place, and before the function's other keywords.
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    places = []
+    others = []
+    for parameter in plain.parameters.values():
+        if parameter.kind is keyword:
+            others.append(parameter)
+        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            places.append(parameter)
+    options = []
+    for name, hint in get_type_hints(kind).items():
+        options.append(inspect.Parameter(name, keyword, default=known.get(name), annotation=hint))
+    return plain.replace(parameters=[*places, *options, *others])
 
 
 def _document_options(text: str, entries: str, places: int) -> str:
@@ -89,7 +96,7 @@ def _document_options(text: str, entries: str, places: int) -> str:
     return f"{head}Args:\n" + "\n".join([*parts[:places], entries, *parts[places:]]) + end + more
 
 
-def _entries(table: Table, defaults: bool) -> Iterator[str]:
+def _list_entries(table: Table, defaults: bool) -> Iterator[str]:
     for name, option in table.items():
         text = option.help if defaults else option.text
         if isinstance(option.default, str) and option.default:

@@ -7,6 +7,7 @@ sampler), by the decision and by the reports. The names of limits (:data:`NAMES`
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -52,6 +53,9 @@ DROP = "drop"
 ``map-small drop``.
 """
 
+_IDENTIFIER = re.compile(r"[-.+]*[A-Za-z0-9][-.+A-Za-z0-9]*")
+"""A licence identifier of SPDX, or the word for all permissive ones."""
+
 NAMES = {
     "latency": "p90 latency",
     "size": "size",
@@ -93,10 +97,7 @@ class Limits:
         """
         names = tuple(part.strip() for part in text.split(",") if part.strip())
         for name in names:
-            if (
-                not name.replace("-", "").replace(".", "").replace("+", "").isalnum()
-                or not name.isascii()
-            ):
+            if _IDENTIFIER.fullmatch(name) is None:
                 raise UsageError(
                     f"--licence: '{name}' is not a licence identifier",
                     "write permissive, or SPDX identifiers: --licence permissive,CC-BY-4.0",
@@ -150,19 +151,18 @@ class Limits:
             "latency": evaluation.latency_p90 or evaluation.latency,
             "size": evaluation.size,
             "memory": evaluation.memory,
-            **self._beliefs(evaluation),
+            **self._list_beliefs(evaluation),
         }
         excesses = {}
         for name, limit in self.by_figure.items():
-            excesses[name] = _excess(name, figures[name], limit)
+            excesses[name] = _compute_excess(name, figures[name], limit)
         if self.licence:
-            excesses[LICENCE] = (
-                -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
-            )
-        known = evaluation.required_figures or {}
-        return excesses | {
-            f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on
-        }
+            is_accepted = allows(self.licence, evaluation.card_facts.licence)
+            excesses[LICENCE] = -1.0 if is_accepted else math.inf
+        required = evaluation.required_figures or {}
+        for device in self.must_run_on:
+            excesses[f"{ON}{device}"] = self._compute_excess_on(required.get(device))
+        return excesses
 
     def met_by(self, evaluation: Evaluation) -> bool:
         """Return whether the evaluation is ok, has an accuracy, and exceeds no limit."""
@@ -173,15 +173,14 @@ class Limits:
         """Return how probably (0-1) the limits that images decide about are met:
         of accuracy, drop and metrics.
         """
+        limits = self.by_figure
         shares = {}
-        for name, belief in self._beliefs(evaluation).items():
-            # A measured figure holds a limit or does not: there is no probability to tell.
-            if name in self.by_figure and belief is not None and not belief.certain:
-                shares[name] = belief.below(self.by_figure[name])
-        return {
-            name: round(1 - share if is_floor(name) else share, 4)
-            for name, share in shares.items()
-        }
+        for name, belief in self._list_beliefs(evaluation).items():
+            # A figure without an error holds a limit or does not: there is no probability to tell.
+            if name in limits and belief is not None and not belief.certain:
+                below = belief.below(limits[name])
+                shares[name] = round(1 - below if is_floor(name) else below, 4)
+        return shares
 
     def show_met(self, evaluation: Evaluation) -> dict[str, str]:
         """Return ``met with 62 % probability`` for each limit that images decide about:
@@ -220,26 +219,24 @@ class Limits:
             probability = round(distribution.below(self.latency_ms), 4)
         return replace(evaluation, latency_p90=p90, budget_probability=probability)
 
-    def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
-        return {
-            "accuracy": accuracy_belief(evaluation),
-            DROP: drop_belief(evaluation),
-            **{name: metric_belief(evaluation, name) for name, _ in self.min_metrics},
-            **{
-                f"{name} {DROP}": metric_drop_belief(evaluation, name)
-                for name, _ in self.max_metric_drops
-            },
-        }
+    def _list_beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
+        """Return the figures that images decide about, by the name of the limit."""
+        beliefs = {"accuracy": accuracy_belief(evaluation), DROP: drop_belief(evaluation)}
+        for name, _ in self.min_metrics:
+            beliefs[name] = metric_belief(evaluation, name)
+        for name, _ in self.max_metric_drops:
+            beliefs[f"{name} {DROP}"] = metric_drop_belief(evaluation, name)
+        return beliefs
 
-    def _excess_on(self, known: DeviceFigures | None) -> float:
+    def _compute_excess_on(self, figures: DeviceFigures | None) -> float:
         """Return the excess on a required device in milliseconds;
         infinite where the file does not run there.
         """
-        if known is None or known.reason or known.p90_ms is None:
+        if figures is None or figures.reason or figures.p90_ms is None:
             return math.inf
         if self.latency_ms is None:
             return -1.0
-        return known.p90_ms - self.latency_ms
+        return figures.p90_ms - self.latency_ms
 
 
 def is_floor(limit: str) -> bool:
@@ -256,7 +253,7 @@ def is_drop(limit: str) -> bool:
     return limit.split()[-1:] == [DROP] and limit in NAMES
 
 
-def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
+def _compute_excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
     if figure is None:
         return math.inf
     value = figure.mean if isinstance(figure, Belief) else figure.value
@@ -272,7 +269,7 @@ def allows(wanted: Sequence[str], licence: str | None) -> bool:
     if not wanted:
         return True
     identifier = (licence or "").strip().lower()
+    if not identifier:
+        return False
     names = {name.lower() for name in wanted}
-    return bool(identifier) and (
-        identifier in names or (PERMISSIVE_WORD in names and identifier in PERMISSIVE)
-    )
+    return identifier in names or (PERMISSIVE_WORD in names and identifier in PERMISSIVE)

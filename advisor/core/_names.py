@@ -123,7 +123,8 @@ def parse_storage(storage: str, option: str = "--storage") -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in SCHEMES:
-        name = without_password(storage) if "://" not in storage else f"{parts.scheme}://..."
+        # An address may have its password in any place that a person mistypes.
+        name = f"{parts.scheme}://..." if "://" in storage else without_password(storage)
         raise UsageError(
             f"{option}: unknown '{name}'{nearest(name, (*StudyFile, SCHEMES[0]))}",
             f"one of: {', '.join(StudyFile)}, postgresql://user@host/database",

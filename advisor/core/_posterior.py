@@ -59,30 +59,33 @@ class Posterior:
     def __init__(self, evaluations: Sequence[Evaluation], answers: Answers = not_known) -> None:
         import numpy as np
 
-        files: dict[str, int] = {}
-        known: list[Sequence[float]] = []
+        row_of_file: dict[str, int] = {}
+        answers_of_files: list[Sequence[float]] = []
         rows = []
         for evaluation in evaluations:
             right = answers(evaluation)
             file = evaluation.answers.file or evaluation.configuration.key
             # Evaluations on several targets share the answers of their file, which one row holds.
-            if right is not None and file not in files:
-                files[file] = len(known)
-                known.append(right)
-            rows.append(-1 if right is None else files[file])
+            if right is not None and file not in row_of_file:
+                row_of_file[file] = len(answers_of_files)
+                answers_of_files.append(right)
+            rows.append(-1 if right is None else row_of_file[file])
+        images = len(answers_of_files[0]) if answers_of_files else 0
         self._place = {
             evaluation.configuration: place for place, evaluation in enumerate(evaluations)
         }
+        #: for each candidate, the row of its file in ``_right``; -1 without answers
         self._rows: Integers = np.array(rows, dtype=np.int64)
-        self._right: Floats = np.array(known, dtype=float).reshape(
-            len(known), len(known[0]) if known else 0
+        #: each file's share in the accuracy by image, (files, images)
+        self._right: Floats = np.array(answers_of_files, dtype=float).reshape(
+            len(answers_of_files), images
         )
         figures: Floats = np.array([e.accuracy_percent for e in evaluations])
-        means = 100 * self._right.mean(axis=1) if known else np.zeros(1)
+        means = 100 * self._right.mean(axis=1) if answers_of_files else np.zeros(1)
         self._accuracies: Floats = np.where(
             self._rows >= 0, means[np.maximum(self._rows, 0)], figures
         )
-        self._deviations: Floats = np.array([_deviation(e.accuracy) for e in evaluations])
+        self._deviations: Floats = np.array([_compute_deviation(e.accuracy) for e in evaluations])
 
     def differences(
         self, of: Sequence[Evaluation], behind: Sequence[Evaluation]
@@ -92,14 +95,14 @@ class Posterior:
         """
         import numpy as np
 
-        mine = self._places(of)
-        theirs = self._places(behind)
+        mine = self._find_places(of)
+        theirs = self._find_places(behind)
         points = self._accuracies[theirs][None, :] - self._accuracies[mine][:, None]
         errors = np.hypot(self._deviations[mine][:, None], self._deviations[theirs][None, :])
         rows = self._rows[mine]
         other = self._rows[theirs]
         if self._right.size:
-            by_image = self._errors_on_same_images(rows, other)
+            by_image = self._compute_paired_errors(rows, other)
             errors = np.where((rows[:, None] >= 0) & (other[None, :] >= 0), by_image, errors)
         return points, errors
 
@@ -124,17 +127,19 @@ class Posterior:
         """
         import numpy as np
 
-        places = self._places(of)
+        places = self._find_places(of)
         rows = self._rows[places]
         files = [e.variant for e in of]
         timings = [(graph_of(e), place_of(e)) for e in of]
-        noise = self._noise(files, 1)
+        noise = self._draw_noise(files, 1)
         accuracies = self._accuracies[places] + noise * self._deviations[places]
         if self._right.size:
             drawn = 100 * (self._weights @ self._right[np.maximum(rows, 0)].T)
             accuracies = np.where(rows >= 0, drawn, accuracies)
-        spread = np.array([_log_deviation(e.latency) for e in of])
-        latencies = np.array([e.latency_ms for e in of]) * np.exp(spread * self._noise(timings, 2))
+        spread = np.array([_compute_log_deviation(e.latency) for e in of])
+        latencies = np.array([e.latency_ms for e in of]) * np.exp(
+            spread * self._draw_noise(timings, 2)
+        )
         return accuracies, latencies
 
     @cached_property
@@ -147,7 +152,7 @@ class Posterior:
         shares: Floats = weights / weights.sum(axis=1, keepdims=True)
         return shares
 
-    def _noise(self, names: Sequence[object], seed: int) -> Floats:
+    def _draw_noise(self, names: Sequence[object], seed: int) -> Floats:
         """Return a standard normal column for each name,
         the same for equal names whatever their order.
         """
@@ -159,7 +164,7 @@ class Posterior:
         by_name = dict(zip(ordered, columns, strict=True))
         return np.stack([by_name[name] for name in names], axis=1)
 
-    def _errors_on_same_images(self, mine: Integers, other: Integers) -> Floats:
+    def _compute_paired_errors(self, mine: Integers, other: Integers) -> Floats:
         """Return the standard errors, in points, of differences between files;
         a row below 0 gives no figure.
 
@@ -187,21 +192,21 @@ class Posterior:
         pairwise: Floats = errors[rows][:, columns]
         return pairwise
 
-    def _places(self, evaluations: Sequence[Evaluation]) -> Integers:
+    def _find_places(self, evaluations: Sequence[Evaluation]) -> Integers:
         import numpy as np
 
         return np.array([self._place[e.configuration] for e in evaluations], dtype=np.int64)
 
 
-def _deviation(accuracy: Quantity | None) -> float:
+def _compute_deviation(accuracy: Quantity | None) -> float:
     """Return the standard error of one accuracy, in points."""
-    known = accuracy.standard_error if accuracy else None
-    if known is None:
+    error = accuracy.standard_error if accuracy else None
+    if error is None:
         return TIE_POINTS / 2**0.5
-    return known
+    return error
 
 
-def _log_deviation(latency: Quantity | None) -> float:
+def _compute_log_deviation(latency: Quantity | None) -> float:
     """Return the standard deviation of the logarithm of a latency, 0 where it has no interval."""
     if latency is None or not latency.low or not latency.high:
         return 0.0

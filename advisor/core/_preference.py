@@ -101,9 +101,10 @@ class Preference:
         """Return the loss of a candidate ``behind`` any fixed accuracy by so many points,
         in the unit of a price.
         """
-        return (
-            self.accuracy if self.accuracy_first else self.accuracy * math.log(POINT_WORTH)
-        ) * behind
+        worth = self.accuracy
+        if not self.accuracy_first:
+            worth = self.accuracy * math.log(POINT_WORTH)
+        return worth * behind
 
     def loss(self, behind: Figure, shown: Figure, lost: Figure) -> Figure:
         """Return the loss by accuracy in the plan of a search, in the unit of a price.
@@ -147,25 +148,26 @@ class Preference:
                 " Of equal accuracies, a fine-tuned network comes before its head. When the"
                 " images are drawn again many times, no other file is picked more often."
             )
-        figures = (("latency", self.latency), ("size", self.size))
+        return (
+            "The rule: of the candidates within the limits, the one with the smallest loss."
+            f" {self._describe_factors()}."
+        )
+
+    def _describe_factors(self) -> str:
+        """Return what counts in the loss of weights that a user wrote, and how much."""
         costs = []
-        for name, weight in figures:
+        for name, weight in (("latency", self.latency), ("size", self.size)):
             if weight == 1:
                 costs.append(name)
             elif weight:
                 costs.append(f"{name} (weight {weight:g})")
-        counted = (
-            f"{' and '.join(costs).capitalize() or 'No cost'}"
-            f" {'count' if len(costs) > 1 else 'counts'} as factors"
-        )
+        subject = " and ".join(costs).capitalize() or "No cost"
+        verb = "count" if len(costs) > 1 else "counts"
+        counted = f"{subject} {verb} as factors"
         if self.accuracy:
-            counted += (
-                f". A point of accuracy counts as a factor of {POINT_WORTH**self.accuracy:.2g}"
-            )
-        return (
-            "The rule: of the candidates within the limits, the one with the smallest loss."
-            f" {counted}."
-        )
+            factor = POINT_WORTH**self.accuracy
+            counted += f". A point of accuracy counts as a factor of {factor:.2g}"
+        return counted
 
     def doubled(self, figure: str) -> Preference:
         """Return the same preference with twice the weight on ``latency``,

@@ -91,11 +91,16 @@ class Quantity:
         """Return whether the two intervals share a point; a missing interval is the value
         alone.
         """
-        low, high = (self.value if end is None else end for end in (self.low, self.high))
-        other_low, other_high = (
-            other.value if end is None else end for end in (other.low, other.high)
-        )
+        low, high = self._ends
+        other_low, other_high = other._ends
         return low <= other_high and other_low <= high
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The ends of the interval; a missing one is the value."""
+        low = self.value if self.low is None else self.low
+        high = self.value if self.high is None else self.high
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -224,8 +229,10 @@ class LatencyDistribution:
         rounded to four digits.
         """
         values: list[float] = []
+        least = 1e-6
         for share in SHARES:
-            values.append(max(float(f"{quantile(share):.4g}"), values[-1] if values else 1e-6))
+            least = max(float(f"{quantile(share):.4g}"), least)
+            values.append(least)
         return cls(tuple(values))
 
     @classmethod
@@ -233,15 +240,14 @@ class LatencyDistribution:
         """Return the distribution with these milliseconds at :data:`SHARES`;
         None where the values are none.
         """
-        if (
-            not isinstance(values, Sequence)
-            or isinstance(values, str)
-            or len(values) != len(SHARES)
-        ):
+        if not isinstance(values, Sequence) or isinstance(values, str):
             return None
-        if not all(isinstance(value, int | float) and value > 0 for value in values) or list(
-            values
-        ) != sorted(values):
+        if len(values) != len(SHARES):
+            return None
+        for value in values:
+            if not isinstance(value, int | float) or value <= 0:
+                return None
+        if list(values) != sorted(values):
             return None
         return cls(tuple(map(float, values)))
 

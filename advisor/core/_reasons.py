@@ -22,54 +22,66 @@ SHOWN_POINTS = 0.05
 SHOWN_SAVING = 0.01
 """Points that a saving must be worth to be shown with its two decimals."""
 
+FIRST_BY = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}
+"""What the pick is among the candidates, by the preference for one figure."""
 
-def reason(choice: Choice, limits: Limits, preference: Preference) -> str:
+
+def explain_choice(choice: Choice, limits: Limits, preference: Preference) -> str:
     """Return why a candidate was picked:
     one sentence, and one for each other file that would come first but for it.
     """
-    return " ".join((_main_reason(choice, limits, preference), *_instead(choice)))
+    return " ".join((_explain_pick(choice, limits, preference), *_name_displaced(choice)))
 
 
-def _main_reason(choice: Choice, limits: Limits, preference: Preference) -> str:
+def _explain_pick(choice: Choice, limits: Limits, preference: Preference) -> str:
+    """Return why the pick comes first: by a preference for one figure or by weights, as the most
+    accurate candidate, or as the cheapest of those that are tied with it.
+    """
     pick = choice.pick
     best = choice.best
-    met = _describe_limits_met(choice.pick, limits)
+    met = _describe_limits_met(pick, limits)
     behind = best.accuracy_percent - pick.accuracy_percent
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
-        price = ""
-        if behind > 0:
-            price = f", {_points(behind)} behind the most accurate ({best.describe_figures()})"
-        first = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}.get(
-            preference.name, "best"
-        )
-        # The budget counts another figure of the latency.
-        weights = {"fastest": " by median latency", "best": f" by the weights {preference}"}.get(
-            first, ""
-        )
-        often = ""
-        if choice.unsteady is not None or preference.name == "accuracy":
-            often = " in most draws of the images"
-        return (
-            f"{pick.describe_figures()} is the {first} candidate within the"
-            f" limits{weights}{often}{price}{met}."
-        )
+        return _explain_preferred(choice, preference, met)
     if behind <= 0:
-        others = _others(choice)
+        others = _describe_ties(choice)
         comma = "," if others and met.startswith(" and") else ""
         return (
             f"{pick.describe_figures()} is the most accurate candidate within the"
             f" limits{others}{comma}{met}."
         )
+    saving = _describe_saving(choice, preference)
     return (
         f"{pick.describe_figures()} is statistically tied with the most accurate candidate within"
-        f" the limits ({best.name}, {best.accuracy_percent:.1f} %). It gives up {_points(behind)},"
-        f" and up to {_points(choice.noise_points)} may be noise here. It is"
-        f" {_compare_speed(best, pick)} and"
-        f" {_compare_size(best, pick)}{_describe_saving(choice, preference)}{met}."
+        f" the limits ({best.name}, {best.accuracy_percent:.1f} %). It gives up"
+        f" {_show_points(behind)}, and up to {_show_points(choice.noise_points)} may be noise"
+        f" here. It is {_compare_speed(best, pick)} and {_compare_size(best, pick)}{saving}{met}."
     )
 
 
-def _others(choice: Choice) -> str:
+def _explain_preferred(choice: Choice, preference: Preference, met: str) -> str:
+    """Return why the pick comes first by a preference for one figure, or by weights."""
+    pick = choice.pick
+    best = choice.best
+    behind = best.accuracy_percent - pick.accuracy_percent
+    first = FIRST_BY.get(preference.name, "best")
+    by = ""
+    if first == "fastest":
+        # The budget counts another figure of the latency.
+        by = " by median latency"
+    elif first == "best":
+        by = f" by the weights {preference}"
+    often = ""
+    if choice.unsteady is not None or preference.name == "accuracy":
+        often = " in most draws of the images"
+    price = ""
+    if behind > 0:
+        price = f", {_show_points(behind)} behind the most accurate ({best.describe_figures()})"
+    start = f"{pick.describe_figures()} is the {first} candidate within the limits"
+    return f"{start}{by}{often}{price}{met}."
+
+
+def _describe_ties(choice: Choice) -> str:
     """Say how many other files may be as accurate as the pick."""
     files = {e.variant for e in choice.tied} - {choice.pick.variant}
     if files:
@@ -77,7 +89,7 @@ def _others(choice: Choice) -> str:
     return ""
 
 
-def _instead(choice: Choice) -> Iterator[str]:
+def _name_displaced(choice: Choice) -> Iterator[str]:
     """Say which file another fact than the price kept from being the pick."""
     if choice.unjudged is not None:
         yield (
@@ -92,7 +104,7 @@ def _instead(choice: Choice) -> Iterator[str]:
         )
 
 
-def _points(points: float) -> str:
+def _show_points(points: float) -> str:
     return f"{points:.1f} points"
 
 
@@ -113,10 +125,8 @@ def _describe_saving(choice: Choice, preference: Preference) -> str:
     # Where another fact than the price decided, the worth of the saving is no reason for the pick.
     if choice.unjudged is not None or choice.unsteady is not None:
         return f" ({less})"
-    return (
-        f" ({less}, in all worth"
-        f" {_points(_price_of(best, preference) - _price_of(pick, preference))})"
-    )
+    worth = _price_of(best, preference) - _price_of(pick, preference)
+    return f" ({less}, in all worth {_show_points(worth)})"
 
 
 def _price_of(evaluation: Evaluation, preference: Preference) -> float:
@@ -158,7 +168,7 @@ def describe_difference(other: Evaluation, pick: Evaluation) -> str:
     return f"{right}, {_compare_speed(pick, other)}, {_compare_size(pick, other)}"
 
 
-def not_the_faster(choice: Choice, preference: Preference) -> str:
+def explain_slower_pick(choice: Choice, preference: Preference) -> str:
     """Return one sentence why the fastest of the tied files is not the pick;
     empty where the pick is as fast.
     """
@@ -169,13 +179,13 @@ def not_the_faster(choice: Choice, preference: Preference) -> str:
     if fastest.variant == pick.variant or not fastest.is_noticeably_faster_than(pick):
         return ""
     ratio = pick.latency_ms / fastest.latency_ms
-    drawbacks = list(_drawbacks(fastest, choice, preference))
+    drawbacks = list(_list_drawbacks(fastest, choice, preference))
     if not drawbacks:
         drawbacks = ["other files replace it too often if the images are drawn again"]
     return f"{fastest.name} is tied too and {ratio:.1f}x faster, but {' and '.join(drawbacks)}."
 
 
-def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Iterator[str]:
+def _list_drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Iterator[str]:
     """Say why a tied file that is faster comes after the pick."""
     pick = choice.pick
     points = pick.accuracy_percent - other.accuracy_percent
@@ -186,9 +196,9 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     if pick.is_noticeably_smaller_than(other):
         yield f"it is {other.size_bytes / pick.size_bytes:.1f}x larger"
     if points >= SHOWN_POINTS and saved <= points:
-        worth = (
-            f"{saved:.2f} points" if saved >= SHOWN_SAVING else f"less than {SHOWN_SAVING} points"
-        )
+        worth = f"less than {SHOWN_SAVING} points"
+        if saved >= SHOWN_SAVING:
+            worth = f"{saved:.2f} points"
         yield (
             f"it is {points:.2f} points less accurate and saves time and size worth {worth} "
             f"({preference.point()} are worth one)"
@@ -197,15 +207,20 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
 
 def _compare_speed(reference: Evaluation, other: Evaluation) -> str:
     """Return how fast another evaluation is: ``1.8x slower``, ``about as fast``."""
-    return _times(reference.latency_ms, other.latency_ms, "faster", "slower") or "about as fast"
+    return (
+        _show_ratio(reference.latency_ms, other.latency_ms, "faster", "slower") or "about as fast"
+    )
 
 
 def _compare_size(reference: Evaluation, other: Evaluation) -> str:
     """Return how large another evaluation is: ``3.0x smaller``, ``about as large``."""
-    return _times(reference.size_bytes, other.size_bytes, "smaller", "larger") or "about as large"
+    return (
+        _show_ratio(reference.size_bytes, other.size_bytes, "smaller", "larger")
+        or "about as large"
+    )
 
 
-def _times(reference: float, value: float, better: str, worse: str) -> str:
+def _show_ratio(reference: float, value: float, better: str, worse: str) -> str:
     """Return a ratio in words; empty where the two are nearly equal."""
     ratio = reference / value
     if ALIKE[0] < ratio < ALIKE[1]:

@@ -1,8 +1,8 @@
 """Exceeded limits in words, and the smallest change of a limit that admits a candidate.
 
-``_decision.py`` asks for it if nothing meets the budget (:func:`list_relaxations`), and for what a
-slightly looser limit would buy (:func:`just_beyond`). Reports turn a relaxation into the command
-that asks for it.
+``_decision.py`` asks for it if nothing meets the budget (:func:`list_relaxations`), and for what
+a slightly looser limit would buy (:func:`list_just_beyond`). Reports turn a relaxation into the
+command that asks for it.
 """
 
 import math
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from advisor.core._configuration import Configuration
 from advisor.core._evaluation import Evaluation, show_figure
 from advisor.core._limits import DROP, LICENCE, NAMES, ON, Limits, is_drop, is_floor
 from advisor.core._metrics import METRICS
@@ -51,9 +52,10 @@ def sum_overrun(evaluation: Evaluation, limits: Limits) -> float:
     """Return the sum of the relative excesses over the exceeded limits."""
     overrun = 0.0
     for name, excess in limits.violations(evaluation).items():
-        overrun += (
-            NOT_AT_ALL if excess == math.inf else excess / max(abs(_limit_of(name, limits)), 1e-9)
-        )
+        if excess == math.inf:
+            overrun += NOT_AT_ALL
+        else:
+            overrun += excess / max(abs(_limit_of(name, limits)), 1e-9)
     return overrun
 
 
@@ -69,28 +71,24 @@ def list_relaxations(known: Sequence[Evaluation], limits: Limits) -> tuple[Relax
     broken = {e.configuration.key: limits.violations(e) for e in known}
     changes = []
     for limit in dict.fromkeys(chain.from_iterable(broken.values())):
-        only = []
+        candidates = []
         for evaluation in known:
-            if set(broken[evaluation.configuration.key]) == {limit} and _loosens(
-                limit, evaluation, limits
-            ):
-                only.append(evaluation)
+            breaks_it_alone = set(broken[evaluation.configuration.key]) == {limit}
+            if breaks_it_alone and _can_loosen(limit, evaluation, limits):
+                candidates.append(evaluation)
+
         # Of equally small changes, the more accurate candidate is what a reader would loosen a
         # limit for. Of equal ones it is the one that the answer names as closest.
-        if only:
-            nearest = min(
-                only,
-                key=lambda e: (
-                    broken[e.configuration.key][limit],
-                    -e.accuracy_percent,
-                    e.configuration,
-                ),
-            )
-            changes.append(_relaxation((limit,), nearest, limits))
-    return tuple(changes) or _together(known, limits)
+        def rank(evaluation: Evaluation, limit: str = limit) -> tuple[float, float, Configuration]:
+            excess = broken[evaluation.configuration.key][limit]
+            return excess, -evaluation.accuracy_percent, evaluation.configuration
+
+        if candidates:
+            changes.append(_make_relaxation((limit,), min(candidates, key=rank), limits))
+    return tuple(changes) or _relax_together(known, limits)
 
 
-def just_beyond(known: Sequence[Evaluation], limits: Limits) -> dict[str, list[Evaluation]]:
+def list_just_beyond(known: Sequence[Evaluation], limits: Limits) -> dict[str, list[Evaluation]]:
     """Return, by limit, the candidates that break it alone and by at most :data:`LOOSER`,
     the nearest first.
     """
@@ -115,7 +113,7 @@ def find_loosening(
     """Return the looser limit that admits a candidate, which would be the pick;
     ``difference`` compares the two.
     """
-    now, then = _step(limit, admitted, limits)
+    now, then = _show_change(limit, admitted, limits)
     return Relaxation(
         limit,
         now,
@@ -125,32 +123,32 @@ def find_loosening(
     )
 
 
-def _together(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
+def _relax_together(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
     """Return the change of all limits that the nearest candidate exceeds,
     where no single one admits any.
     """
     # A figure that is not known meets no limit, however loose: such a candidate is no way out.
     possible = []
     for evaluation in known:
-        if all(_loosens(limit, evaluation, limits) for limit in limits.violations(evaluation)):
+        if all(_can_loosen(limit, evaluation, limits) for limit in limits.violations(evaluation)):
             possible.append(evaluation)
     if not possible:
         return ()
     nearest = min(
         possible, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration)
     )
-    return (_relaxation(tuple(limits.violations(nearest)), nearest, limits),)
+    return (_make_relaxation(tuple(limits.violations(nearest)), nearest, limits),)
 
 
-def _loosens(limit: str, evaluation: Evaluation, limits: Limits) -> bool:
+def _can_loosen(limit: str, evaluation: Evaluation, limits: Limits) -> bool:
     """Return whether a looser limit would help: an unknown figure meets none."""
-    return (
-        limit == LICENCE or limit.startswith(ON) or limits.violations(evaluation)[limit] < math.inf
-    )
+    if limit == LICENCE or limit.startswith(ON):
+        return True
+    return limits.violations(evaluation)[limit] < math.inf
 
 
-def _relaxation(names: Sequence[str], evaluation: Evaluation, limits: Limits) -> Relaxation:
-    steps = [_step(limit, evaluation, limits) for limit in names]
+def _make_relaxation(names: Sequence[str], evaluation: Evaluation, limits: Limits) -> Relaxation:
+    steps = [_show_change(limit, evaluation, limits) for limit in names]
     text = " and ".join(
         f"{limit} {now} -> {then}" for limit, (now, then) in zip(names, steps, strict=True)
     )
@@ -161,7 +159,7 @@ def _relaxation(names: Sequence[str], evaluation: Evaluation, limits: Limits) ->
     )
 
 
-def _step(limit: str, evaluation: Evaluation, limits: Limits) -> tuple[str, str]:
+def _show_change(limit: str, evaluation: Evaluation, limits: Limits) -> tuple[str, str]:
     """Return a limit as it is, and as it has to be to admit the evaluation."""
     if limit == LICENCE:
         return ", ".join(limits.licence), evaluation.card_facts.licence or "not stated"
@@ -171,10 +169,10 @@ def _step(limit: str, evaluation: Evaluation, limits: Limits) -> tuple[str, str]
     current = _limit_of(limit, limits)
     wanted = current - excess if is_floor(limit) else current + excess
     figure = "latency" if limit.startswith(ON) else limit
-    return show_figure(figure, current), show_figure(figure, _outward(figure, wanted))
+    return show_figure(figure, current), show_figure(figure, _round_outward(figure, wanted))
 
 
-def _outward(figure: str, value: float) -> float:
+def _round_outward(figure: str, value: float) -> float:
     """Round to the precision of :func:`show_figure` so that the limit
     as shown still admits the candidate.
     """
@@ -189,35 +187,38 @@ def _outward(figure: str, value: float) -> float:
     elif is_drop(figure):
         step = 0.1
     else:
-        step = next((unit / 10 for unit in (1e9, 1e6, 1e3) if value >= unit), 1.0)
+        step = 1.0
+        for unit in (1e3, 1e6, 1e9):
+            if value >= unit:
+                step = unit / 10
     return math.ceil(value / step) * step
 
 
 def excess_texts(evaluation: Evaluation, limits: Limits) -> list[str]:
     """Return a text for each limit that ``evaluation`` exceeds: the figure against the limit."""
     return [
-        _excess_text(evaluation, limits, limit, excess)
+        _describe_excess(evaluation, limits, limit, excess)
         for limit, excess in limits.violations(evaluation).items()
     ]
 
 
-def _excess_text(evaluation: Evaluation, limits: Limits, limit: str, excess: float) -> str:
+def _describe_excess(evaluation: Evaluation, limits: Limits, limit: str, excess: float) -> str:
     if limit == LICENCE:
         return limits.licence_refusal(evaluation.card_facts.licence)
     allowed = _limit_of(limit, limits)
     device = limit.removeprefix(ON)
     if device != limit and excess == math.inf:
-        known = (evaluation.required_figures or {}).get(device)
-        return (
-            f"does not run on {device}:"
-            f" {(known.reason if known else '') or 'nothing is known about it there'}"
-        )
+        figures = (evaluation.required_figures or {}).get(device)
+        why = "nothing is known about it there"
+        if figures is not None and figures.reason:
+            why = figures.reason
+        return f"does not run on {device}: {why}"
     if device != limit:
         return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"
     if excess == math.inf:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
     if is_floor(limit) or is_drop(limit):
-        return _excess_on_images(evaluation, limits, limit, allowed)
+        return _describe_excess_on_images(evaluation, limits, limit, allowed)
     shown = (
         f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against"
         f" {show_figure(limit, allowed)}"
@@ -231,7 +232,9 @@ def _excess_text(evaluation: Evaluation, limits: Limits, limit: str, excess: flo
     )
 
 
-def _excess_on_images(evaluation: Evaluation, limits: Limits, limit: str, allowed: float) -> str:
+def _describe_excess_on_images(
+    evaluation: Evaluation, limits: Limits, limit: str, allowed: float
+) -> str:
     """Return the figure on validation and, of a finalist, on the hold-out, against the limit."""
     robust = evaluation.capture.plain is not None
     if limit in METRICS:
@@ -248,8 +251,6 @@ def _excess_on_images(evaluation: Evaluation, limits: Limits, limit: str, allowe
     figures = show_figure(limit, validated.value) if validated else ""
     if judged is not None:
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
+    shown = f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}"
     met = limits.show_met(evaluation).get(limit)
-    return (
-        f"{NAMES[limit]} {figures} against"
-        f" {show_figure(limit, allowed)}{f' ({met})' if met else ''}"
-    )
+    return f"{shown} ({met})" if met else shown

@@ -76,11 +76,10 @@ class TaskFacts:
     @property
     def heading(self) -> str:
         """The metric as a heading begins."""
-        return (
-            self.metric[:1].upper() + self.metric[1:]
-            if self.metric.split()[0].islower()
-            else self.metric
-        )
+        # A name such as mAP keeps its letters.
+        if not self.metric.split()[0].islower():
+            return self.metric
+        return self.metric[:1].upper() + self.metric[1:]
 
     def recognize(self, data: Path) -> str:
         """Return what in a folder belongs to the task, in words, for users who named another task;

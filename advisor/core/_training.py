@@ -118,9 +118,11 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
         return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
     if recipe.over != HEAD:
         return 0.0, 0.0
-    of_images = MANY * images / (images + FEW_IMAGES) if recipe.tunes_backbone else 1.0
-    gain_of_recipe = Gain(recipe.gain * of_images, recipe.spread)
-    gain, spread = measured if recipe.tunes_backbone and measured else gain_of_recipe
+    gain, spread = recipe.gain, recipe.spread
+    if recipe.tunes_backbone and measured:
+        gain, spread = measured
+    elif recipe.tunes_backbone:
+        gain *= MANY * images / (images + FEW_IMAGES)
     return math.log(1.0 - gain), spread / (1.0 - gain)
 
 

@@ -106,11 +106,11 @@ def parse(
     unit = match.group(2)
     names = f"units: {', '.join((*units, *more_units))}"
     if not unit:
+        unit_of_example = example.lstrip("0123456789.")
+        written = f"{match.group(1)}{unit_of_example}"
         # A share is often written without its unit as a part of one.
-        is_share = units is PERCENT and 0 < number <= 1
-        written = (f"{100 * number:g}" if is_share else match.group(1)) + example.lstrip(
-            "0123456789."
-        )
+        if units is PERCENT and 0 < number <= 1:
+            written = f"{100 * number:g}{unit_of_example}"
         raise UsageError(
             f"{option}: '{text}' has no unit", f"did you mean {option} {written}? {names}"
         )
@@ -196,7 +196,9 @@ def whole_number(text: str, most: int = MOST_WHOLE) -> int | None:
     Python converts at most 4,300 digits.
     """
     digits = text.strip()
-    number = int(digits) if digits.isdecimal() and len(digits) <= len(str(most)) else most + 1
+    if not digits.isdecimal() or len(digits) > len(str(most)):
+        return None
+    number = int(digits)
     return number if number <= most else None
 
 
@@ -217,7 +219,9 @@ def channel_values(text: str, option: str) -> tuple[float, ...]:
 
 def plural(count: int, one: str, many: str = "") -> str:
     """Format a count with its noun: ``1 image``, ``2 images``."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    if count == 1:
+        return f"1 {one}"
+    return f"{count} {many or f'{one}s'}"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
@@ -272,9 +276,10 @@ def show_time(moment: datetime) -> str:
     """
     local = moment.astimezone()
     zone = local.tzname() or ""
-    return (
-        f"{local:%Y-%m-%d %H:%M:%S} {zone if zone.isalpha() else f'UTC{local.isoformat()[19:]}'}"
-    )
+    # Many time zones have no name but the offset.
+    if not zone.isalpha():
+        zone = f"UTC{local.isoformat()[19:]}"
+    return f"{local:%Y-%m-%d %H:%M:%S} {zone}"
 
 
 def show_ms(latency_ms: float) -> str:
