@@ -1,5 +1,8 @@
-"""Functions for finished runs: decide again, export, compare, re-evaluate,
-check the files of a run.
+"""The public functions for finished runs: decide again, predict, export, log, and compare.
+
+Commands of ``cli/_answers.py``, the integrations and users' programs call them. Each opens a run
+folder and calls ``engine``, ``exporting`` or ``reporting``. :class:`ExperimentLog` is the contract
+of the packages that ``--log-to`` names.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.engine import Comparison, Reevaluation, Request
+    from advisor.engine import Comparison, Devices, Reevaluation, Request
     from advisor.exporting import Bundle, PhotographAnswer
     from advisor.reporting import RunRow, RunView
 
@@ -391,8 +394,8 @@ def reevaluate(
     ::
 
         import advisor
-        for found in advisor.reevaluate(device=["raspberry-pi-4"]):
-            print(found.parent, found.comparison and found.comparison.reason)
+        for result in advisor.reevaluate(device=["raspberry-pi-4"]):
+            print(result.parent, result.comparison and result.comparison.reason)
 
     Args:
         run: one run folder. Default: every search in ``runs``.
@@ -405,13 +408,43 @@ def reevaluate(
         UsageError: no run folder, an unknown device, a profile that is refused, or a connection
             that does not fit the device.
     """
-    from advisor.core import units
-    from advisor.devices import ConnectionSettings
-    from advisor.engine import Devices, Progress, Session, run_search
+    from advisor.engine import Session
     from advisor.reporting import Writers
 
-    def search(request: Request) -> RunFolder:
-        return run_search(request, Progress()).run
+    devices = _choose_devices(options)
+    # A single run has nothing to compute while its files are written.
+    processes = usable_cores() - 1 if run is None else 0
+    with Writers(processes) as writers:
+        session = Session(
+            devices, _search_quietly, since_last, tell or (lambda _text: None), writers
+        )
+        if run is not None:
+            reevaluations = session.reevaluate(Path(run))
+        else:
+            reevaluations = tuple(session.reevaluate_all(Path(runs)))
+        # Once all are written: a report that fails makes no answer wrong,
+        # but its caller has to know.
+        results = []
+        for result in reevaluations:
+            error = result.error or writers.problem(result.run)
+            results.append(replace(result, error=error))
+    if since_last:
+        return tuple(result for result in results if result.new)
+    return tuple(results)
+
+
+def _search_quietly(request: Request) -> RunFolder:
+    """Search for the answer to a request without showing its progress."""
+    from advisor.engine import Progress, run_search
+
+    return run_search(request, Progress()).run
+
+
+def _choose_devices(options: ReevaluateKeywords) -> Devices:
+    """Return the devices that earlier runs are answered for, and how they are connected."""
+    from advisor.core import units
+    from advisor.devices import ConnectionSettings
+    from advisor.engine import Devices
 
     settings = ConnectionSettings.from_options(
         options["ssh"],
@@ -427,23 +460,11 @@ def reevaluate(
         [name.strip() for name in named if name.strip()],
         list(map(Path, options["profiles"])),
         settings,
-        upload={name: options[name] for name in ("upload", "upload_images", "cloud_limit")},
+        upload={
+            "upload": options["upload"],
+            "upload_images": options["upload_images"],
+            "cloud_limit": options["cloud_limit"],
+        },
         most_files=parse_count("measure", options["measure"]),
         limit_s=units.parse_seconds(options["time_limit"], "--time-limit"),
     )
-    # A single run has nothing to compute while its files are written.
-    processes = usable_cores() - 1 if run is None else 0
-    with Writers(processes) as writers:
-        session = Session(devices, search, since_last, tell or (lambda _text: None), writers)
-        results = (
-            session.reevaluate(Path(run))
-            if run is not None
-            else tuple(session.reevaluate_all(Path(runs)))
-        )
-        # Once all are written: a report that fails makes no answer wrong,
-        # but its caller has to know.
-        results = tuple(
-            replace(result, error=result.error or writers.problem(result.run))
-            for result in results
-        )
-    return tuple(result for result in results if result.new) if since_last else results

@@ -1,4 +1,8 @@
-"""The cache: what is in it, what goes, and what stays."""
+"""The public functions for the cache: what is in it, what goes, and what stays.
+
+``advisor cache`` and its commands call them. They only open the folder of the cache; ``store``
+knows its layout and its limit.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from pathlib import Path
 
 from advisor.api._models import cache_bytes
 from advisor.core import UsageError, nearest
-from advisor.store import CacheContents, CacheUse, Evicted, cache_root, keep_run as kept
+from advisor.store import CacheContents, CacheUse, Evicted, cache_root, keep_run as keep_results
 
 
 def cache() -> CacheContents:
@@ -15,13 +19,13 @@ def cache() -> CacheContents:
     ::
 
         import advisor
-        found = advisor.cache()
-        print(found.size_bytes, found.limit_bytes)
+        contents = advisor.cache()
+        print(contents.size_bytes, contents.limit_bytes)
 
     Raises:
         UsageError: ``$ADVISOR_CACHE_SIZE`` is no size.
     """
-    return CacheContents.read(_root())
+    return CacheContents.read(_open_root())
 
 
 def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) -> Evicted:
@@ -39,13 +43,14 @@ def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) 
     Raises:
         UsageError: a kind is unknown, or the size is no size.
     """
-    contents = CacheContents.read(_root(), 0 if everything else cache_bytes(size))
+    contents = CacheContents.read(_open_root(), 0 if everything else cache_bytes(size))
     known = contents.by_kind
     for kind in kinds:
         if kind not in known:
-            there = f"in the cache: {', '.join(sorted(known)) or 'nothing'}"
+            kinds_there = ", ".join(sorted(known)) or "nothing"
             raise UsageError(
-                f"the cache has nothing of the kind '{kind}'{nearest(kind, known)}", there
+                f"the cache has nothing of the kind '{kind}'{nearest(kind, known)}",
+                f"in the cache: {kinds_there}",
             )
     return contents.evict(kinds)
 
@@ -60,10 +65,10 @@ def keep_run(run: str | Path, *, keep: bool = True) -> CacheUse:
     Raises:
         UsageError: the cache has no record of the run.
     """
-    return kept(_root(), Path(run), keep)
+    return keep_results(_open_root(), Path(run), keep)
 
 
-def _root() -> Path:
+def _open_root() -> Path:
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     return root

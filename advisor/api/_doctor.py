@@ -1,4 +1,9 @@
-"""Check whether this machine has what a search needs, or whether a run is as it was written."""
+"""The public function :func:`doctor`: check this machine, or check a run.
+
+Does the machine have what a search needs, and is the run as it was written? ``advisor doctor``
+prints the checks, and its exit code follows from their states. Each ``_check_...`` yields the
+checks of one topic; nothing is fetched or changed.
+"""
 
 from __future__ import annotations
 
@@ -81,22 +86,24 @@ def _check_run(run: RunFolder) -> tuple[Check, ...]:
     from advisor.engine import find_contradictions
     from advisor.store import OLD, integrity_problems
 
-    problems = (*integrity_problems(run), *find_contradictions(run))
-    # A run of a version without hashes is not wrong: it only cannot prove itself.
-    states = {True: State.WARNING, False: State.FAILED}
-    checks = tuple(
-        Check(problem.file, states[problem.kind == OLD], problem.what) for problem in problems
-    )
-    return checks or (
-        Check("run folder", State.OK, "every line, file and figure is as it was written"),
-    )
+    checks = []
+    for problem in (*integrity_problems(run), *find_contradictions(run)):
+        # A run of a version without hashes is not wrong: it only cannot prove itself.
+        state = State.WARNING if problem.kind == OLD else State.FAILED
+        checks.append(Check(problem.file, state, problem.what))
+    if not checks:
+        whole = "every line, file and figure is as it was written"
+        checks.append(Check("run folder", State.OK, whole))
+    return tuple(checks)
 
 
 def _judge(
     name: str, good: bool, figure: str, hint: str, otherwise: State = State.WARNING
 ) -> Check:
     """Return the check of a property that is good, or else needs the hint."""
-    return Check(name, State.OK, figure) if good else Check(name, otherwise, figure, hint)
+    if good:
+        return Check(name, State.OK, figure)
+    return Check(name, otherwise, figure, hint)
 
 
 def _check_packages() -> Iterator[Check]:

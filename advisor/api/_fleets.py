@@ -1,5 +1,9 @@
-"""Functions for one app on many phones:
-answer a run for a fleet again, and verify the files of a fleet on a device.
+"""The public functions for one app on many phones: answer a run for a fleet again, and verify the
+files of a fleet on a device.
+
+``advisor reevaluate --fleet`` and ``advisor verify`` call them. The work is that of the
+integration with the entry point ``tiers``, which this module only declares (:class:`Fleets`):
+its methods are a contract with that integration.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Images of a run together with new ones: which are learnt from, and which judge both files.
+"""The images of a run together with new ones: which are learnt from, and which judge both files.
 
-Read :func:`merge_images` first.
+:func:`advisor.update` calls :func:`merge_images` before it searches, and :func:`write_merged`
+writes the manifest that the new search reads. An image of the run never changes its part. The draw
+of new images depends on their bytes alone, so the same images are divided in the same way again.
 """
 
 from __future__ import annotations

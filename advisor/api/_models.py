@@ -1,5 +1,9 @@
-"""Your own models and images: compress, diagnose, time and profile a file, find faults in
-images.
+"""The public functions for your own files and images: compress, diagnose, time and profile a file,
+find faults in images.
+
+The commands on ``.tflite`` files (``cli/_files.py``), ``advisor data check`` and
+``advisor catalog add`` call them. Each turns the options into values, checks them, and calls one
+function of ``engine``, ``compression`` or ``measurement``.
 """
 
 from __future__ import annotations
@@ -46,8 +50,8 @@ def compress(
     ::
 
         import advisor
-        found = advisor.compress("model.tflite", ["int8", "float16"], data="photos")
-        print([(form.recipe, form.sizes, form.agreement) for form in found.forms])
+        compression = advisor.compress("model.tflite", ["int8", "float16"], data="photos")
+        print([(form.recipe, form.sizes, form.agreement) for form in compression.forms])
 
     Args:
         model: the float file.
@@ -78,8 +82,8 @@ def judge(
     ::
 
         from advisor.api import judge
-        images, found = judge("detector.tflite", "boxes")
-        print(images, found.accuracy)
+        images, agreement = judge("detector.tflite", "boxes")
+        print(images, agreement.accuracy)
 
     Args:
         model: the float file, with labels and normalisation.
@@ -144,9 +148,9 @@ def diagnose(
         UsageError: a file is missing or damaged, the files do not belong together, or the
             normalization is unknown.
     """
-    from advisor.compression import diagnose as diagnosed
+    from advisor.compression import diagnose as diagnose_files
 
-    return diagnosed(
+    return diagnose_files(
         Path(model), Path(against), None if calibration is None else Path(calibration), mean, std
     )
 
@@ -215,8 +219,8 @@ def benchmark(
     ::
 
         import advisor
-        found = advisor.benchmark("a.tflite", "b.tflite", threads=(1, 2))
-        print(found.ratios, found.files[0].advice)
+        timings = advisor.benchmark("a.tflite", "b.tflite", threads=(1, 2))
+        print(timings.ratios, timings.files[0].advice)
 
     Args:
         models: one or more files.
@@ -293,8 +297,8 @@ def profile(
     ::
 
         import advisor
-        found = advisor.profile("model.tflite")
-        print(found.advice, found.top(5))
+        steps = advisor.profile("model.tflite")
+        print(steps.advice, steps.top(5))
 
     Args:
         model: the file.

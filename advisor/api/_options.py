@@ -1,4 +1,8 @@
-"""The options of a search for their users: names that a shell completes, request files."""
+"""The options of a search for their users: the names that a shell completes, and request files.
+
+``advisor init`` calls :func:`write_request`; the completion of the command line calls
+:func:`choices`. What an option is comes from the tables of ``core``.
+"""
 
 import os
 import textwrap
@@ -18,7 +22,9 @@ def choices(option: str) -> tuple[str, ...]:
         from advisor.catalog import load_catalogue
 
         catalogue = load_catalogue([])
-        return (*(catalogue.families if option == "candidates" else ()), *catalogue)
+        if option == "card":
+            return tuple(catalogue)
+        return (*catalogue.families, *catalogue)
     if option in ("device", "must_run_on"):
         from advisor.devices import device_names, load_known_devices
 
@@ -66,7 +72,7 @@ def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool =
             given[name] = value
     # A request that is refused is not written.
     resolve(given)
-    write_atomically(path, "\n".join(_lines(path, given)) + "\n")
+    write_atomically(path, "\n".join(_list_lines(path, given)) + "\n")
     return path
 
 
@@ -79,17 +85,15 @@ def _find_schema() -> Path:
     return (shipped_folder("schemas") / "request.schema.json").resolve()
 
 
-def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
+def _list_lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
     # Editors read the schema that this comment names: they complete keys and mark mistakes. The
     # path is relative, so it holds for everyone whose environment lies in the same place beside
     # the file.
     schema = _find_schema()
     # A path to nothing would be an error in the editor.
     if schema.is_file():
-        yield (
-            "# yaml-language-server:"
-            f" $schema={plain(os.path.relpath(schema, path.resolve().parent))}"
-        )
+        address = plain(os.path.relpath(schema, path.resolve().parent))
+        yield f"# yaml-language-server: $schema={address}"
     yield (
         f"# Run it with: advisor search --request {plain(path.name)}. Options on the command line"
         " take precedence."
@@ -103,11 +107,11 @@ def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
                 yield from textwrap.wrap(
                     option.help, WIDTH, initial_indent="# ", subsequent_indent="# "
                 )
-                line = _line(key, given.get(key, option.default))
+                line = _show_option(key, given.get(key, option.default))
                 yield line if key in given else f"# {line}"
 
 
-def _line(option: str, value: object) -> str:
+def _show_option(option: str, value: object) -> str:
     import yaml
 
     # An option without a value stands for its default.

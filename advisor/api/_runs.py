@@ -1,4 +1,9 @@
-"""Plan and search, and show a demonstration."""
+"""The public functions :func:`search` and :func:`plan`, and a demonstration of a search.
+
+The commands of the same names, notebooks and users' programs call them. A search checks memory
+and options first, hands the work to ``engine``, and writes the report of the run; its result is
+a :class:`Run`, which reads the folder when it is asked.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,7 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.engine import PlanView, Request
+    from advisor.engine import PlanView, Progress, Request
     from advisor.exporting import PhotographAnswer
     from advisor.reporting import RunView
 
@@ -165,42 +170,55 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     require_memory("a search", *SEARCH_BYTES)
     from advisor.engine import STARTING, Progress, make_display
 
-    shown = None
+    in_notebook = None
     if not quiet and "IPython" in sys.modules:
         from advisor.reporting import cell
 
-        shown = cell()
-
-    answer = partial(_answer_so_far, None if shown is None else shown.answer)
-    resume = options.get("resume")
-    folder = None if resume is None else Path(resume)
-    with Progress(None if quiet else shown or make_display(), answer) as progress:
+        in_notebook = cell()
+    answer = partial(_answer_so_far, None if in_notebook is None else in_notebook.answer)
+    display = None if quiet else in_notebook or make_display()
+    with Progress(display, answer) as progress:
         # The other imports take a second of the processor:
         # first the user sees that the search begins.
         progress.say(STARTING)
-        # Its progress bar misses widgets in a notebook, and is not used.
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "IProgress not found")
-            import_module("optuna")
-        from advisor.engine import diagnose_run, run_search
-        from advisor.reporting import write_own
+        _import_optuna()
+        run = _search_and_report(options, progress, verbose, started)
+        if in_notebook is not None:
+            in_notebook.answer(run.view)
+    return run
 
-        outcome = run_search(_request(options), progress, folder, verbose, started)
-        # It takes seconds for each form, which nobody has who interrupted or set a limit.
-        if not outcome.stop.lacked_time:
-            progress.say("finding where compressed forms lose accuracy")
-            diagnose_run(outcome.run)
-        progress.say("writing the report")
-        stop = outcome.stop
-        run = Run(outcome.run.path, stop.interrupted)
-        if stop.early:
-            run = replace(run, stopped=stop.text, stop_reason=stop.reason)
-        # Answers so far were shown until here.
-        # Reading the run makes the last decision, over all evaluations.
-        view = run.view
-        write_own(outcome.run, view)
-        if shown is not None:
-            shown.answer(view)
+
+def _import_optuna() -> None:
+    """Import Optuna without its warning that a notebook has no widgets for its progress bar,
+    which is not used.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "IProgress not found")
+        import_module("optuna")
+
+
+def _search_and_report(
+    options: SearchOptions, progress: Progress, verbose: bool, started: float
+) -> Run:
+    """Search, diagnose the compressed forms if there is time, and write the report."""
+    from advisor.engine import diagnose_run, run_search
+    from advisor.reporting import write_own
+
+    resume = options.get("resume")
+    folder = None if resume is None else Path(resume)
+    outcome = run_search(_make_request(options), progress, folder, verbose, started)
+    stop = outcome.stop
+    # It takes seconds for each form, which nobody has who interrupted or set a limit.
+    if not stop.lacked_time:
+        progress.say("finding where compressed forms lose accuracy")
+        diagnose_run(outcome.run)
+    progress.say("writing the report")
+    run = Run(outcome.run.path, stop.interrupted)
+    if stop.early:
+        run = replace(run, stopped=stop.text, stop_reason=stop.reason)
+    # Answers so far were shown until here.
+    # Reading the run makes the last decision, over all evaluations.
+    write_own(outcome.run, run.view)
     return run
 
 
@@ -224,12 +242,12 @@ def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises UsageError: an option names other images, or the folder cannot be written.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    refused = next((name for name in NOT_IN_DEMO if name in given), "")
-    if refused:
-        raise UsageError(
-            f"--demo draws its own images and cannot be combined with --{refused}",
-            f"leave out --demo, or --{refused}",
-        )
+    for name in NOT_IN_DEMO:
+        if name in given:
+            raise UsageError(
+                f"--demo draws its own images and cannot be combined with --{name}",
+                f"leave out --demo, or --{name}",
+            )
     from advisor.datasets import draw_demo
 
     began_s = time.monotonic()
@@ -269,10 +287,10 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
     require_memory("a plan", *PLAN_BYTES)
     from advisor.engine import preview
 
-    return preview(_request(options))
+    return preview(_make_request(options))
 
 
-def _request(given: Mapping[str, Any]) -> Request:
+def _make_request(given: Mapping[str, Any]) -> Request:
     """Return the request of a new run, or of one that continues;
     a ``UsageError`` as of :func:`search`.
     """

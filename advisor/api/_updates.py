@@ -2,7 +2,8 @@
 
 Read :func:`update` first. :func:`.merge_images` adds the new images to those of the run, each in
 one part. :func:`compare_answers` decides by what both files answer to the old hold-out and to a
-new one.
+new one. The answer is printed as JSON, and is ``lineage.json`` of the new run, so the names of its
+fields stay.
 """
 
 from __future__ import annotations
@@ -221,32 +222,45 @@ def update(
     merged = merge_images(earlier, Path(data))
     # In the folder of the runs, where it stays:
     # the request of the new run names it, and --resume reads it.
-    manifest = write_merged(
-        merged, _find_free_name(folder, f"{earlier.name}-and-{Path(data).stem}")
-    )
-    asked = _repeat_question(earlier, pick.configuration, search_again)
-    asked |= {
-        "data": str(manifest),
-        "out": str(folder),
-        "time_limit": time_limit or asked.get("time_limit"),
-    }
+    name = f"{earlier.name}-and-{Path(data).stem}"
+    manifest = write_merged(merged, _find_free_name(folder, name))
+    question = _repeat_question(earlier, pick.configuration, search_again)
+    question |= {"data": str(manifest), "out": str(folder)}
+    if time_limit:
+        question["time_limit"] = time_limit
     shipped = (folder / "latest").resolve()
-    later = _search_merged(manifest, asked, quiet)
-    grown = RunFolder.open(Path(later.path))
+    later = _search_merged(manifest, question, quiet)
+    answer = _judge_new_run(earlier, later, merged)
+    _keep_answer(answer, later.path, shipped)
+    if answer is None:
+        raise _refuse_without_file(later)
+    return answer
+
+
+def _refuse_without_file(later: Run) -> NoNewFile:
+    return NoNewFile(
+        f"the search with the new images ended without a file: {later.decision.reason}",
+        "give it more time, such as --time-limit 10min",
+    )
+
+
+def _keep_answer(answer: Update | None, run: Path, shipped: Path) -> None:
+    """Write the answer into the new run, and let ``runs/latest`` name the run whose file ships."""
+    grown = RunFolder.open(Path(run))
+    if answer is not None:
+        grown.write_json(LINEAGE, answer.to_json())
+    # `advisor export runs/latest` must not ship the file that is not to be shipped.
+    if answer is None or not answer.ship:
+        grown.give_latest_back(shipped)
+
+
+def _judge_new_run(earlier: LoadedRun, later: Run, merged: MergedImages) -> Update | None:
+    """Return which file should ship; None if the new run has no file."""
     # A budget that nothing meets still has a closest file as the pick,
     # so None means that no file was made.
     if later.decision.pick is None:
-        grown.give_latest_back(shipped)
-        raise NoNewFile(
-            f"the search with the new images ended without a file: {later.decision.reason}",
-            "give it more time, such as --time-limit 10min",
-        )
-    answer = judge_runs(earlier, Path(later.path), merged)
-    grown.write_json(LINEAGE, answer.to_json())
-    # `advisor export runs/latest` must not ship the file that is not to be shipped.
-    if not answer.ship:
-        grown.give_latest_back(shipped)
-    return answer
+        return None
+    return judge_runs(earlier, Path(later.path), merged)
 
 
 def _refuse_early(folder: Path, time_limit: str | None, repeated: Evaluation | None) -> None:
@@ -272,14 +286,14 @@ def _find_free_name(folder: Path, stem: str) -> Path:
     return path
 
 
-def _search_merged(manifest: Path, asked: Mapping[str, Any], quiet: bool) -> Run:
+def _search_merged(manifest: Path, question: Mapping[str, Any], quiet: bool) -> Run:
     """Search with the images of a manifest; if no run begins, remove it.
 
     A run that began reads the manifest again with ``--resume``.
     """
     runs = _list_requests(manifest.parent)
     try:
-        return search(quiet=quiet, **asked)
+        return search(quiet=quiet, **question)
     except BaseException:
         if _list_requests(manifest.parent) == runs:
             manifest.unlink(missing_ok=True)
@@ -297,15 +311,15 @@ def _repeat_question(
     """Return the options of the earlier search ``with_all`` its candidates,
     or with those of one configuration.
     """
-    asked: dict[str, Any] = {}
+    question: dict[str, Any] = {}
     for name, value in earlier.request.written.items():
         if name not in NOT_ASKED:
-            asked[name] = value
+            question[name] = value
     if not with_all:
-        asked["candidates"] = [configuration.card]
-        asked["training"] = [configuration.training]
-        asked["compressions"] = [configuration.compression]
-    return asked
+        question["candidates"] = [configuration.card]
+        question["training"] = [configuration.training]
+        question["compressions"] = [configuration.compression]
+    return question
 
 
 def _require_pick(earlier: LoadedRun, typed: str) -> Evaluation:
@@ -371,36 +385,19 @@ def compare_answers(
     right_after = [answer == label for answer, label in zip(after, labels, strict=True)]
     count = len(old)
     on_old = _judge(right_before[:count], right_after[:count])
-    on_new = None
-    if new:
-        on_new = _judge(right_before[count:], right_after[count:])
-    every = _judge(right_before, right_after)
-    # The whole interval lies below zero: less would let chance keep a better file from shipping.
-    loses = on_old.high < 0
+    on_new = _judge(right_before[count:], right_after[count:]) if new else None
+    on_all = _judge(right_before, right_after)
     of_new_classes = []
     for is_right, label in zip(right_after, labels, strict=True):
         if label in merged.new_classes:
             of_new_classes.append(is_right)
-    learnt = every.gain > 0 and _beats_guess(of_new_classes, classes=len(set(labels)))
-    ship = (every.low > 0 or learnt) and not loses
-    gained = ""
-    if on_new:
-        gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, "
-    unchanged = f"{on_old.sentence} on the {on_old.images} of the old hold-out"
-    if loses:
-        reason = (
-            f"keep the old file: the new one loses on what was learnt before: {gained}{unchanged}"
-        )
-    elif ship:
-        reason = f"ship the new file: {gained}{unchanged}, which shows no loss"
-    else:
-        why = "the gain may be chance" if every.gain > 0 else "the images show no gain"
-        reason = f"keep the old file: {why}: {gained}{unchanged}"
+    learnt = on_all.gain > 0 and _beats_guess(of_new_classes, classes=len(set(labels)))
+    ship = (on_all.low > 0 or learnt) and not _is_worse(on_old)
     return Update(
         parent=parent,
         run=run,
         ship=ship,
-        reason=reason,
+        reason=_explain_verdict(ship, on_old, on_new, on_all),
         old=on_old,
         new=on_new,
         added=merged.added,
@@ -408,8 +405,32 @@ def compare_answers(
         returned=merged.returned,
         corrected=len(merged.corrected),
         new_classes=merged.new_classes,
-        worse=_list_worse(old, before[: len(old)], after[: len(old)]),
+        worse=_list_worse(old, before[:count], after[:count]),
     )
+
+
+def _is_worse(judged: JudgedPart) -> bool:
+    """Return whether the images show a loss: the whole interval lies below zero.
+
+    Less would let chance keep a better file from shipping.
+    """
+    return judged.high < 0
+
+
+def _explain_verdict(
+    ship: bool, on_old: JudgedPart, on_new: JudgedPart | None, on_all: JudgedPart
+) -> str:
+    """Return why the new file should ``ship`` or not, with what it gains on both hold-outs."""
+    gained = ""
+    if on_new:
+        gained = f"{on_new.sentence} on {plural(on_new.images, 'new image')}, "
+    figures = f"{gained}{on_old.sentence} on the {on_old.images} of the old hold-out"
+    if _is_worse(on_old):
+        return f"keep the old file: the new one loses on what was learnt before: {figures}"
+    if ship:
+        return f"ship the new file: {figures}, which shows no loss"
+    why = "the gain may be chance" if on_all.gain > 0 else "the images show no gain"
+    return f"keep the old file: {why}: {figures}"
 
 
 def _judge(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
