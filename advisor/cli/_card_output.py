@@ -15,7 +15,16 @@ from advisor.core import TASKS, plain, plural, show_bytes, show_latency
 from advisor.reporting import Rows, blocks, text
 
 if TYPE_CHECKING:
-    from advisor.catalog import Card, CardRow, Checked, Conversion, Fetched, ImportedModel
+    from advisor.catalog import (
+        Card,
+        CardRow,
+        Checked,
+        Conversion,
+        Fetched,
+        ImportedModel,
+        Published,
+        WeightSource,
+    )
     from advisor.core import Interval
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
@@ -110,65 +119,78 @@ def print_facts(name: str, facts: Iterable[tuple[str, str]], width: int) -> None
 
 def print_card(card: Card, on_disk: bool) -> None:
     """Print the content of a card, with its sources."""
-    mean = ", ".join(f"{value:g}" for value in card.preprocessing.mean)
-    std = ", ".join(f"{value:g}" for value in card.preprocessing.std)
-    facts = (
-        ("family", card.family),
-        ("input", f"{card.input_size} x {card.input_size} RGB, (value - mean) / std"),
-        ("mean", mean),
-        ("std", std),
-        (
-            "classes",
-            f"{card.classes}" + (", label 0 is the background" if card.label_offset else ""),
-        ),
-        ("parameters", f"{card.params:,}"),
-        ("MACs", f"{card.macs:,}"),
-        ("licence", card.licence),
-        ("paper", card.paper),
-        (
-            "graph",
-            " ".join([card.architecture, *(f"{key}={value}" for key, value in card.arguments)]),
-        ),
-        ("conversion", _describe_conversion(card.conversion) if card.conversion else ""),
-        ("note", card.note),
-    )
-    print_facts(card.name, facts, 11)
+    print_facts(card.name, _list_facts(card), 11)
     typer.secho("published", bold=True)
     for record in card.published:
-        figures = (
-            f"{record.precision:<9}",
-            record.top1 is not None and f"top-1 {record.top1:g} %",
-            record.top5 is not None and f"top-5 {record.top5:g} %",
-            record.map is not None and f"COCO's mAP {record.map:g} %",
-            record.params is not None and f"{record.params:,} parameters",
-            record.macs is not None and f"{record.macs:,} MACs",
-        )
-        typer.echo(f"  {'  '.join(figure for figure in figures if figure)}")
-        typer.echo(
-            f"    {plain(record.source)}" + (f" ({plain(record.note)})" if record.note else "")
-        )
+        _print_published(record)
     if not card.published:
         typer.echo("  nothing")
-    typer.secho(
-        "weights" + (" (on this machine)" if on_disk else " (not on this machine)"), bold=True
-    )
+    where = "on this machine" if on_disk else "not on this machine"
+    typer.secho(f"weights ({where})", bold=True)
     for source in card.weights:
-        typer.echo(f"  {plain(source.label)}" + (f"  {source.licence}" if source.licence else ""))
-        if source.archive:
-            typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
-        for member in source.members:
-            size = ""
-            if member.size_bytes:
-                size = f"{show_bytes(member.size_bytes)}  "
-            known = f"sha256 {member.sha256}" if member.sha256 else member.key.replace("-", " ", 1)
-            typer.echo(
-                f"    {source.format}  {plain(member.path)} "
-                f" {size}{known or 'no hash: use your own copy'}"
-            )
+        _print_source(source)
     if not card.weights:
         typer.echo(
             "  no source is known: latency, size and memory can be measured; shipping needs your"
             " own file"
+        )
+
+
+def _list_facts(card: Card) -> tuple[tuple[str, str], ...]:
+    """Return the facts of a card with their labels; those that are not known are empty."""
+    classes = str(card.classes)
+    if card.label_offset:
+        classes += ", label 0 is the background"
+    arguments = [f"{key}={value}" for key, value in card.arguments]
+    return (
+        ("family", card.family),
+        ("input", f"{card.input_size} x {card.input_size} RGB, (value - mean) / std"),
+        ("mean", ", ".join(f"{value:g}" for value in card.preprocessing.mean)),
+        ("std", ", ".join(f"{value:g}" for value in card.preprocessing.std)),
+        ("classes", classes),
+        ("parameters", f"{card.params:,}"),
+        ("MACs", f"{card.macs:,}"),
+        ("licence", card.licence),
+        ("paper", card.paper),
+        ("graph", " ".join([card.architecture, *arguments])),
+        ("conversion", _describe_conversion(card.conversion) if card.conversion else ""),
+        ("note", card.note),
+    )
+
+
+def _print_published(record: Published) -> None:
+    """Print published figures of a card, and their source."""
+    figures = [f"{record.precision:<9}"]
+    if record.top1 is not None:
+        figures.append(f"top-1 {record.top1:g} %")
+    if record.top5 is not None:
+        figures.append(f"top-5 {record.top5:g} %")
+    if record.map is not None:
+        figures.append(f"COCO's mAP {record.map:g} %")
+    if record.params is not None:
+        figures.append(f"{record.params:,} parameters")
+    if record.macs is not None:
+        figures.append(f"{record.macs:,} MACs")
+    typer.echo(f"  {'  '.join(figures)}")
+    source = f"    {plain(record.source)}"
+    if record.note:
+        source += f" ({plain(record.note)})"
+    typer.echo(source)
+
+
+def _print_source(source: WeightSource) -> None:
+    """Print a source of weights, its archive, and each file of it with its hash."""
+    licence = f"  {source.licence}" if source.licence else ""
+    typer.echo(f"  {plain(source.label)}{licence}")
+    if source.archive:
+        typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
+    for member in source.members:
+        size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
+        # A hash of another kind than SHA-256 is a part of the key.
+        known = f"sha256 {member.sha256}" if member.sha256 else member.key.replace("-", " ", 1)
+        typer.echo(
+            f"    {source.format}  {plain(member.path)} "
+            f" {size}{known or 'no hash: use your own copy'}"
         )
 
 

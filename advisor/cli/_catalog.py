@@ -1,37 +1,35 @@
-"""``advisor catalog`` and ``advisor devices``:
-list, show, check, fetch and add model cards and device profiles.
+"""``advisor catalog``: list, show, check and fetch model cards, and make one of your own model.
+
+``_main.py`` registers the group; ``_card_output.py`` prints the results.
 """
+
+from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from advisor.cli import _options as options
 from advisor.cli._groups import Commands
-from advisor.cli._options import annotations_of, argument, completion_of, declare_options, option
+from advisor.cli._options import argument, completion_of, option
 from advisor.cli._output import download_bars, print_document, progress
 from advisor.cli._values import parse_channels, split_values
 from advisor.core import (
-    AddPhoneKeywords,
-    DeviceBenchmarkKeywords,
     ExitCode,
-    StageError,
     UsageError,
-    options_of,
 )
+
+if TYPE_CHECKING:
+    from advisor.catalog import ImportedModel
+    from advisor.engine import FileAgreement
 
 cards_app = Commands.group(
     "catalog",
     "List, show and check the model cards, fetch their weights, add a model of your own.",
     "List the model cards and fetch their weights.",
-)
-devices_app = Commands.group(
-    "devices",
-    "List and show the device profiles, add or remove your own, calibrate an available device.",
-    "List, add and calibrate device profiles.",
 )
 
 AS_GIVEN = ("name", "labels", "input_size", "licence", "family", "as_it_is", "task", "into")
@@ -45,18 +43,6 @@ QUESTIONS = {
     ),
 }
 """Questions for values that no file states."""
-
-BUDGET = (
-    "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
-)
-KERNELS = (
-    "First time the operators of the candidates (all: over 20 minutes); their sum predicts a"
-    " network."
-)
-CANDIDATES = (
-    "Names, families or globs of the networks to choose from; repeat or join by commas. Default:"
-    " all."
-)
 
 
 @cards_app.command("list", short_help="List the model cards.")
@@ -94,7 +80,8 @@ def list_cards(
         if front:
             rows = api.card_front(front, rows=rows, profiles=profiles or (), tell=tell)
             # The front is in the order of latency, which only --sort replaces.
-            rows = selected.of(rows) if sort else rows
+            if sort:
+                rows = selected.of(rows)
     if as_json:
         print_document(cards=[row.to_json() for row in rows])
     else:
@@ -266,27 +253,17 @@ def add_card(
     """
     from advisor import catalog as cards
     from advisor.api import judge, warn_of_input
-    from advisor.catalog import listing
-    from advisor.cli._card_output import print_added_card, print_judged
-    from advisor.core import units, visible
+    from advisor.cli._card_output import print_added_card
+    from advisor.core import visible
 
-    def ask(value: str) -> str:
-        return str(typer.prompt(QUESTIONS[value], err=True))
-
-    given = {name: getattr(asked, name) for name in AS_GIVEN} | {
-        "mean": parse_channels(asked.mean, "--mean") or (),
-        "std": parse_channels(asked.std, "--std") or (),
-        "top1": units.parse_percent(asked.top1, "--top1") if asked.top1 else None,
-        # A script must get an error and not wait for an answer that nobody gives.
-        "ask": ask if sys.stdin.isatty() and not asked.as_json else None,
-    }
+    settings = _parse_settings(asked)
     # An address of a store cannot be looked at so cheaply; reading it says what is wrong.
     if asked.data and "://" not in asked.data and not Path(asked.data).exists():
         raise UsageError(
             f"--data: '{asked.data}' does not exist", "name a folder with labelled images"
         )
     with progress(f"reading {file}") as tell:
-        added = cards.add(file, tell=tell, **given)
+        added = cards.add(file, tell=tell, **settings)
     warning = added.warning
     if warning and asked.data:
         warning = warn_of_input(added.card, asked.data)
@@ -294,229 +271,51 @@ def add_card(
         typer.echo(visible(f"warning: {warning}"), err=True)
     if not asked.as_json:
         print_added_card(added)
-    with progress("measuring the accuracy") as tell:
-        judged = judge(added.model, asked.data, tell=tell) if asked.data else None
-    if asked.as_json:
-        accuracy = {"images": judged[0], **asdict(judged[1])} if judged else None
-        catalogue = str(added.catalogue)
-        card = listing.card_json(added.card)
-        print_document(
-            card=card,
-            catalogue=catalogue,
-            model=str(added.model),
-            accuracy=accuracy,
-            warning=warning,
-        )
-    elif judged:
+    judged = None
+    if asked.data:
+        with progress("measuring the accuracy") as tell:
+            judged = judge(added.model, asked.data, tell=tell)
+    _print_judged_card(added, judged, warning, asked.as_json)
+
+
+def _parse_settings(asked: AddOptions) -> dict[str, Any]:
+    """Return the keywords of :func:`advisor.catalog.add`, values of its options parsed."""
+    from advisor.core import units
+
+    settings = {name: getattr(asked, name) for name in AS_GIVEN}
+    settings["mean"] = parse_channels(asked.mean, "--mean") or ()
+    settings["std"] = parse_channels(asked.std, "--std") or ()
+    settings["top1"] = units.parse_percent(asked.top1, "--top1") if asked.top1 else None
+    # A script must get an error and not wait for an answer that nobody gives.
+    settings["ask"] = _ask_value if sys.stdin.isatty() and not asked.as_json else None
+    return settings
+
+
+def _ask_value(value: str) -> str:
+    """Ask the person at the terminal for a value that no file states."""
+    return str(typer.prompt(QUESTIONS[value], err=True))
+
+
+def _print_judged_card(
+    added: ImportedModel, judged: tuple[str, FileAgreement] | None, warning: str, as_json: bool
+) -> None:
+    """Print the accuracy of the new card if it was measured; ``as_json``, the card as well."""
+    from advisor.catalog import listing
+    from advisor.cli._card_output import print_judged
+
+    if not as_json:
+        if judged is not None:
+            images, agreement = judged
+            print_judged(added.card, images, agreement.accuracy)
+        return
+    accuracy = None
+    if judged is not None:
         images, agreement = judged
-        print_judged(added.card, images, agreement.accuracy)
-
-
-DeviceName = Annotated[
-    str,
-    argument(
-        "NAME", "Name of a device, also as people write it: 'Pixel 8'.", completion_of("device")
-    ),
-]
-
-
-@devices_app.command("list", short_help="List the devices and their targets.")
-def list_devices(
-    profiles: options.ProfileFolders = None,
-    phones: Annotated[
-        bool,
-        option(
-            "", "List the phones that are known by their names, predicted or measured.", "--phones"
-        ),
-    ] = False,
-    cloud: Annotated[
-        str, option("NAME", "List the devices of this device cloud: aihub or devicefarm.")
-    ] = "",
-    sort: options.Sort = "",
-    only: options.Filter = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """List the devices with their targets and the number of known measurements.
-
-    Example: advisor devices list --filter kind=board --filter 'cores=*cortex-a76*'
-
-    Example: advisor devices list --cloud aihub
-    """
-    from advisor import devices
-    from advisor.cli._device_output import DEVICES, print_devices
-    from advisor.devices import listing
-
-    selected = DEVICES.select(sort, only)
-    with progress("reading the device profiles"):
-        rows = selected.of(
-            devices.list_devices(profiles=profiles or (), phones=phones, cloud=cloud)
-        )
-    if as_json:
-        print_document(devices=list(map(listing.row_json, rows)))
-    else:
-        print_devices(rows, by_kind=not sort)
-
-
-@devices_app.command("show", short_help="Show one device with its sources.")
-def show_device(
-    name: DeviceName, profiles: options.ProfileFolders = None, as_json: options.AsJson = False
-) -> None:
-    """Show one device: processor, limits, targets, number of known measurements,
-    and their sources.
-
-    Example: advisor devices show raspberry-pi-4
-    """
-    from advisor import devices
-    from advisor.cli._device_output import print_device
-    from advisor.devices import listing
-
-    profile = devices.show(name, profiles=profiles or ())
-    if as_json:
-        print_document(device=listing.device_json(profile))
-    else:
-        print_device(profile)
-
-
-@devices_app.command("add", short_help="Add a profile of your own.")
-@declare_options(annotations_of(options_of(AddPhoneKeywords, "into", "force")))
-def add_device(
-    file: Annotated[
-        str | None, argument("FILE", "A profile (YAML) with its measurements (CSV) beside it.")
-    ] = None,
-    *,
-    usb: Annotated[bool, option("", "Add the phone that is attached by USB.", "--usb")] = False,
-    into: Annotated[
-        str | None, option("DIR", "Folder that takes the profile. Default: your own.")
-    ] = None,
-    force: Annotated[
-        bool, option("", "Replace your profile of the same name.", "--force")
-    ] = False,
-    as_json: options.AsJson = False,
-    **attached: Any,
-) -> None:
-    """Check a device profile and copy it with its measurements to your own profiles,
-    or add an attached phone.
-
-    With --usb or --adb, the phone is asked what it is, and a first network is timed on its CPU,
-    GPU and NPU. The profile has the connection: a search with this device measures on the phone.
-
-    Example: advisor devices add our-board.yaml
-
-    Example: advisor devices add --usb
-    """
-    from advisor import devices
-    from advisor.cli._device_output import print_added_device
-
-    given = {setting: value for setting, value in attached.items() if value}
-    if file is not None:
-        if usb or given:
-            setting = "usb" if usb else next(iter(given))
-            raise UsageError(
-                f"--{setting.replace('_', '-')} is for an attached phone, and '{file}' is a"
-                " profile",
-                "give one of the two",
-            )
-        added = devices.add(file, into=into, force=force)
-        if as_json:
-            print_document(
-                device=added.profile.name, path=str(added.path), replaced=added.replaced
-            )
-        else:
-            print_added_device(added)
-        return
-    if not usb and "adb" not in given:
-        raise UsageError(
-            "there is nothing to add",
-            "name a profile (YAML), or --usb for the phone that is attached",
-        )
-    with progress("looking for the phone") as tell:
-        phone = devices.add_phone(into=into, force=force, tell=tell, **given)
-    if as_json:
-        print_document(**phone.to_json())
-    else:
-        print_added_device(phone.device, phone)
-
-
-@devices_app.command("remove", short_help="Remove a profile of your own.")
-def remove(
-    name: DeviceName,
-    from_: Annotated[
-        str | None, option("DIR", "Folder that holds the profile. Default: your own.", "--from")
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Remove one of your own device profiles with its measurements. Shipped profiles stay.
-
-    Example: advisor devices remove our-board
-    """
-    from advisor import devices
-
-    removed = devices.remove(name, folder=from_)
-    if as_json:
-        print_document(removed=list(map(str, removed)))
-        return
-    for path in removed:
-        typer.echo(f"removed {path}")
-
-
-@devices_app.command("calibrate", short_help="Measure a few models on an available device.")
-@declare_options(
-    annotations_of(
-        options_of(DeviceBenchmarkKeywords, "device", "accelerator", "threads", "effort")
+        accuracy = {"images": images, **asdict(agreement)}
+    print_document(
+        card=listing.card_json(added.card),
+        catalogue=str(added.catalogue),
+        model=str(added.model),
+        accuracy=accuracy,
+        warning=warning,
     )
-)
-def calibrate(
-    name: Annotated[
-        str, argument("NAME", "Name of a device, or name:target.", completion_of("device"))
-    ],
-    *,
-    here: Annotated[
-        bool, option("", "Measure on this machine: it is the device.", "--here")
-    ] = False,
-    models: Annotated[int, option("N", "Number of models to measure.")] = 5,
-    budget: Annotated[str, option("TIME", BUDGET)] = "",
-    candidates: Annotated[
-        list[str] | None,
-        option("NAMES", CANDIDATES, "--candidates", autocompletion=completion_of("candidates")),
-    ] = None,
-    kernels: Annotated[bool, option("", KERNELS, "--kernels")] = False,
-    as_json: options.AsJson = False,
-    **reached: Any,
-) -> None:
-    """Measure the most informative models on a device and add the measurements to its profile.
-
-    Every model is measured in float32 and int8, if the target runs both. A shipped profile is
-    first copied to your own profiles. With --kernels, timed operators are saved after each batch:
-    repeat the command to continue. Exit code 3: some models were left out, because other programs
-    disturbed them; or the device failed or slowed down, and no model is saved.
-
-    Example: advisor devices calibrate our-board --ssh pi@board.local
-    """
-    from advisor import devices
-    from advisor.cli._device_output import print_calibrated
-
-    given = {setting: value for setting, value in reached.items() if value}
-    chosen = split_values(candidates) or ()
-    try:
-        with progress("reading the profile") as tell:
-            calibrated = devices.calibrate(
-                name,
-                here=here,
-                models=models,
-                budget=budget,
-                kernels=kernels,
-                candidates=chosen,
-                tell=tell,
-                **given,
-            )
-    except StageError as error:
-        typer.echo(f"error: {error.message}", err=True)
-        if error.hint:
-            typer.echo(f"hint:  {error.hint}", err=True)
-        raise typer.Exit(ExitCode.UNSATISFIED) from error
-    if as_json:
-        print_document(**calibrated.to_json())
-    else:
-        print_calibrated(calibrated)
-    if calibrated.networks.left_out:
-        raise typer.Exit(ExitCode.UNSATISFIED)

@@ -17,10 +17,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from advisor.cli import _options as options
-from advisor.cli._answers import compare, export, predict, reevaluate, report, runs, update, verify
+from advisor.cli._answers import predict, report, runs
+from advisor.cli._bundles import export, verify
 from advisor.cli._cache import cache_app
-from advisor.cli._catalog import cards_app, devices_app
+from advisor.cli._catalog import cards_app
 from advisor.cli._clock import began_with_process
+from advisor.cli._comparisons import compare, reevaluate, update
+from advisor.cli._devices import devices_app
 from advisor.cli._files import benchmark, compress, profile
 from advisor.cli._groups import AllCommands, Commands, GroupedCommand, SearchCommand
 from advisor.cli._options import AsJson, Filter, Sort, argument
