@@ -172,22 +172,22 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
     rows = make_candidate_rows().select(sort, only)
     candidates = api.exportable(run)
     # Counted before rows are left out or sorted, because --pick counts the whole list.
-    number = {
-        candidate.configuration.key: count for count, candidate in enumerate(candidates, start=1)
-    }
-    shown = {
-        candidate.configuration.key: candidate.describe_figures()
-        for candidate in rows.of(candidates)
-    }
+    numbers = {}
+    for number, candidate in enumerate(candidates, start=1):
+        numbers[candidate.configuration.key] = number
+    shown = rows.of(candidates)
     if as_json:
-        print_document(
-            candidates=[{"key": key, "description": text} for key, text in shown.items()]
-        )
+        entries = []
+        for candidate in shown:
+            key = candidate.configuration.key
+            entries.append({"key": key, "description": candidate.describe_figures()})
+        print_document(candidates=entries)
         return
     if not candidates:
         typer.echo("The run has no candidate with a file.")
-    for key, text in shown.items():
-        typer.echo(plain(f"{number[key]}  {text}  {key}"))
+    for candidate in shown:
+        key = candidate.configuration.key
+        typer.echo(plain(f"{numbers[key]}  {candidate.describe_figures()}  {key}"))
 
 
 def verify(

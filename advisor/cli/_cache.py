@@ -1,4 +1,7 @@
-"""``advisor cache``: what is in the cache, what goes, and what stays."""
+"""``advisor cache``: what is in the cache, what goes, and what stays.
+
+``_main.py`` registers the group. Without a command, the group itself shows the cache.
+"""
 
 from dataclasses import asdict
 from typing import Annotated

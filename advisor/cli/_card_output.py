@@ -1,4 +1,8 @@
-"""Print the catalogue: the table of cards, one card, and what was checked, fetched or added."""
+"""Print the catalogue: the table of cards, one card, and what was checked, fetched or added.
+
+``_catalog.py`` calls these functions for ``advisor catalog``, and imports them only to print. With
+``--json`` it prints the values themselves.
+"""
 
 from __future__ import annotations
 
@@ -90,15 +94,14 @@ def print_cards(rows: Sequence[CardRow]) -> None:
     if len(rows) <= RICH_ROWS:
         blocks.show([shown])
     else:
-        cells = [[column.title for column in columns]]
-        cells += [list(map(plain, row)) for row in shown.rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        sides = ["<" if column.left else ">" for column in columns]
-        for line in cells:
-            padded = (
-                f"{cell:{side}{width}}"
-                for cell, side, width in zip(line, sides, widths, strict=True)
-            )
+        lines = [[column.title for column in columns]]
+        for row in shown.rows:
+            lines.append(list(map(plain, row)))
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        for line in lines:
+            padded = []
+            for cell, width, column in zip(line, widths, columns, strict=True):
+                padded.append(cell.ljust(width) if column.left else cell.rjust(width))
             typer.echo("  ".join(padded).rstrip())
     on_disk = sum(row.here for row in rows)
     count = f"{plural(len(rows), 'card')}, the weights of {on_disk} on this machine"
@@ -238,31 +241,36 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
     """Print the fetched weights, and for the cards without weights the reasons,
     without the addresses tried.
     """
-    there = [entry for entry in fetched if entry.cached]
+    cached = [entry for entry in fetched if entry.cached]
     # What was in the cache before needs no line of its own.
-    new = [entry for entry in there if entry.source != "cache"]
+    new = [entry for entry in cached if entry.source != "cache"]
     for entry in new:
         typer.echo(f"{entry.card}: from {plain(entry.source)}")
     lacking = [entry for entry in fetched if not entry.cached]
     by_reason: dict[str, list[str]] = {}
     for entry in lacking:
-        first, *tried = entry.reason.splitlines()
-        # Cards lack weights for the same few reasons;
-        # with the addresses, each would be a reason of its own.
-        reasons = [line.strip().partition(": ")[2] for line in tried] or [
-            first.partition(" for '")[0]
-        ]
-        by_reason.setdefault(plain("; ".join(dict.fromkeys(reasons))), []).append(entry.card)
+        reason = plain(_strip_addresses(entry.reason))
+        by_reason.setdefault(reason, []).append(entry.card)
     for reason, cards in by_reason.items():
         typer.echo(f"not fetched: {', '.join(cards)}\n  {reason}")
     # A hint that several cards share is printed once.
     hints = dict.fromkeys(entry.hint for entry in lacking if entry.hint)
     for hint in list(hints)[:2]:
         typer.echo(f"hint: {plain(hint)}")
-    typer.echo(
-        f"{len(there)} of {len(fetched)} cards have their weights in the cache, {len(new)} of them"
-        " new."
-    )
+    count = f"{len(cached)} of {len(fetched)} cards"
+    typer.echo(f"{count} have their weights in the cache, {len(new)} of them new.")
+
+
+def _strip_addresses(reason: str) -> str:
+    """Return why weights could not be fetched, without the addresses that were tried.
+
+    Cards lack weights for the same few reasons; with the addresses, each would be another one.
+    """
+    first, *attempts = reason.splitlines()
+    if not attempts:
+        return first.partition(" for '")[0]
+    causes = [line.strip().partition(": ")[2] for line in attempts]
+    return "; ".join(dict.fromkeys(causes))
 
 
 def print_added_card(added: ImportedModel) -> None:

@@ -1,4 +1,7 @@
-"""When the process of a command began."""
+"""The moment at which the process of a command began.
+
+``main`` asks for it once: a time limit counts from there, and not from the end of the imports.
+"""
 
 import os
 import time
@@ -17,15 +20,13 @@ def began_with_process() -> float:
     now = time.monotonic()
     try:
         # The name of the program may hold blanks and brackets, so only the last bracket ends it.
-        fields = (
-            Path("/proc/self/stat")
-            .read_text(encoding="utf-8", errors="replace")
-            .rpartition(")")[2]
-            .split()
-        )
+        text = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+        _, _, behind_name = text.rpartition(")")
+        start_ticks = int(behind_name.split()[_START_FIELD])
         # The system counts the start of a process on this clock,
         # which also runs while the machine sleeps.
         since_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        return now - max(0.0, since_boot_s - int(fields[_START_FIELD]) / os.sysconf("SC_CLK_TCK"))
+        started_s = start_ticks / os.sysconf("SC_CLK_TCK")
+        return now - max(0.0, since_boot_s - started_s)
     except (OSError, ValueError, IndexError, AttributeError):
         return now

@@ -1,4 +1,8 @@
-"""Print the devices: their table, one device, and what was added or calibrated."""
+"""Print the devices: their table, one device, and what was added or calibrated.
+
+``_devices.py`` calls these functions for ``advisor devices``, and imports them only to print. With
+``--json`` it prints the values themselves.
+"""
 
 from __future__ import annotations
 
@@ -95,25 +99,19 @@ def print_device(profile: DeviceProfile) -> None:
         "max flash": limits.flash_bytes,
         "max app": limits.package_bytes,
     }
-    clusters = (
-        (cluster, f" at {cluster.max_mhz} MHz" if cluster.max_mhz else "")
-        for cluster in profile.cores
-    )
-    facts = (
+    facts = [
         ("title", profile.title),
         ("kind", profile.kind),
         ("SoC", profile.soc),
         ("ISA", profile.isa),
-        (
-            "cores",
-            ", ".join(f"{cluster.count} x {cluster.core}{clock}" for cluster, clock in clusters),
-        ),
-        *(("note", remark) for remark in listing.list_remarks(profile)),
-        ("NPU", profile.npu),
-        *((name, "" if size is None else show_bytes(size)) for name, size in sizes.items()),
-        ("reached", "" if reach is None else f"{reach.way} {reach.address}"),
-        ("profile", str(profile.origin or listing.THIS_MACHINE)),
-    )
+        ("cores", ", ".join(_list_clusters(profile))),
+    ]
+    facts += [("note", remark) for remark in listing.list_remarks(profile)]
+    facts.append(("NPU", profile.npu))
+    for name, size in sizes.items():
+        facts.append((name, "" if size is None else show_bytes(size)))
+    facts.append(("reached", "" if reach is None else f"{reach.way} {reach.address}"))
+    facts.append(("profile", str(profile.origin or listing.THIS_MACHINE)))
     print_facts(profile.name, facts, 10)
     typer.secho("targets", bold=True)
     for target in profile.targets:
@@ -125,10 +123,8 @@ def print_device(profile: DeviceProfile) -> None:
     typer.secho("measurements", bold=True)
     # A flagged measurement stays in the file with its reason, and no prediction uses it.
     unused = listing.count_flagged(profile)
-    typer.echo(
-        f"  {listing.count_measured(profile):,} known"
-        + (f", {unused:,} more not used" if unused else "")
-    )
+    more = f", {unused:,} more not used" if unused else ""
+    typer.echo(f"  {listing.count_measured(profile):,} known{more}")
     for source, count in listing.measurement_sources(profile).items():
         typer.echo(f"  {count:,} from {plain(source)}")
     typer.secho("sources", bold=True)
@@ -136,24 +132,32 @@ def print_device(profile: DeviceProfile) -> None:
         typer.echo(f"  {plain(source)}")
 
 
+def _list_clusters(profile: DeviceProfile) -> list[str]:
+    """Return the clusters of a processor in words: ``4 x cortex-a72 at 1800 MHz``."""
+    clusters = []
+    for cluster in profile.cores:
+        clock = f" at {cluster.max_mhz} MHz" if cluster.max_mhz else ""
+        clusters.append(f"{cluster.count} x {cluster.core}{clock}")
+    return clusters
+
+
 def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Print one target of a device: what it runs, what is known of it,
     and accelerators that serve it.
     """
     kernels = sum(kernel.target == target.name for kernel in profile.kernels)
-    parts = (
-        " ".join(part for part in (target.runtime, target.version) if part),
-        (
-            f"cpu, {plural(target.threads, 'thread')}"
-            if target.accelerator == "cpu"
-            else target.accelerator
-        ),
+    unit = target.accelerator
+    if unit == "cpu":
+        unit = f"cpu, {plural(target.threads, 'thread')}"
+    parts = [
+        " ".join(filter(None, (target.runtime, target.version))),
+        unit,
         "/".join(target.precisions),
         f"{listing.count_measured(profile, target):,} measured",
         f"{plural(kernels, 'kernel')} timed" if kernels else "",
         "default" if target.name == profile.default_target else "",
-    )
-    typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")
+    ]
+    typer.echo(f"  {plain(target.name)}: {plain('; '.join(filter(None, parts)))}")
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
     for accelerator in list_accelerators(profile, target):
@@ -223,28 +227,7 @@ def print_calibrated(calibrated: Calibrated) -> None:
         f"{calibrated.profile.name}:{calibrated.target.name}, measured with"
         f" {plain(calibrated.runtime)}"
     )
-    for report in calibrated.reports:
-        typer.secho(report.form, bold=True)
-        # Errors after the calibration are known only
-        # where leaving one model out leaves enough others.
-        after = report.after or (None,) * len(report.models)
-        for model, before, later in zip(report.models, report.before, after, strict=True):
-            left_out = ""
-            if later is not None:
-                left_out = f", {later:+.0%} from the others"
-            latency = show_ms(calibrated.latency_ms[model, report.form])
-            typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{left_out}")
-        for model, expected_ms in report.contradicting.items():
-            expects = f"the others, which expect {show_ms(expected_ms)}"
-            typer.echo(f"  {plain(model)} contradicts {expects}: measure it again")
-        line = f"  median error {report.median_before:.0%} before"
-        typer.echo(
-            line + (f", {report.median_after:.0%} after (leave one out)" if report.after else "")
-        )
-        # Too few models say nothing about those that were not measured.
-        if not math.isnan(report.expected_after):
-            expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
-            typer.echo(f"  expected median error of models that were not measured: {expected}")
+    _print_reports(calibrated)
     if calibrated.networks.clock:
         typer.echo(plain(calibrated.networks.clock))
     if calibrated.pick:
@@ -258,10 +241,30 @@ def print_calibrated(calibrated: Calibrated) -> None:
         typer.echo(f"left out: {plain(line)}; {QUIET_HINT}, then calibrate again")
     kernels = sum(kernel.target == calibrated.target.name for kernel in calibrated.profile.kernels)
     if kernels:
-        typer.echo(
-            f"{plural(kernels, 'kernel')} timed"
-            + (f", {len(calibrated.left_out)} left out" * bool(calibrated.left_out))
-        )
+        skipped = f", {len(calibrated.left_out)} left out" if calibrated.left_out else ""
+        typer.echo(f"{plural(kernels, 'kernel')} timed{skipped}")
     for line in calibrated.left_out:
         typer.echo(f"  left out: {plain(line)}")
     typer.echo(f"kept in {plain(str(calibrated.path))}")
+
+
+def _print_reports(calibrated: Calibrated) -> None:
+    """Print the latencies of the models, form by form, and how far predictions were off."""
+    for report in calibrated.reports:
+        typer.secho(report.form, bold=True)
+        # Errors after the calibration are known only
+        # where leaving one model out leaves enough others.
+        after = report.after or (None,) * len(report.models)
+        for model, before, later in zip(report.models, report.before, after, strict=True):
+            from_others = "" if later is None else f", {later:+.0%} from the others"
+            latency = show_ms(calibrated.latency_ms[model, report.form])
+            typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{from_others}")
+        for model, expected_ms in report.contradicting.items():
+            expects = f"the others, which expect {show_ms(expected_ms)}"
+            typer.echo(f"  {plain(model)} contradicts {expects}: measure it again")
+        later_error = f", {report.median_after:.0%} after (leave one out)" if report.after else ""
+        typer.echo(f"  median error {report.median_before:.0%} before{later_error}")
+        # Too few models say nothing about those that were not measured.
+        if not math.isnan(report.expected_after):
+            expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
+            typer.echo(f"  expected median error of models that were not measured: {expected}")

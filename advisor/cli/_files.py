@@ -1,5 +1,8 @@
-"""Commands on ``.tflite`` files:
-``benchmark`` and ``profile`` time them, ``compress`` makes them smaller.
+"""The commands on ``.tflite`` files: ``benchmark`` and ``profile`` time them, ``compress`` makes
+them smaller.
+
+``_main.py`` registers them. Options that the public function has, too, come from the tables of
+``core``; those that the command parses itself are fields of a dataclass here.
 """
 
 from collections.abc import Iterable
@@ -24,7 +27,10 @@ from advisor.core import (
 )
 
 HERE = options_of(BenchmarkKeywords, "shape", "kernels", "cpus", "sustained_s", "pipeline")
+"""Options of ``advisor benchmark`` for this machine's CPU."""
+
 THERE = options_of(DeviceBenchmarkKeywords, "threads", "effort")
+"""Those for a device or another processor."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
     shown = rows.of(file_benchmark.timings)
     if asked.as_json:
         print_json(file_benchmark.select_timings(shown).to_json())
-        _complain(file.failure for file in file_benchmark.failed)
+        _print_failures([file.failure for file in file_benchmark.failed])
     else:
         print_benchmark(file_benchmark, timed=shown)
     if file_benchmark.failed:
@@ -119,11 +125,12 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
         "--sustained": asked.sustained,
         "--image": given["image"],
     }
-    for name in (name for name, value in cpu_only.items() if value):
-        raise UsageError(
-            f"{name} works only for this machine's CPU",
-            f"leave out {name}, or leave out --device and --accelerator",
-        )
+    for name, value in cpu_only.items():
+        if value:
+            raise UsageError(
+                f"{name} works only for this machine's CPU",
+                f"leave out {name}, or leave out --device and --accelerator",
+            )
     rows = DEVICE_ROWS.select(asked.sort, asked.only)
     names = (*THERE, "threads", "effort")
     with progress("reading the files") as tell:
@@ -133,7 +140,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
     shown = replace(device_benchmark, rows=rows.of(device_benchmark.rows))
     if asked.as_json:
         print_json(shown.to_json())
-        _complain(row.failure for row in device_benchmark.failed)
+        _print_failures([row.failure for row in device_benchmark.failed])
     else:
         print_device_benchmark(shown)
     measured = bool(device_benchmark.connection)
@@ -142,7 +149,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
         raise typer.Exit(ExitCode.UNSATISFIED if measured else ExitCode.USAGE)
 
 
-def _complain(failures: Iterable[str]) -> None:
+def _print_failures(failures: Iterable[str]) -> None:
     for failure in failures:
         typer.echo(f"failed: {failure}", err=True)
 

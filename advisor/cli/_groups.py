@@ -1,8 +1,9 @@
-"""Groups of commands: each has ``--quiet``, help by groups of options,
-and errors that say what to do.
+"""Groups of commands: each has ``--quiet``, help by groups of options, and errors with advice.
 
-A command may have its options as one value of a dataclass. To add a command of an integration,
-register an :class:`IntegrationCommand` in the group :data:`INTEGRATIONS`.
+A command may have its options as one value of a dataclass, which Typer does not know
+(:func:`_quietable` spreads it). To add a command of an integration, register an
+:class:`IntegrationCommand` in the group :data:`INTEGRATIONS`; its name is a contract with other
+packages.
 """
 
 from __future__ import annotations

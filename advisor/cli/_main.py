@@ -1,5 +1,8 @@
-"""The ``advisor`` command: register the commands, ``doctor`` and ``explain``;
-turn errors into exit codes.
+"""The ``advisor`` command: register all commands, and turn errors into messages and exit codes.
+
+``main`` is the entry point of the package. It also has the commands ``doctor`` and ``explain``. An
+error of the user shows its message and hint; only ``ADVISOR_DEBUG=1`` shows a traceback. What the
+start imports must stay light: it has 0.3 s.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import signal
 import sys
 import textwrap
 from dataclasses import asdict
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -32,6 +35,9 @@ from advisor.cli._search import data_app, init, plan, search
 from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, visible, without_password
 from advisor.version import __version__
 
+if TYPE_CHECKING:
+    from advisor.api import Check
+
 WIDTH = 90
 """Columns of a text."""
 
@@ -42,6 +48,9 @@ LONGEST = 4000
 """Characters of an error message:
 all errors of a profile fit, a path of as many characters does not.
 """
+
+MARKS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
+"""The first column of ``advisor doctor``, by the state of a check."""
 
 _SYSTEM_HINTS = {
     errno.ENOENT: "check the path, and that there is room for temporary files (TMPDIR)",
@@ -96,9 +105,8 @@ def doctor(
     from advisor import api
     from advisor.reporting import rows_of
 
-    rows = rows_of({"name": "name", "state": "state", "found": "found", "hint": "hint"}).select(
-        sort, only
-    )
+    columns = {"name": "name", "state": "state", "found": "found", "hint": "hint"}
+    rows = rows_of(columns).select(sort, only)
     with progress(f"checking {run or 'this machine'}"):
         checks = api.doctor(run)
     shown = rows.of(checks)
@@ -106,19 +114,19 @@ def doctor(
         print_document(checks=list(map(asdict, shown)))
     else:
         for check in shown:
-            mark = {
-                api.State.OK: "ok     ",
-                api.State.WARNING: "warning",
-                api.State.FAILED: "FAILED ",
-            }[check.state]
-            typer.echo(f"{mark}  {check.name:18} {check.found}")
-            if check.hint:
-                typer.echo(f"{'':29}{check.hint}")
+            _print_check(check)
+    # What the filter leaves out counts for the exit code, too.
     failed = any(check.state is api.State.FAILED for check in checks)
     if failed and run is not None:
         raise typer.Exit(ExitCode.UNSATISFIED)
     if failed:
         raise typer.Exit(ExitCode.USAGE)
+
+
+def _print_check(check: Check) -> None:
+    typer.echo(f"{MARKS[check.state]}  {check.name:18} {check.found}")
+    if check.hint:
+        typer.echo(f"{'':29}{check.hint}")
 
 
 def complete_terms(incomplete: str) -> list[str]:
@@ -224,39 +232,46 @@ def main() -> NoReturn:
     except Exception as error:
         if os.environ.get("ADVISOR_DEBUG"):
             raise
-        if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
-            _complain(
-                f"{error.filename or 'the output'}: {error.strerror}",
-                _SYSTEM_HINTS.get(error.errno or 0, ""),
-            )
-            sys.exit(ExitCode.USAGE)
-        said = str(error)
-        # Of Path.resolve, before Python 3.13.
-        if isinstance(error, RuntimeError) and said.startswith("Symlink loop"):
-            _complain(os.strerror(errno.ELOOP), _SYSTEM_HINTS[errno.ELOOP])
-            sys.exit(ExitCode.USAGE)
-        if os.strerror(errno.EMFILE) in said:  # of a library that cannot be loaded
-            _complain(said, _SYSTEM_HINTS[errno.EMFILE])
-            sys.exit(ExitCode.USAGE)
-        if isinstance(error, MemoryError) or any(words in said for words in _NO_MEMORY):
-            there = ""  # as what is left may be too little for the import
-            with contextlib.suppress(MemoryError, ImportError, SystemError):
-                from advisor.api import memory_there
-
-                there = f": {memory_there()}"
-            _complain(f"memory ran out{there}", _SYSTEM_HINTS[errno.ENOMEM])
-            sys.exit(ExitCode.UNSATISFIED)
-        # Python's functions for files raise no class of their own for such a path.
-        if isinstance(error, ValueError) and "embedded null" in str(error):
-            _complain("a path contains a NUL character", "check the paths that you gave")
-            sys.exit(ExitCode.USAGE)
-        _complain(
-            f"internal error: {type(error).__name__}: {error}",
-            "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and"
-            " please report it",
-        )
-        sys.exit(ExitCode.INTERNAL_ERROR)
+        sys.exit(_report_failure(error))
     sys.exit(ExitCode.OK)
+
+
+def _report_failure(error: Exception) -> ExitCode:
+    """Print what failed, and return the exit code: of the system, of memory, or a bug of ours."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
+        place = error.filename or "the output"
+        _complain(f"{place}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
+        return ExitCode.USAGE
+    # Of Path.resolve, before Python 3.13.
+    if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):
+        _complain(os.strerror(errno.ELOOP), _SYSTEM_HINTS[errno.ELOOP])
+        return ExitCode.USAGE
+    if os.strerror(errno.EMFILE) in text:  # of a library that cannot be loaded
+        _complain(text, _SYSTEM_HINTS[errno.EMFILE])
+        return ExitCode.USAGE
+    if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
+        _complain(f"memory ran out{_measure_memory()}", _SYSTEM_HINTS[errno.ENOMEM])
+        return ExitCode.UNSATISFIED
+    # Python's functions for files raise no class of their own for such a path.
+    if isinstance(error, ValueError) and "embedded null" in text:
+        _complain("a path contains a NUL character", "check the paths that you gave")
+        return ExitCode.USAGE
+    _complain(
+        f"internal error: {type(error).__name__}: {error}",
+        "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and"
+        " please report it",
+    )
+    return ExitCode.INTERNAL_ERROR
+
+
+def _measure_memory() -> str:
+    """Return the memory of this machine behind a colon; empty if too little is left to ask."""
+    with contextlib.suppress(MemoryError, ImportError, SystemError):
+        from advisor.api import memory_there
+
+        return f": {memory_there()}"
+    return ""
 
 
 class PatientOutput(io.TextIOWrapper):

@@ -1,5 +1,7 @@
-"""Options of commands: how they are declared and completed, and those that several commands
-share.
+"""The options of commands: how they are declared and completed, and those of several commands.
+
+A command of ``api`` has its options from a table of ``core`` (:func:`annotations_of`,
+:func:`declare_options`), so that help, completion and Python agree.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def completion_of(name: str) -> Callable[[str], list[str]]:
         from advisor.api import choices
 
         before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in _matching(choices(name), last)]
+        return [f"{before}{comma}{choice}" for choice in _list_matching(choices(name), last)]
 
     return complete
 
@@ -59,13 +61,12 @@ def complete_runs(incomplete: str) -> list[str]:
     folder = Path(incomplete.rpartition("/")[0] or "runs")
     # An error here would be printed into the line that the user types.
     with suppress(OSError):
-        return _matching(
-            (str(path.parent) for path in sorted(folder.glob("*/request.yaml"))), incomplete
-        )
+        requests = sorted(folder.glob("*/request.yaml"))
+        return _list_matching([str(path.parent) for path in requests], incomplete)
     return []
 
 
-def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+def _list_matching(names: Iterable[str], incomplete: str) -> list[str]:
     """Return the names that begin so, in small or capital letters;
     ``Pixel 8`` begins as ``pixel-8`` does.
     """
@@ -134,12 +135,13 @@ def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
     """Return the annotation of a parameter for each option;
     the help states defaults of a search if ``defaults``.
     """
-    return {name: _annotation(name, row, defaults) for name, row in table.items()}
+    return {name: _annotate(name, row, defaults) for name, row in table.items()}
 
 
-def _annotation(name: str, declared: Option, defaults: bool) -> Any:
+def _annotate(name: str, declared: Option, defaults: bool) -> Any:
     kind: Any = list[str] if isinstance(declared.default, tuple) else type(declared.default)
-    names = [show_flag(name)] if declared.default is False else []  # a flag has no negative form
+    # Typer would also make a negative form of a flag that has no name.
+    names = [show_flag(name)] if declared.default is False else []
     autocompletion = complete_runs if name == "resume" else completion_of(name)
     return Annotated[
         kind | None,

@@ -1,4 +1,8 @@
-"""Output that is the same for all commands: JSON, the answer of a run, warnings and progress."""
+"""Output that is the same for all commands: JSON, the answer of a run, warnings and progress.
+
+The answer goes to standard output, everything else to standard error, so that a program can read
+the first alone. ``--quiet`` (:data:`QUIET`) leaves out progress and notes.
+"""
 
 from __future__ import annotations
 

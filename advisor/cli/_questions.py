@@ -1,4 +1,8 @@
-"""Ask which reading of an input is meant, if somebody is at the terminal."""
+"""Ask which reading of an input is meant, if somebody is at the terminal.
+
+A command wraps the public function that reads images in :func:`with_readings`. A function that
+finds several readings raises :class:`.AmbiguousInput`, whose hint has the options of all.
+"""
 
 from __future__ import annotations
 

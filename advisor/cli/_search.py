@@ -1,5 +1,8 @@
-"""``advisor search``, ``plan`` and ``init``: find the model to ship; ``advisor data``:
-faults in your own images.
+"""The commands before and around a search: ``search``, ``plan``, ``init``, and ``data check``.
+
+``_main.py`` registers them. The options of a search come from the table of ``core``; a command
+adds how its result is printed. A search without a limit at a place where nobody may be waiting
+gets one (:data:`EFFORT`).
 """
 
 import os
@@ -9,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -105,7 +108,7 @@ def search(
         with progress("drawing the images of the demonstration"):
             options |= api.demonstrate(options)
     else:
-        options |= _not_given(options)
+        options |= _complete_options(options)
     # A wrong column is an error now, and not after hours of work.
     rows = make_answer_rows().select(sort, only)
     run = with_readings(partial(api.search, verbose=verbose, quiet=QUIET.get()), options)
@@ -113,28 +116,29 @@ def search(
     show_answer(run.view, as_json, rows, brief)
     log_run_to(run.path, log_to)
     if run.interrupted:
-        typer.echo(
-            f"interrupted; continue with: advisor search --resume {shlex.quote(str(run.path))}",
-            err=True,
-        )
-        # Python waits for its threads at the end, and native code in one cannot be interrupted.
-        ending = threading.Timer(ENDS_WITHIN_S, os._exit, (ExitCode.INTERRUPTED,))
-        ending.daemon = True
-        ending.start()
-        raise typer.Exit(ExitCode.INTERRUPTED)
-    if run.stopped:
+        _end_interrupted(run.path)
+    if run.stopped and as_json:
+        note(f"{run.stopped}; continue with: {continue_command(run.path)}")
+    elif run.stopped:
         # The answer in words has its next steps and its counts itself.
-        remark = (
-            f"{run.stopped}; continue with: {continue_command(run.path)}"
-            if as_json
-            else run.stop_reason
-        )
-        note(remark)
+        note(run.stop_reason)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def _not_given(options: Mapping[str, object]) -> Mapping[str, str]:
+def _end_interrupted(run: Path) -> NoReturn:
+    """Say how to continue, and end the process soon."""
+    typer.echo(
+        f"interrupted; continue with: advisor search --resume {shlex.quote(str(run))}", err=True
+    )
+    # Python waits for its threads at the end, and native code in one cannot be interrupted.
+    ending = threading.Timer(ENDS_WITHIN_S, os._exit, (ExitCode.INTERRUPTED,))
+    ending.daemon = True
+    ending.start()
+    raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _complete_options(options: Mapping[str, object]) -> Mapping[str, str]:
     """Return what to ask for where nothing is given,
     and a limit where nobody may be waiting and there is none.
     """
@@ -185,8 +189,10 @@ def _ask_question() -> dict[str, str]:
     options = {name: value for name, value in given.items() if value}
     if options.get("task") == DEFAULT_TASK:
         del options["task"]
-    words = (f"--{name} {shlex.quote(value)}" for name, value in options.items())
-    typer.echo(f"The same without questions: {' '.join(('advisor search', *words))}", err=True)
+    command = "advisor search"
+    for name, value in options.items():
+        command += f" --{name} {shlex.quote(value)}"
+    typer.echo(f"The same without questions: {command}", err=True)
     return options
 
 

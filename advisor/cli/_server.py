@@ -1,7 +1,8 @@
-"""A web server that a command runs until Ctrl-C:
-it answers requests that have its token and come from its pages.
+"""A local web server that a command runs until Ctrl-C, for its own pages alone.
 
-It needs Starlette and uvicorn, of the extra ``serve``.
+The integrations ``serve`` and ``tryout`` run their pages on it. It answers requests that have its
+token and come from its pages (docs/security.md): a change here changes what a foreign page can
+reach. It needs Starlette and uvicorn, of the extra ``serve``.
 """
 
 from __future__ import annotations
@@ -230,11 +231,11 @@ class Guard:
             return
         # Headers are bytes. This encoding reads any of them,
         # so a strange header cannot end the request with an error.
-        given = {
+        headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         status = 403
-        refused = self._server.refusal(scope.get("method", ""), scope["path"], given)
+        refused = self._server.refusal(scope.get("method", ""), scope["path"], headers)
         most = self._server.most_requests
         if not refused and most is not None:
             # Requests without the token do not count: nobody else can use up those of the person.

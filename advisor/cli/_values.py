@@ -1,4 +1,7 @@
-"""Parse values of options as a user writes them: names joined by commas, shapes, numbers."""
+"""Parse values of options as a user writes them: names joined by commas, shapes, numbers.
+
+Only the command line needs these forms; the public functions take sequences.
+"""
 
 from __future__ import annotations
 
