@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from advisor.reporting._compression import FORMS, print_compression
     from advisor.reporting._data_check import FAULTS, print_data_check, render
-    from advisor.reporting._figures import on_all_images
     from advisor.reporting._files import (
         REPORT_FILES,
         Writers,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
         write_at,
         write_own,
     )
+    from advisor.reporting._foundations import on_all_images
     from advisor.reporting._frames import (
         AnswerRows,
         evaluations_frame,
@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from advisor.reporting._phrases import so_far
     from advisor.reporting._plan_table import PLAN, print_plan
     from advisor.reporting._profile import STEPS, prepare_files, print_profile, write_files
-    from advisor.reporting._risks import Risk, risks_of
+    from advisor.reporting._risk import Risk
+    from advisor.reporting._risks import risks_of
     from advisor.reporting._row_selection import Rows, rows_of
     from advisor.reporting._run_rows import RunRow
     from advisor.reporting._runs import Runs, make_run_rows, print_runs

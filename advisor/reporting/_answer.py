@@ -8,13 +8,22 @@ from itertools import islice
 from rich.console import Console
 from rich.text import Text
 
-from advisor.reporting import _blocks as blocks, _figures as figures, _text as text
+from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._answer_table import fit_table, make_written_table
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span
 from advisor.reporting._confidence import threshold_blocks
-from advisor.reporting._explanation import TITLE, explain_pick, incumbent_sentences, opening_lines
+from advisor.reporting._device_results import device_decisions, device_results, runtimes_sentence
+from advisor.reporting._explanation import explain_pick, opening_lines
 from advisor.reporting._first_lines import FirstLines, fit_first_lines
+from advisor.reporting._foundations import (
+    compare_on_holdout,
+    describe_certainty,
+    find_holdout_rival,
+    list_expectations,
+    on_all_images,
+)
 from advisor.reporting._frames import AnswerRows, choose_rows
+from advisor.reporting._incumbents import TITLE, incumbent_sentences
 from advisor.reporting._phrases import (
     counts,
     describe_limits,
@@ -22,7 +31,8 @@ from advisor.reporting._phrases import (
     shortlist,
     wrong_labels,
 )
-from advisor.reporting._risks import Risk, is_worthless, list_risks, list_warnings
+from advisor.reporting._risk import Risk
+from advisor.reporting._risks import is_worthless, list_risks, list_warnings
 from advisor.reporting._steps import ALSO, command_words, list_rest, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
@@ -53,7 +63,7 @@ def print_answer(
     if brief:
         return
     if view.decision.pick:
-        shown = choose_rows(view, shortlist(view, figures.find_holdout_rival(view)), rows)
+        shown = choose_rows(view, shortlist(view, find_holdout_rival(view)), rows)
         nothing = Text("No row passes the filter.", style="yellow")
         blocks.write(
             [Text(), fit_table(view, console, shown) if shown else nothing, Text()], console
@@ -75,11 +85,11 @@ def _sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
         reason = reason[:1].lower() + reason[1:]  # it goes on after "No result:"
     yield Labelled(label, reason, "good" if decision.feasible else "warn")
     if decision.pick is not None:
-        for name, figure in figures.list_expectations(view, decision.pick):
+        for name, figure in list_expectations(view, decision.pick):
             yield Labelled(name, figure)
     sentences = {
-        "How sure": figures.describe_certainty(view),
-        "Better on the hold-out": figures.compare_on_holdout(view),
+        "How sure": describe_certainty(view),
+        "Better on the hold-out": compare_on_holdout(view),
     }
     for label, sentence in sentences.items():
         if sentence:
@@ -153,7 +163,7 @@ def list_warned_blocks(view: RunView) -> list[Labelled]:
         Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in warning_risks
     ]
     more = {
-        "File that ships": figures.on_all_images(view.decision.pick) if view.decision.pick else "",
+        "File that ships": on_all_images(view.decision.pick) if view.decision.pick else "",
         "Labels": wrong_labels(view),
     }
     proof = [Labelled("Warning, run folder", problem, "warning") for problem in view.problems]
@@ -172,13 +182,13 @@ def list_alternatives(view: RunView, flips: int | None = None) -> Iterator[Label
     and what would change the pick.
     """
     decision = view.decision
-    results = figures.device_results(view, decision.pick) if decision.pick else ()
+    results = device_results(view, decision.pick) if decision.pick else ()
     for result in results:
         yield Labelled("On each device", result.sentence)
-    compared = figures.runtimes_sentence(view)
+    compared = runtimes_sentence(view)
     if compared:
         yield Labelled("Runtimes", compared)
-    for device_decision in figures.device_decisions(view):
+    for device_decision in device_decisions(view):
         yield Labelled(
             f"On {device_decision.device}",
             "the same pick" if device_decision.same else device_decision.decision.reason,

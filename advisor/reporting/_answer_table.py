@@ -11,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.core import Evaluation, Provenance, Quantity, listed
-from advisor.reporting import _blocks as blocks, _figures as figures, _text as text
+from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Span, TableColumn, Words
+from advisor.reporting._device_results import foreign_runtimes
+from advisor.reporting._foundations import NAMED, find_holdout_rival
 from advisor.reporting._phrases import shortlist, verdict
 from advisor.reporting._view import RunView
 
@@ -88,7 +90,7 @@ def fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Ta
 
 def make_written_table(view: RunView) -> list[Block]:
     """Return the short table for a document; nothing without a result."""
-    rows = shortlist(view, figures.find_holdout_rival(view))
+    rows = shortlist(view, find_holdout_rival(view))
     return [_laid_out(view, rows, _WRITTEN)] if rows else []
 
 
@@ -143,7 +145,7 @@ def _describe_origins(rows: Sequence[Evaluation], origins: Sequence[str]) -> str
         names[text.file(row)] = None
     usual, *others = sorted(files, key=origins.count, reverse=True)
     return "; ".join(
-        [usual, *(f"{origin}: {listed([*files[origin]], figures.NAMED)}" for origin in others)]
+        [usual, *(f"{origin}: {listed([*files[origin]], NAMED)}" for origin in others)]
     )
 
 
@@ -285,7 +287,7 @@ def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str
         lines.append(
             "each file with its figures on its slowest device; the other devices are listed below"
         )
-    lines += figures.foreign_runtimes(view, rows)
+    lines += foreign_runtimes(view, rows)
     if any(row.card_facts.as_it_is for row in rows):
         lines.append("○ what you ship today")
     if any(row.configuration.key in view.tie_keys for row in rows):
@@ -320,7 +322,7 @@ def _list_parts(rows: Sequence[Evaluation]) -> list[str]:
             continue
         whose = ""
         if len(files) > 1:
-            whose = f" of {listed([*names], figures.NAMED)}"
+            whose = f" of {listed([*names], NAMED)}"
         lines.append(f"hold-out{whose}: judged on {part}, as the time limit left no time for more")
     return lines
 

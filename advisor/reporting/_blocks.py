@@ -20,7 +20,6 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from advisor.core import markdown as escaped
 from advisor.reporting import _text as text
 
 T = TypeVar("T")
@@ -290,9 +289,6 @@ def next_command(command: str) -> Labelled:
     return Labelled("Next", Span(command, "command"))
 
 
-# ---- the terminal, for any width and encoding ----
-
-
 def default_console() -> Console:
     """Return a console on standard output that is wide enough where nobody looks at a window."""
     # rich would otherwise colour numbers and paths in every sentence.
@@ -343,7 +339,7 @@ def _break_command(block: Labelled) -> Iterator[Text]:
         f"{text.plain(block.label)}{': ' if block.colon else ' '}",
         f"bold {style(block.look)}".strip(),
     )
-    *words, last = _spans(block.words)
+    *words, last = list_spans(block.words)
     if last.look != "command":
         yield Text.assemble(label, style_words(block.words))
     elif words:
@@ -371,14 +367,14 @@ def style_words(words: Words, base: str = "") -> Text:
     those with the look ``line`` begin a line.
     """
     made = Text(style=base)
-    for part in _spans(words):
+    for part in list_spans(words):
         made.append(
             ("\n" if part.look == "line" else "") + text.inner(part.text), style(part.look) or None
         )
     return made
 
 
-def _spans(words: Words) -> list[Span]:
+def list_spans(words: Words) -> list[Span]:
     parts = words if isinstance(words, tuple) else (words,)
     return [Span(part, "") if isinstance(part, str) else part for part in parts]
 
@@ -446,71 +442,3 @@ class _WithUnits:
                 part.plain = BEFORE_UNIT.sub(NO_BLANK, part.plain)
             for segment in console.render(part, options):
                 yield Segment(segment.text.replace(NO_BLANK, " "), segment.style, segment.control)
-
-
-# ---- Markdown ----
-
-
-def draw_markdown(report: Iterable[Block]) -> str:
-    """Return blocks one after the other;
-    the rows of lists follow each other without an empty line.
-    """
-    shown = "\n\n".join(filter(None, map(_draw_block, report)))
-    return re.sub(r"(?m)^(- .*)\n\n(?=- )", r"\1\n", shown)
-
-
-def _draw_block(block: Block) -> str:
-    """Return a block as Markdown; a chart has none."""
-    match block:
-        case Heading():
-            return f"{'##' if block.id else '###'} {_words(block.words)}"
-        case Paragraph():
-            return f"{'> ' if block.look == 'unfinished' else ''}{_words(block.words)}"
-        case Labelled():
-            start = {"lead": "", "warning": "> "}.get(block.look, "- ")
-            return (
-                f"{start}**{escaped(block.label)}**{':' if block.colon else ''}"
-                f" {_words(block.words)}"
-            )
-        case Items():
-            return "\n".join(f"- {_words(row)}" for row in block.rows)
-        case Code():
-            command = text.plain(block.text)
-            # A fence is longer than any run of backticks in the command.
-            fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
-            return f"{fence}\n{command}\n{fence}"
-        case Group():
-            summary = f"<summary>{escaped(block.summary)}</summary>"
-            return f"<details>{summary}\n\n{draw_markdown(block.blocks)}\n\n</details>"
-        case Figures():
-            titles = columns("figure", "value", "remark", left=("figure", "remark"))
-            return _rows(
-                titles, [(figure.label, figure.value, figure.remark) for figure in block.rows]
-            )
-        case DataTable():
-            return "\n\n".join([_rows(block.columns, block.rows), *map(escaped, block.notes)])
-        case Chart():
-            return ""
-
-
-def _rows(columns: Sequence[TableColumn[Any]], rows: Iterable[Sequence[Words]]) -> str:
-    sides = ["---" if column.left else "---:" for column in columns]
-    shown = [[column.title for column in columns], *rows]
-    head, *others = (f"| {' | '.join(map(_words, cells))} |" for cells in shown)
-    return "\n".join([head, f"| {' | '.join(sides)} |", *others])
-
-
-def _words(said: Words) -> str:
-    """Return text with its looks, escaped, on one line."""
-    shown = []
-    for part in _spans(said):
-        # A backtick inside would end the code.
-        if part.look in ("code", "command") and "`" not in part.text:
-            shown.append(f"`{text.plain(part.text)}`")
-        else:
-            shown.append(
-                f"**{escaped(part.text)}**"
-                if part.look == "strong"
-                else text.inner(part.text, escaped)
-            )
-    return "".join(shown)

@@ -4,8 +4,6 @@ and beside what the user ships today.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from functools import cache
 from itertools import islice
 
 from advisor.core import (
@@ -15,25 +13,21 @@ from advisor.core import (
     Provenance,
     Quantity,
     Status,
-    Target,
     UsageError,
     excess_texts,
-    plural,
     show_bytes,
     show_ms,
 )
-from advisor.engine import Incumbent
 from advisor.reporting import _text as text
 from advisor.reporting._classes import compute_recalls, find_weakest
+from advisor.reporting._reference_phones import REFERENCES, describe_unit, predict_on_phones
 from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import FLOATS, find_failed_int8, int8_size, lacks_int8, list_int8
 from advisor.reporting._unknown_images import is_flattered
 from advisor.reporting._view import RunView
 
-TITLE = "What you ship today"
 UNJUDGED = "; it did not run on the hold-out"
 WORTHLESS = "Not worth shipping yet"
-LEARNT = "Its figures are too high if it has learnt from your images."
 
 FEW_IMAGES = 100
 COUNT_ERROR = 0.02
@@ -51,14 +45,6 @@ in the reason of weights that could not be downloaded.
 
 VOWELS = ("8", "11 ", "11.", "18 ", "18.")
 """The beginnings of sizes that take ``an``, such as ``8.9 MB``."""
-
-UnitOfPlace = tuple[str, str]
-"""What runs a file, and where, in words: ``2 CPU threads``, ``this machine``."""
-
-REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flagship", 2023)}
-"""Phones for which the pick is predicted where the question names no device, each with its year:
-their CPUs, which the code of a bundle uses.
-"""
 
 
 def opening_lines(
@@ -238,10 +224,12 @@ def meeting_line(view: RunView) -> str:
     counts_images = view.task.probabilities and not count.endswith(OF_HUNDRED)
     if not view.task.probabilities:
         right = f"{_whole_percent(reached)} % {view.task.metric} on"
-    phones = _on_reference_phones(view)
+    phones = predict_on_phones(view)
     target = pick.configuration.target
     machine = "our computer" if target.device == HOST else target.device
-    (unit, place), latency = next(iter(phones.items()), ((_unit(target), machine), pick.latency))
+    (unit, place), latency = next(
+        iter(phones.items()), ((describe_unit(target), machine), pick.latency)
+    )
     # The first screen has 90 words: the levels of the ranges stand with the same figures below.
     ends = _show_range(reached, "{:.0f}".format)
     if counts_images:
@@ -303,9 +291,9 @@ def _time(view: RunView, pick: Evaluation, count: int) -> str:
     if pick.contended:
         busy = f" while other programs used it{f' ({clock})' if clock else ''}"
     phones = {}
-    for (unit, phone), latency in islice(_on_reference_phones(view).items(), count):
+    for (unit, phone), latency in islice(predict_on_phones(view).items(), count):
         phones[unit, f"{phone}{_compare_with_budget(latency, view.limits.latency_ms)}"] = latency
-    known = {**phones, (_unit(target), f"{machine}{busy}"): pick.latency}
+    known = {**phones, (describe_unit(target), f"{machine}{busy}"): pick.latency}
     units = {unit for unit, _ in known}
     # One kind of processor for all places is said once.
     if len(known) > len(units) == 1:
@@ -327,13 +315,6 @@ def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
     if latency.value > budget_ms:
         return f": {over}"
     return f": perhaps {over}"
-
-
-def _unit(target: Target) -> str:
-    """Return what of a device runs a file: ``2 CPU threads``, ``the NPU``."""
-    if target.accelerator == "cpu":
-        return plural(target.threads, "CPU thread")
-    return f"the {target.accelerator.upper()}"
 
 
 def _latency(latency: Quantity) -> str:
@@ -389,52 +370,6 @@ def _explain_missing(without: Mapping[str, str]) -> str:
         ((cause, _),) = causes.most_common(1)
         return f"{len(without)} could not be downloaded: {cause.replace(': ', ', ')}"
     return f"{len(without)} without weights here: advisor catalog fetch --all"
-
-
-@cache
-def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantity]]:
-    """Return what predicts a file's latency by the words for each reference phone;
-    its model is fitted once.
-    """
-    from advisor.engine import DevicePredictor, TargetDevice, select_devices
-
-    predictor = DevicePredictor()
-    devices = dict[UnitOfPlace, TargetDevice]()
-    for name, (kind, year) in REFERENCES.items():
-        (phone,) = select_devices((name,), (), "--device")
-        cpus = {}
-        for target in phone.profile.targets:
-            if target.accelerator == "cpu":
-                cpus[target.threads] = target
-        # As many threads as the pick has here, or the next fewer of the profile.
-        count = max((count for count in cpus if count <= threads), default=min(cpus))
-        device = replace(phone, target=cpus[count])
-        devices[_unit(device.identity), f"{kind} ({phone.profile.title}, {year})"] = device
-
-    def predict_on_phones(file: Evaluation) -> dict[UnitOfPlace, Quantity]:
-        rows_of_phones = {
-            words: predictor.evaluate([file], device, None) for words, device in devices.items()
-        }
-        latencies = {}
-        for words, evaluations in rows_of_phones.items():
-            for evaluation in evaluations:
-                if evaluation.latency and evaluation.status is Status.OK:
-                    latencies[words] = evaluation.latency
-        return latencies
-
-    return predict_on_phones
-
-
-def _on_reference_phones(view: RunView) -> dict[UnitOfPlace, Quantity]:
-    """Return the predicted latency of the pick by the words for each reference phone.
-
-    Nothing where the question names a device, before the search has ended,
-    and where nothing can be predicted.
-    """
-    pick = view.decision.pick
-    if pick is None or view.insights.unfinished or not view.only_here:
-        return {}
-    return _on_phones(pick.configuration.target.threads)(pick)
 
 
 def explain_pick(view: RunView) -> str:
@@ -511,67 +446,3 @@ def _other_things(pick: Evaluation) -> Iterator[str]:
         "It answers an image of anything else with one of your classes, too; exported with"
         f" --unknown-class, this happens to {passing}."
     )
-
-
-def incumbent_sentences(view: RunView) -> tuple[str, ...]:
-    """Return a sentence about each file that the user ships:
-    it is the pick, or what switching gains and costs.
-    """
-    return tuple(_incumbent(view, incumbent) for incumbent in view.insights.incumbents)
-
-
-def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
-    """Compare a shipped file that is the pick with the best file trained here, on the hold-out;
-    empty if unknown.
-    """
-    pick = view.decision.pick
-    rival = incumbent.rival
-    points = incumbent.points
-    if pick is None or rival is None or points is None:
-        return ""
-    pick_share, rival_share = (
-        text.percent(evaluation.holdout_accuracy) for evaluation in (pick, rival)
-    )
-    gain = f"{points.value:+.1f} points{text.confidence(points, ', ')}"
-    best = f"the best file trained here, {text.file(rival)}, {rival_share} %"
-    return f"On the hold-out it has {pick_share} %, and {best} ({gain})."
-
-
-def _incumbent(view: RunView, incumbent: Incumbent) -> str:
-    """Return what changes if the pick replaces a file that the user ships;
-    what it lacks if it is the pick itself.
-    """
-    name = text.name(incumbent.evaluation)
-    if incumbent.picked:
-        still = "is still the pick" if view.decision.feasible else "is the closest to the limits"
-        return " ".join(
-            filter(None, (f"{name} {still}.", _beside_the_rival(view, incumbent), LEARNT))
-        )
-    pick = view.decision.pick
-    shipped = incumbent.evaluation
-    points = incumbent.points
-    assert pick is not None, "there is an incumbent only beside a pick"
-    changes = []
-    if points is not None:
-        images = ""
-        if points.n:
-            images = f" on the same {plural(points.n, 'image')}"
-        changes.append(
-            f"{view.metric} by {points.value:+.1f}"
-            f" points{text.confidence(points, ' (', ')')}{images}"
-        )
-    for what, to, before, show in (
-        ("latency", pick.latency, shipped.latency, show_ms),
-        ("size", pick.size, shipped.size, show_bytes),
-    ):
-        if to and before and before.value:
-            percent = 100 * (to.value / before.value - 1)
-            changes.append(
-                f"{what} from {show(before.value)} to {show(to.value)} ({percent:+.0f} %)"
-            )
-    judged = shipped.holdout_accuracy if incumbent.part == "hold-out" else shipped.accuracy
-    reached = ""
-    if judged:
-        on = f" on {incumbent.part}" if incumbent.part else ""
-        reached = f" has {text.percent(judged)} % {view.metric}{on}"
-    return f"{name}{reached}. Switching to the pick changes {', '.join(changes)}. {LEARNT}"

@@ -30,8 +30,10 @@ from advisor.reporting._answer import list_alternatives, make_headline, other_ri
 from advisor.reporting._answer_table import make_written_table
 from advisor.reporting._blocks import Labelled, Paragraph
 from advisor.reporting._classes import class_blocks, metric_blocks
+from advisor.reporting._device_results import foreign_runtimes
 from advisor.reporting._explanation import opening_lines
-from advisor.reporting._figures import foreign_runtimes, key_figures, list_foundations
+from advisor.reporting._figures import key_figures
+from advisor.reporting._foundations import list_foundations
 from advisor.reporting._frames import (
     AnswerRows,
     choose_rows,
@@ -41,6 +43,7 @@ from advisor.reporting._frames import (
     map_columns,
 )
 from advisor.reporting._html import render_html
+from advisor.reporting._markdown import draw_markdown
 from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._risks import list_risks
 from advisor.reporting._steps import step_blocks
@@ -86,7 +89,7 @@ def render_markdown(view: RunView) -> str:
 
 def _part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunView) -> str:
     try:
-        return blocks.draw_markdown(content(view))
+        return draw_markdown(content(view))
     except Exception as error:
         _log.exception("report.md: the part '%s' could not be made", content.__name__)
         return f"> This part could not be made: {escaped(f'{type(error).__name__}: {error}')}"

@@ -13,7 +13,8 @@ from rich.console import Console
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import Block, Labelled, Paragraph
 from advisor.reporting._explanation import opening_lines
-from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, list_risks
+from advisor.reporting._risk import Level
+from advisor.reporting._risks import NOT_YOUR_DEVICE, list_risks
 from advisor.reporting._steps import is_int8_next, next_step
 from advisor.reporting._view import RunView
 

@@ -3,11 +3,9 @@ it opens offline, loads nothing, and survives a broken section.
 """
 
 import logging
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from markupsafe import Markup
 
@@ -15,10 +13,7 @@ from advisor.core import (
     FLOAT,
     HOST,
     Evaluation,
-    Quantity,
-    TimingFacts,
     UsageError,
-    plural,
     show_bytes,
 )
 from advisor.reporting import (
@@ -39,20 +34,20 @@ from advisor.reporting._classes import (
 )
 from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import describe_confidence, threshold_blocks
+from advisor.reporting._device_results import (
+    device_decisions,
+    device_results,
+    runtimes_sentence,
+)
 from advisor.reporting._explanation import (
     WORTHLESS,
     explain_pick,
-    incumbent_sentences,
     meeting_line,
     opening_lines,
 )
-from advisor.reporting._figures import (
-    device_decisions,
-    device_results,
-    key_figures,
-    list_foundations,
-    runtimes_sentence,
-)
+from advisor.reporting._figures import key_figures
+from advisor.reporting._foundations import list_foundations
+from advisor.reporting._incumbents import incumbent_sentences
 from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._pages import (
     asset,
@@ -64,6 +59,7 @@ from advisor.reporting._pages import (
     render_page,
 )
 from advisor.reporting._risks import is_worthless
+from advisor.reporting._script_data import is_wide, list_facets, make_payload
 from advisor.reporting._steps import next_steps
 from advisor.reporting._unknown_images import describe_unknown
 from advisor.reporting._view import RunView, report_parts
@@ -79,20 +75,6 @@ ROWS_SHOWN = 1000
 """Evaluations in the page's table, best first; the plots show all of them."""
 
 Variables = Mapping[str, object]
-
-LOG_RATIO = 8.0
-"""An axis whose largest value is this many times the smallest is drawn on a logarithmic scale."""
-
-QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
-
-_FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
-    ("family", "Family", lambda e: e.family),
-    ("compression", "Compression", lambda e: e.configuration.compression),
-    ("training", "Training", lambda e: e.configuration.training),
-    ("threads", "Threads", lambda e: e.configuration.target.threads),
-    ("device", "Device", lambda e: e.configuration.target.device),
-    ("accelerator", "Accelerator", lambda e: e.configuration.target.accelerator),
-)
 
 
 @dataclass(frozen=True)
@@ -159,7 +141,7 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
             dots.append((name, latency.value, accuracy.value))
     if pick is None or len(dots) < 2:
         return ()
-    wide = _is_wide(latency for _, latency, _ in dots)
+    wide = is_wide(latency for _, latency, _ in dots)
     caption = "Accuracy against latency of each file; the large dot is the pick"
     # The sentence beside the plot may be about a phone:
     # the axis says which device its figures are of.
@@ -423,140 +405,3 @@ def _script_data(view: RunView) -> str:
     except Exception as error:
         _log.exception("report: the plots' data could not be made")
         return json_for_script({"error": f"{type(error).__name__}: {error}"})
-
-
-# ---- the data of the script: the figures of every evaluation, the limits,
-# the filters and the scales ----
-
-
-def list_facets(view: RunView) -> list[dict[str, Any]]:
-    """Return the filters with at least two values:
-    their field, their title, and each value with its label.
-    """
-    licences = _licences(view)
-    choices: list[tuple[str, str, list[Any]]] = []
-    for field, title, read_value in _FACETS:
-        choices.append((field, title, list(map(read_value, view.evaluations))))
-    filters: list[dict[str, Any]] = []
-    for field, title, values in (*choices, ("licence", "Licence", list(licences.values()))):
-        labels = []
-        for value in _distinct(values):
-            # Numbers are counts of threads; a card may have no family.
-            label = plural(value, "thread") if isinstance(value, int) else value or "unnamed"
-            labels.append((str(value), label))
-        filters.append({"field": field, "title": title, "options": labels})
-    # With one value there is nothing to filter.
-    return [facet for facet in filters if len(facet["options"]) > 1]
-
-
-def _licences(view: RunView) -> dict[str, str]:
-    """Return the licence of each card, from any of its evaluations."""
-    licences: dict[str, str] = {}
-    for evaluation in view.evaluations:
-        card = evaluation.configuration.card
-        licences[card] = evaluation.card_facts.licence or licences.get(card, "not stated")
-    return licences
-
-
-def _distinct(values: Sequence[Any]) -> list[Any]:
-    """Return each value once: numbers ascending, names in order of appearance."""
-    unique = list(dict.fromkeys(values))
-    return sorted(unique) if all(isinstance(value, int) for value in unique) else unique
-
-
-def make_payload(view: RunView) -> dict[str, object]:
-    """Return the data of the page's script, plain JSON values."""
-    rows = phrases.rank_begun(view)
-    licences = _licences(view)
-    limits = view.limits
-    sources: dict[str, int] = {}
-    positions = {row.configuration.key: index for index, row in enumerate(rows)}
-    first = []
-    for row in (view.decision.pick, view.decision.runner_up):
-        if row is not None:
-            first.append(row.configuration.key)
-    return {
-        "rows": [
-            {**_row(view, row, sources), "licence": licences[row.configuration.card]}
-            for row in rows
-        ],
-        "quantities": QUANTITIES,
-        "metric": view.task.heading,
-        "sources": list(sources),
-        "families": _distinct([row.family for row in view.evaluations]),
-        "compressions": _distinct([row.configuration.compression for row in view.evaluations]),
-        "budget": {
-            "latency": limits.latency_ms,
-            "size": limits.size_bytes,
-            "accuracy": limits.min_accuracy,
-        },
-        "log": {
-            "latency": _is_wide(evaluation.p90_ms for evaluation in view.ok),
-            "size": _is_wide(evaluation.size_bytes for evaluation in view.ok),
-        },
-        "compare": [positions[key] for key in first if key in positions],
-    }
-
-
-def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
-    """Return an evaluation as the page's script reads it: names, flags, numbers and their
-    sources.
-    """
-    configuration = evaluation.configuration
-    target = evaluation.configuration.target
-    key = configuration.key
-    probability = evaluation.budget_probability
-    timing = evaluation.timing or TimingFacts()
-    file = evaluation.file_facts
-    flags = {
-        "pick": key == view.pick_key,
-        "front": key in view.front_keys,
-        "tie": key in view.tie_keys,
-        "meets": view.limits.met_by(evaluation),
-        "contended": evaluation.contended,
-    }
-    return {
-        "card": configuration.card,
-        "family": evaluation.family,
-        "training": configuration.training,
-        "compression": configuration.compression,
-        "variant": configuration.variant_name,
-        **{name: getattr(target, name) for name in ("threads", "device", "accelerator")},
-        "status": evaluation.status.value,
-        # A flag that does not hold is left out: thousands of rows would repeat it.
-        **{name: True for name, value in flags.items() if value},
-        **({} if probability is None else {"budget_probability": _short(probability)}),
-        "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
-        # What hover and comparison show besides, in the order that the script expects.
-        "x": [
-            timing.load_ms,
-            timing.first_ms,
-            file.arena_bytes,
-            evaluation.card_facts.macs,
-            file.download_bytes,
-            file.download_zstd_bytes,
-        ],
-    }
-
-
-def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object] | None:
-    """Return [value, low, high, index of ``provenance: source``, n], rounded for display."""
-    if quantity is None:
-        return None
-    # Thousands of figures share a few sources, so each row has only the number of its source.
-    origin = quantity.provenance.value + (f": {quantity.source}" if quantity.source else "")
-    ends = [None if end is None else _short(end) for end in (quantity.low, quantity.high)]
-    return [_short(quantity.value), *ends, sources.setdefault(origin, len(sources)), quantity.n]
-
-
-def _short(value: float) -> float:
-    """Round to six significant digits."""
-    return float(f"{value:.6g}")
-
-
-def _is_wide(values: Iterable[float]) -> bool:
-    """Return whether the values span so much
-    that most would be squeezed together on a linear axis.
-    """
-    known = list(filter(math.isfinite, values))
-    return bool(known) and min(known) > 0 and max(known) / min(known) >= LOG_RATIO

@@ -24,7 +24,7 @@ from advisor.exporting._bundle import choose_candidate
 from advisor.exporting._documents import interpreter_code, model_card, render_code
 from advisor.measurement import predict_pixels
 from advisor.reporting import Risk
-from advisor.reporting._risks import Level
+from advisor.reporting._risk import Level
 from advisor.store import RunFolder, sha256_file
 from advisor.tasks import TASKS
 from advisor.tasks.classification import CLASSIFICATION

@@ -16,8 +16,9 @@ from advisor.engine import Insights
 from advisor.engine._history.label_check import CheckedLabels, WrongLabel
 from advisor.reporting import RunView, _text as text, load_view, print_answer, summary_html
 from advisor.reporting._explanation import opening_lines
-from advisor.reporting._figures import key_figures, list_foundations
+from advisor.reporting._figures import key_figures
 from advisor.reporting._files import recommendation_json, render_markdown
+from advisor.reporting._foundations import list_foundations
 from advisor.reporting._html import render_html
 from advisor.reporting._steps import next_steps
 from advisor.tasks import Task
@@ -101,8 +102,7 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     assert time.endswith(" measured on 2 CPU threads of this machine.")
     assert "the latency on your device (the budget was checked here; name yours: --device)" in unknown
     assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch --all).")
-    shown = said(view, 60)
-    assert shown.splitlines()[0] == file, "a path that is broken cannot be copied"
+    assert said(view, 60).splitlines()[0] == file, "a path that is broken cannot be copied"
     documents = render_markdown(view).replace("\\", ""), unescape(render_html(view)), recommendation_json(view)
     assert all(right in document for document in documents)
 

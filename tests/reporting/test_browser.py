@@ -97,8 +97,7 @@ def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(r
 def test_median_replaces_p90_on_demand(opened: Opened) -> None:
     opened.page.locator("input[name=latency][value=latency]").check()
     opened.until("document.getElementById('plot-latency').layout.xaxis.title.text.includes('median')")
-    latency = run_view().decision.pick.latency.value
-    assert points_of(opened, "plot-latency")[0][0] == pytest.approx(latency, rel=1e-4)
+    assert points_of(opened, "plot-latency")[0][0] == pytest.approx(run_view().decision.pick.latency.value, rel=1e-4)
 
 
 def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(opened: Opened) -> None:

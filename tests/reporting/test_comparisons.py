@@ -12,9 +12,10 @@ from advisor.engine import Comparison, Incumbent, Insights, compare, load_run
 from advisor.reporting import RunView, print_answer, render_comparison
 from advisor.reporting._blocks import default_console
 from advisor.reporting._comparisons import SHOWN
-from advisor.reporting._explanation import LEARNT, explain_pick, incumbent_sentences
+from advisor.reporting._explanation import explain_pick
 from advisor.reporting._files import recommendation_json, render_markdown
 from advisor.reporting._html import render_html
+from advisor.reporting._incumbents import LEARNT, incumbent_sentences
 from advisor.reporting._phrases import shortlist, verdict
 from advisor.reporting._risks import list_risks, list_warnings
 from advisor.reporting._steps import next_steps

@@ -27,7 +27,8 @@ from advisor.core import (
 from advisor.reporting import RunView
 from advisor.reporting._confidence import list_broken_guarantees, threshold_blocks
 from advisor.reporting._html import render_html
-from advisor.reporting._risks import Level, list_risks
+from advisor.reporting._risk import Level
+from advisor.reporting._risks import list_risks
 from tests.builders import evaluation
 from tests.reporting.test_answer import said as shown
 from tests.reporting.test_html import without_scripts

@@ -12,7 +12,7 @@ from advisor.engine import Insights, StageName
 from advisor.engine._history.expected_tuning import ExpectedTuning
 from advisor.engine._history.label_check import CheckedLabels, WrongLabel
 from advisor.reporting import RunView
-from advisor.reporting._figures import describe_certainty, list_foundations
+from advisor.reporting._foundations import describe_certainty, list_foundations
 from advisor.reporting._phrases import count_configurations, counts, funnel
 from tests.builders import evaluation, of_file, present
 from tests.makers.commands import parse

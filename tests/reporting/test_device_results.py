@@ -5,7 +5,7 @@ import pytest
 
 from advisor.core import Evaluation, Status, Target
 from advisor.reporting import RunView, load_view, recommendation
-from advisor.reporting._figures import device_decisions, device_results, foreign_runtimes, runtimes_sentence
+from advisor.reporting._device_results import device_decisions, device_results, foreign_runtimes, runtimes_sentence
 from advisor.reporting._files import front_csv, render_markdown
 from advisor.reporting._html import render_html
 from tests.builders import evaluation
@@ -52,10 +52,8 @@ def test_every_form_of_the_report_says_so(view: RunView) -> None:
     for text in (terminal(view), render_markdown(view), render_html(view)):
         assert "phone" in text
         assert "large" in text
-    document = recommendation(view)
-    assert document["devices"]["phone"]["pick"]["configuration"]["card"] == "large"
-    roles = [line.split(",")[1] for line in front_csv(view).splitlines()[1:]]
-    assert "device_pick" in roles
+    assert recommendation(view)["devices"]["phone"]["pick"]["configuration"]["card"] == "large"
+    assert "device_pick" in [line.split(",")[1] for line in front_csv(view).splitlines()[1:]]
 
 
 def test_where_no_file_runs_everywhere_the_device_to_leave_out_is_named(tmp_path: Path) -> None:
@@ -105,5 +103,4 @@ def test_the_latency_of_a_runtime_here_needs_no_remark(tmp_path: Path) -> None:
     row = on("host:onnxruntime", "small", 80, 1.9)
     target = replace(row.configuration.target, runtime="onnxruntime==1.31.1")
     rows = [replace(row, configuration=replace(row.configuration, target=target))]
-    view = load_view(write_run(tmp_path, rows, request={"device": "host:onnxruntime"}))
-    assert foreign_runtimes(view) == []
+    assert foreign_runtimes(load_view(write_run(tmp_path, rows, request={"device": "host:onnxruntime"}))) == []

@@ -20,7 +20,8 @@ from advisor.engine._history.unfinished import Unfinished
 from advisor.reporting import REPORT_FILES, RunView, load_view, print_answer, write_all
 from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting._files import front_csv, front_parquet, map_columns, recommendation_json, render_markdown
-from advisor.reporting._html import QUANTITIES, list_facets, make_payload, render_html
+from advisor.reporting._html import render_html
+from advisor.reporting._script_data import QUANTITIES, list_facets, make_payload
 from advisor.store import RunFolder, integrity_problems
 from tests.reporting.test_device_results import ROWS
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view

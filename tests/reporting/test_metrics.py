@@ -13,8 +13,9 @@ from advisor.reporting import RunView, print_answer, recommendation, rows_of
 from advisor.reporting._blocks import DataTable, Paragraph
 from advisor.reporting._classes import metric_blocks
 from advisor.reporting._explanation import opening_lines
-from advisor.reporting._figures import key_figures, list_expectations, list_foundations
+from advisor.reporting._figures import key_figures
 from advisor.reporting._files import front_csv, render_markdown
+from advisor.reporting._foundations import list_expectations, list_foundations
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import describe_limits
 from advisor.reporting._risks import list_risks
@@ -67,8 +68,7 @@ def metric_view(metric: str = Metric.MACRO_F1, view: RunView | None = None, **ch
 def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     view = metric_view()
     assert (view.metric, view.task.heading) == ("macro F1", "Macro F1")
-    labels = [figure.label for figure in key_figures(view, view.ok[0])]
-    assert labels[0].startswith("Macro F1")
+    assert key_figures(view, view.ok[0])[0].label.startswith("Macro F1")
     print_answer(view)
     assert "ranked by macro F1 on" in capsys.readouterr().out
     assert recommendation(view)["metric"] == "macro F1"

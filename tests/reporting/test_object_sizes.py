@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from advisor.core import BoxFacts, ImageAnswers, ObjectsOfSize
-from advisor.reporting import _blocks as blocks
+from advisor.reporting._markdown import draw_markdown
 from advisor.reporting._object_sizes import describe_sizes
 from tests.builders import evaluation
 from tests.tables import with_cases
@@ -19,7 +19,7 @@ def told(*rows: ObjectsOfSize, compression: str = "int8", side: int | None = 320
     made = evaluation(compression=compression)
     card = replace(made.card_facts, input_size=side)
     answers = ImageAnswers(boxes=BoxFacts(0.4, 0.5, {}, by_size=rows))
-    return blocks.draw_markdown(describe_sizes(replace(made, answers=answers, card_facts=card)))
+    return draw_markdown(describe_sizes(replace(made, answers=answers, card_facts=card)))
 
 
 @with_cases

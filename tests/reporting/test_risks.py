@@ -19,7 +19,8 @@ from advisor.core import (
 from advisor.reporting import RunView
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._html import render_html
-from advisor.reporting._risks import BUDGET, Level, list_risks, list_warnings, risks_of
+from advisor.reporting._risk import BUDGET, Level
+from advisor.reporting._risks import list_risks, list_warnings, risks_of
 from tests.builders import evaluation
 from tests.reporting.views import CLASSES, judged_view, run_view, unknown_view, with_dataset
 from tests.tables import with_cases

@@ -22,8 +22,9 @@ from advisor.core import (
 from advisor.datasets import DEMO_NOTE, ONE_CLASS
 from advisor.engine import resolve
 from advisor.reporting import RunView, load_view, so_far, write_all
-from advisor.reporting._figures import describe_certainty, key_figures, list_expectations
+from advisor.reporting._figures import key_figures
 from advisor.reporting._files import SCHEMA_VERSION, recommendation_json
+from advisor.reporting._foundations import describe_certainty, list_expectations
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION

@@ -1,0 +1,169 @@
+"""The pick on each device of the question, the decision for each device alone, and runtimes.
+
+The answer on the terminal and in Markdown, the table of an answer and the page's section on
+devices read these values. They are empty where the question is about one device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.core import (
+    Decision,
+    DeviceFigures,
+    Evaluation,
+    plural,
+    show_ms,
+    show_probability,
+    units,
+)
+from advisor.reporting._view import RunView
+
+
+@dataclass(frozen=True)
+class DeviceResult:
+    """One file on one device, which may be ``required`` although the question is not about it.
+
+    The target is in words, and the latency is ``predicted 11.8 ms [10.2-13.9]``, or why the file
+    does not run there. ``97 % sure`` or ``p90 12.1 ms`` is compared with the budget; it is empty
+    where neither is known. ``source`` says how a latency was measured over a connection.
+    """
+
+    device: str
+    target: str
+    latency: str
+    against_budget: str
+    meets: bool
+    required: bool = False
+    source: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The figures in a line: ``galaxy-s24: predicted 1.2 ms [0.9-1.6], over 99 % sure``."""
+        also = " (required)" if self.required else ""
+        return (
+            f"{self.device}{also}:"
+            f" {self.latency}{f', {self.against_budget}' if self.against_budget else ''}"
+        )
+
+
+@dataclass(frozen=True)
+class DeviceDecision:
+    """The decision for one device alone,
+    and whether it picks the same artefact as the decision for all.
+    """
+
+    device: str
+    decision: Decision
+    same: bool
+
+
+def device_results(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
+    """Return the results of an evaluation's file on every device of the question."""
+    required = evaluation.required_figures or {}
+    return (
+        *(
+            _result(view, device, figures, False)
+            for device, figures in evaluation.device_figures.items()
+        ),
+        *(_result(view, device, figures, True) for device, figures in required.items()),
+    )
+
+
+def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:
+    """Return the figures of the pick on one device in words."""
+    probability = figures.budget_probability
+    target = f"{figures.accelerator}, {plural(figures.threads, 'thread')}, {figures.runtime}"
+    if figures.reason or figures.latency_ms is None:
+        return DeviceResult(device, target, figures.reason or "not known", "", False, required)
+    p90_ms = figures.p90_ms or figures.latency_ms
+    limit = view.limits.latency_ms
+    latency = (
+        f"{figures.provenance}"
+        f" {units.show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
+    )
+    compared = (
+        f"{show_probability(probability)} sure"
+        if probability is not None
+        else f"p90 {show_ms(p90_ms)}"
+    )
+    return DeviceResult(
+        device,
+        target,
+        latency,
+        compared,
+        limit is None or p90_ms <= limit,
+        required,
+        figures.source,
+    )
+
+
+def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
+    """Return the decision for each device alone; empty where the question is about one device."""
+    chosen = view.decision.pick.variant if view.decision.pick else None
+    decisions = []
+    for device, decision in view.by_device.items():
+        is_same = (
+            chosen is not None and decision.pick is not None and decision.pick.variant == chosen
+        )
+        decisions.append(DeviceDecision(device, decision, is_same))
+    return tuple(decisions)
+
+
+def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str]:
+    """Return a sentence for each device whose latencies belong to a runtime
+    that cannot run ``.tflite`` files.
+
+    The front and the pick of the run count, and further ``rows`` that are shown.
+    """
+    from advisor.engine import list_foreign_runtimes
+
+    pick = view.decision.pick
+    fronts = list[Evaluation]()
+    for decision in (view.decision, *view.by_device.values()):
+        fronts += decision.front
+    shown = [*rows, *([pick] if pick else ()), *fronts]
+    runtimes = [
+        (row.configuration.target.device, row.configuration.target.runtime) for row in shown
+    ]
+    runtimes += [
+        (device, figures.runtime)
+        for device, figures in (_figures_of(pick) if pick else {}).items()
+    ]
+    return list_foreign_runtimes(runtimes)
+
+
+def runtimes_sentence(view: RunView) -> str:
+    """Return the latencies of the pick in the runtimes of this machine;
+    empty where it was measured in one only.
+
+    For example ``LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long)
+    for the same model on this machine``.
+    """
+    from advisor.engine import name_runtime
+
+    pick = view.decision.pick
+    known = {}
+    for device, figures in (_figures_of(pick) if pick else {}).items():
+        title = name_runtime(device)
+        if title:
+            known[title] = figures
+    times = {}
+    for title, figures in known.items():
+        if figures.latency_ms and not figures.reason:
+            times[title] = figures.latency_ms
+    if len(times) < 2:
+        return ""
+    first = next(iter(times.values()))
+    longer = (f" ({ms / first:.2f} times as long)" if ms != first else "" for ms in times.values())
+    parts = (
+        f"{title} {show_ms(ms)}{more}"
+        for (title, ms), more in zip(times.items(), longer, strict=True)
+    )
+    return f"{', '.join(parts)} for the same model on this machine"
+
+
+def _figures_of(pick: Evaluation) -> dict[str, DeviceFigures]:
+    """Return the figures on the devices of the question and on the required ones."""
+    return {**pick.device_figures, **(pick.required_figures or {})}
