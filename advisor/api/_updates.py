@@ -38,7 +38,6 @@ LINEAGE = "lineage.json"
 
 TAIL = 0.025  # Probability outside each end of a 95 % interval
 SHOWN = 5  # Images that are named for each class that got worse
-
 NOT_ASKED = ("out", "request", "max_trials", "resume", "most_images")
 """Options of the run that the new search does not have: they belong to one run."""
 

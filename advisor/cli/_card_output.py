@@ -19,16 +19,7 @@ from advisor.core import TASKS, plain, plural, show_bytes, show_latency
 from advisor.reporting import Rows, blocks, text
 
 if TYPE_CHECKING:
-    from advisor.catalog import (
-        Card,
-        CardRow,
-        Checked,
-        Conversion,
-        Fetched,
-        ImportedModel,
-        Published,
-        WeightSource,
-    )
+    from advisor.catalog import Card, CardRow, Checked, Conversion, Fetched, ImportedModel
     from advisor.core import Interval
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
@@ -123,20 +114,10 @@ def print_facts(name: str, facts: Iterable[tuple[str, str]], width: int) -> None
 def print_card(card: Card, on_disk: bool) -> None:
     """Print the content of a card, with its sources."""
     print_facts(card.name, _list_facts(card), 11)
-    typer.secho("published", bold=True)
-    for record in card.published:
-        _print_published(record)
-    if not card.published:
-        typer.echo("  nothing")
+    _print_published(card)
     where = "on this machine" if on_disk else "not on this machine"
     typer.secho(f"weights ({where})", bold=True)
-    for source in card.weights:
-        _print_source(source)
-    if not card.weights:
-        typer.echo(
-            "  no source is known: latency, size and memory can be measured; shipping needs your"
-            " own file"
-        )
+    _print_sources(card)
 
 
 def _list_facts(card: Card) -> tuple[tuple[str, str], ...]:
@@ -161,39 +142,45 @@ def _list_facts(card: Card) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _print_published(record: Published) -> None:
-    """Print published figures of a card, and their source."""
-    figures = [f"{record.precision:<9}"]
-    if record.top1 is not None:
-        figures.append(f"top-1 {record.top1:g} %")
-    if record.top5 is not None:
-        figures.append(f"top-5 {record.top5:g} %")
-    if record.map is not None:
-        figures.append(f"COCO's mAP {record.map:g} %")
-    if record.params is not None:
-        figures.append(f"{record.params:,} parameters")
-    if record.macs is not None:
-        figures.append(f"{record.macs:,} MACs")
-    typer.echo(f"  {'  '.join(figures)}")
-    source = f"    {plain(record.source)}"
-    if record.note:
-        source += f" ({plain(record.note)})"
-    typer.echo(source)
+def _print_published(card: Card) -> None:
+    """Print the published figures of a card, each with its source."""
+    typer.secho("published", bold=True)
+    for record in card.published:
+        figures = [f"{record.precision:<9}"]
+        if record.top1 is not None:
+            figures.append(f"top-1 {record.top1:g} %")
+        if record.top5 is not None:
+            figures.append(f"top-5 {record.top5:g} %")
+        if record.map is not None:
+            figures.append(f"COCO's mAP {record.map:g} %")
+        if record.params is not None:
+            figures.append(f"{record.params:,} parameters")
+        if record.macs is not None:
+            figures.append(f"{record.macs:,} MACs")
+        typer.echo(f"  {'  '.join(figures)}")
+        note = f" ({plain(record.note)})" if record.note else ""
+        typer.echo(f"    {plain(record.source)}{note}")
+    if not card.published:
+        typer.echo("  nothing")
 
 
-def _print_source(source: WeightSource) -> None:
-    """Print a source of weights, its archive, and each file of it with its hash."""
-    licence = f"  {source.licence}" if source.licence else ""
-    typer.echo(f"  {plain(source.label)}{licence}")
-    if source.archive:
-        typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
-    for member in source.members:
-        size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
-        # A hash of another kind than SHA-256 is a part of the key.
-        known = f"sha256 {member.sha256}" if member.sha256 else member.key.replace("-", " ", 1)
+def _print_sources(card: Card) -> None:
+    """Print the sources of the weights, their archives, and each file with its hash."""
+    for source in card.weights:
+        licence = f"  {source.licence}" if source.licence else ""
+        typer.echo(f"  {plain(source.label)}{licence}")
+        if source.archive:
+            typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
+        for member in source.members:
+            size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
+            # A hash of another kind than SHA-256 is a part of the key.
+            sha256 = f"sha256 {member.sha256}" if member.sha256 else ""
+            digest = sha256 or member.key.replace("-", " ", 1) or "no hash: use your own copy"
+            typer.echo(f"    {source.format}  {plain(member.path)}  {size}{digest}")
+    if not card.weights:
         typer.echo(
-            f"    {source.format}  {plain(member.path)} "
-            f" {size}{known or 'no hash: use your own copy'}"
+            "  no source is known: latency, size and memory can be measured; shipping needs your"
+            " own file"
         )
 
 

@@ -24,7 +24,6 @@ from advisor.core import (
 
 if TYPE_CHECKING:
     from advisor.catalog import ImportedModel
-    from advisor.engine import FileAgreement
 
 cards_app = Commands.group(
     "catalog",
@@ -297,7 +296,7 @@ def _ask_value(value: str) -> str:
 
 
 def _print_judged_card(
-    added: ImportedModel, judged: tuple[str, FileAgreement] | None, warning: str, as_json: bool
+    added: ImportedModel, judged: tuple[str, Any] | None, warning: str, as_json: bool
 ) -> None:
     """Print the accuracy of the new card if it was measured; ``as_json``, the card as well."""
     from advisor.catalog import listing

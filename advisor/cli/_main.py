@@ -15,7 +15,7 @@ import signal
 import sys
 import textwrap
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -34,9 +34,6 @@ from advisor.cli._output import print_document, progress, write_sentences
 from advisor.cli._search import data_app, init, plan, search
 from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, visible, without_password
 from advisor.version import __version__
-
-if TYPE_CHECKING:
-    from advisor.api import Check
 
 WIDTH = 90
 """Columns of a text."""
@@ -114,19 +111,15 @@ def doctor(
         print_document(checks=list(map(asdict, shown)))
     else:
         for check in shown:
-            _print_check(check)
+            typer.echo(f"{MARKS[check.state]}  {check.name:18} {check.found}")
+            if check.hint:
+                typer.echo(f"{'':29}{check.hint}")
     # What the filter leaves out counts for the exit code, too.
     failed = any(check.state is api.State.FAILED for check in checks)
     if failed and run is not None:
         raise typer.Exit(ExitCode.UNSATISFIED)
     if failed:
         raise typer.Exit(ExitCode.USAGE)
-
-
-def _print_check(check: Check) -> None:
-    typer.echo(f"{MARKS[check.state]}  {check.name:18} {check.found}")
-    if check.hint:
-        typer.echo(f"{'':29}{check.hint}")
 
 
 def complete_terms(incomplete: str) -> list[str]:

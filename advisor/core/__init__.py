@@ -55,8 +55,6 @@ if TYPE_CHECKING:
         Evaluation,
         Status,
         facts_from_json,
-        show_figure,
-        show_latency,
     )
     from advisor.core._evaluation_facts import (
         Agreement,
@@ -145,6 +143,7 @@ if TYPE_CHECKING:
         Provenance,
         Quantity,
         as_probabilities,
+        show_latency,
         show_probability,
     )
     from advisor.core._relaxation import Relaxation, excess_texts
@@ -173,6 +172,7 @@ if TYPE_CHECKING:
         plain,
         plural,
         show_bytes,
+        show_figure,
         show_ms,
         show_seconds,
         utf8,

@@ -35,9 +35,15 @@ from advisor.core._evaluation_facts import (
     UnknownFacts,
 )
 from advisor.core._forms import FileFeatures
-from advisor.core._quantity import LatencyDistribution, Provenance, Quantity, show_probability
+from advisor.core._quantity import (
+    LatencyDistribution,
+    Provenance,
+    Quantity,
+    show_latency,
+    show_probability,
+)
 from advisor.core._training import recipe_of
-from advisor.core._units import show_bytes, show_ms, show_ms_interval
+from advisor.core._units import show_bytes, show_ms
 
 NOTICEABLE = 1.05
 """Ratio of two latencies, or of two sizes, from which an answer names the difference."""
@@ -360,28 +366,6 @@ class Evaluation:
             f"{self.name} ({top1}, {show_latency(self.latency)}{p90},"
             f" {show_bytes(self.size_bytes)})"
         )
-
-
-def show_latency(quantity: Quantity | None) -> str:
-    """Format a latency; one that was not measured is marked and has its interval:
-    ``predicted 11.8 ms [10.2-13.9]``.
-    """
-    if quantity is None or quantity.provenance not in (Provenance.PREDICTED, Provenance.PUBLISHED):
-        return show_ms(quantity.value if quantity else float("inf"))
-    return f"{quantity.provenance} {show_ms_interval(quantity.value, quantity.low, quantity.high)}"
-
-
-def show_figure(figure: str, value: float) -> str:
-    """Format a value of a figure (``latency``, ``latency_p90``, ``size``, ``memory``, ``drop``,
-    ...) with its unit.
-    """
-    if figure.startswith("latency"):
-        return show_ms(value)
-    if figure in ("size", "memory"):
-        return show_bytes(value)
-    if figure.endswith("drop"):
-        return f"{value:.1f} points"
-    return f"{value:.1f} %"
 
 
 _T = TypeVar("_T", bound=Hashable)

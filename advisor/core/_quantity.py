@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core._codec import to_json
+from advisor.core._units import show_ms, show_ms_interval
 
 RESAMPLES = 2000
 """Bootstrap resamples."""
@@ -276,6 +277,15 @@ class LatencyDistribution:
         low = self.milliseconds[index]
         high = self.milliseconds[index + 1]
         return float(low * (high / low) ** part)
+
+
+def show_latency(quantity: Quantity | None) -> str:
+    """Format a latency; one that was not measured is marked and has its interval:
+    ``predicted 11.8 ms [10.2-13.9]``.
+    """
+    if quantity is None or quantity.provenance not in (Provenance.PREDICTED, Provenance.PUBLISHED):
+        return show_ms(quantity.value if quantity else float("inf"))
+    return f"{quantity.provenance} {show_ms_interval(quantity.value, quantity.low, quantity.high)}"
 
 
 def show_probability(share: float) -> str:

@@ -7,11 +7,11 @@ they are: tests hold them.
 from collections.abc import Iterator
 
 from advisor.core._choice import Choice
-from advisor.core._evaluation import Evaluation, show_figure
+from advisor.core._evaluation import Evaluation
 from advisor.core._limits import NAMES, Limits, is_drop
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
-from advisor.core._units import plural, show_bytes, show_ms
+from advisor.core._units import plural, show_bytes, show_figure, show_ms
 
 ALIKE = (0.95, 1.05)
 """Ratios of latencies or sizes between which a comparison says that neither is better."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 from advisor.core._configuration import Configuration
-from advisor.core._evaluation import Evaluation, show_figure
+from advisor.core._evaluation import Evaluation
 from advisor.core._limits import DROP, LICENCE, NAMES, ON, Limits, is_drop, is_floor
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import show_probability
-from advisor.core._units import show_ms
+from advisor.core._units import show_figure, show_ms
 
 NOT_AT_ALL = 10.0
 """Relative excess of a limit that is met or not (a licence, a device that does not run the

@@ -295,6 +295,19 @@ def show_ms(latency_ms: float) -> str:
     return f"{latency_ms:.2f} ms"
 
 
+def show_figure(figure: str, value: float) -> str:
+    """Format a value of a figure (``latency``, ``latency_p90``, ``size``, ``memory``, ``drop``,
+    ...) with its unit.
+    """
+    if figure.startswith("latency"):
+        return show_ms(value)
+    if figure in ("size", "memory"):
+        return show_bytes(value)
+    if figure.endswith("drop"):
+        return f"{value:.1f} points"
+    return f"{value:.1f} %"
+
+
 def plain(text: object) -> str:
     """Return ``text`` on one line without characters that steer a terminal or reorder the line.
 
