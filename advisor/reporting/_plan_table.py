@@ -1,10 +1,14 @@
-"""The plan of a search on the terminal: the candidates, what is skipped and why, and the cost."""
+"""The plan of a search on the terminal: the candidates, what is skipped and why, and the cost.
+
+``advisor plan`` calls :func:`print_plan`. The values are those of ``engine``'s ``PlanView``;
+nothing is estimated here. ``_plan_nodes.py`` has the cells about accelerators.
+"""
 
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
@@ -69,7 +73,10 @@ def print_plan(
             "A row costs what all forms of its network cost; --all lists all"
             f" {len(view.forecasts)} forms."
         )
-    show([_table(view, rows), *map(Paragraph, (*more, *sentences(view, not more)))], console)
+    show(
+        [_make_table(view, rows), *map(Paragraph, (*more, *list_sentences(view, not more)))],
+        console,
+    )
 
 
 def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
@@ -77,17 +84,11 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
     the first has the cost of all forms of the card.
     """
     for card in view.cards:
-        every = []
-        for row in view.forecasts:
-            if row.configuration.card == card.card:
-                every.append(row)
+        forms = [row for row in view.forecasts if row.configuration.card == card.card]
         # A form that the search leaves out stands for its card only if it leaves out all of them.
-        best = min(every, key=_rank_form)
-        fastest = []
-        for row in every:
-            if row.configuration.variant_name == best.configuration.variant_name:
-                fastest.append(row)
-        others_s = sum(row.price_s for row in every if row not in fastest)
+        variant = min(forms, key=_rank_form).configuration.variant_name
+        fastest = [row for row in forms if row.configuration.variant_name == variant]
+        others_s = sum(row.price_s for row in forms if row not in fastest)
         # A form that is slower on the processor of the row may be the fastest one on another.
         yield replace(
             fastest[0], price_s=fastest[0].price_s + others_s, processors=card.processors
@@ -95,7 +96,7 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
         yield from fastest[1:]
 
 
-def sentences(view: PlanView, every: bool = True) -> Iterator[str]:
+def list_sentences(view: PlanView, every: bool = True) -> Iterator[str]:
     """Yield the lines below the table, one sentence each;
     the table has ``every`` form or the fastest of each card.
     """
@@ -105,30 +106,32 @@ def sentences(view: PlanView, every: bool = True) -> Iterator[str]:
         yield f"Note: {remark}"
     yield from describe_nodes(view)
     yield from _describe_filtered(view.forecasts, every)
-    yield from _images(view)
+    yield from _describe_images(view)
     skipped: dict[str, list[str]] = {}
     for name, reason in view.left_out.items():
         skipped.setdefault(reason, []).append(name)
     for reason, names in skipped.items():
         yield f"Skipped: {listed(names, NAMES_SHOWN)}: {reason}."
-    yield _cost(view)
+    yield _describe_cost(view)
     if question.tuning_limited and view.tuning_s:
-        tuned, possible = view.tuned
-        which = (
-            f"the most promising {tuned} of {possible} cards"
-            if tuned < possible
-            else plural(possible, "card")
-        )
-        recipe = next(
-            training for training in question.trainings if recipe_of(training).tunes_backbone
-        )
-        yield (
-            f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} ({recipe})."
-            f" --training head leaves it out; --training {recipe} tunes every card that can still"
-            " win."
-        )
-    yield _weights(view)
+        yield _describe_tuning(view)
+    yield _describe_weights(view)
     yield "Nothing was spent. To start, use the same options with advisor search."
+
+
+def _describe_tuning(view: PlanView) -> str:
+    """Return what of the cost is fine-tuning, of which cards, and how to ask for less or more."""
+    tuned, possible = view.tuned
+    which = plural(possible, "card")
+    if tuned < possible:
+        which = f"the most promising {tuned} of {possible} cards"
+    trainings = view.request.question.trainings
+    recipe = next(training for training in trainings if recipe_of(training).tunes_backbone)
+    return (
+        f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} ({recipe})."
+        f" --training head leaves it out; --training {recipe} tunes every card that can still"
+        " win."
+    )
 
 
 def _describe_filtered(forecasts: Sequence[Forecast], every: bool) -> Iterator[str]:
@@ -140,10 +143,8 @@ def _describe_filtered(forecasts: Sequence[Forecast], every: bool) -> Iterator[s
     for forecast in filtered:
         alike.setdefault(re.sub(r"(under )?\d[\d.,]*", "", forecast.filtered), []).append(forecast)
     if filtered:
-        yield (
-            f"Filtered: {len(filtered)} of {len(forecasts)}"
-            f" configurations{', marked x' if every else ''}:"
-        )
+        marked = ", marked x" if every else ""
+        yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations{marked}:"
     for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
         first = rows[0]
         name = f"{first.configuration.card} {first.configuration.variant_name}:"
@@ -155,106 +156,160 @@ def _describe_filtered(forecasts: Sequence[Forecast], every: bool) -> Iterator[s
         yield f"  {len(rows)} x{which} {first.filtered}"
 
 
-def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
+@dataclass(frozen=True)
+class _Layout:
+    """The columns of the table of a plan that not every plan has, and what its rows are."""
+
+    by_card: bool  # a row with the name of each card stands above those of its forms
+    place: str  # below the title of the latency: the threads, or the device
+    counts: tuple[int, ...]  # thread counts whose latencies share a cell
+    budget_ms: float | None  # the limit of the probabilities; None for no such column
+    has_intervals: bool
+    unit: str  # accelerator whose nodes are counted; empty for no such column
+    has_processors: bool  # the best processor of each file
+
+    @property
+    def weights_width(self) -> int:
+        """Terminal width from which the table has the source of the weights.
+
+        The interval leaves no room for it beside a name, and a line below the table names what is
+        missing.
+        """
+        width = WIDE if self.has_intervals else ROOMY
+        if self.unit:
+            width += NODES_WIDTH
+        if self.has_processors:
+            width += PROCESSOR_WIDTH
+        return width
+
+
+def _make_table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     """Return the table of a plan: of every card with its forms, or of the rows that are
     ``shown``.
     """
-    cards = {card.card: card for card in view.cards}
+    rows = _sort_by_card(view) if shown is None else shown
+    layout = _choose_layout(view, rows, by_card=shown is None)
+    columns = _list_columns(layout)
+    return DataTable(columns, _list_rows(view, rows, layout, len(columns)))
+
+
+def _sort_by_card(view: PlanView) -> list[Forecast]:
+    """Return all forecasts in the order of the cards."""
+    order = {card.card: index for index, card in enumerate(view.cards)}
+    return sorted(view.forecasts, key=lambda row: order[row.configuration.card])
+
+
+def _choose_layout(view: PlanView, rows: Sequence[Forecast], by_card: bool) -> _Layout:
+    """Return the layout that has a column for all that is known of the rows."""
     question = view.request.question
-    by_card = shown is None
-    if shown is None:
-        order = {card: index for index, card in enumerate(cards)}
-        shown = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
-    budget = question.limits.latency_ms
-    shown_counts = set(map(_threads, shown))
-    counts = [count for count in question.thread_counts if count in shown_counts]
-    place = (
-        question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)}"
+    shown_counts = set(map(_count_threads, rows))
+    counts = tuple(count for count in question.thread_counts if count in shown_counts)
+    is_here = question.devices == (HOST,)
+    is_one_device = len(question.devices) == 1
+    place = f"worst of {len(question.devices)}"
+    if is_here:
+        plural_s = "" if counts == (1,) else "s"
+        place = f"{' / '.join(map(str, counts))} thread{plural_s}"
+    elif is_one_device:
+        place = question.devices[0]
+    units = set[str]()
+    if is_one_device:
+        for row in rows:
+            units.update(share.unit for share in row.nodes)
+    return _Layout(
+        by_card=by_card,
+        place=place,
+        counts=counts,
+        budget_ms=question.limits.latency_ms,
+        has_intervals=not is_here and any(_show_interval(row.latency) for row in rows),
+        unit="".join(units),
+        has_processors=is_one_device and any(row.processors for row in rows),
     )
-    threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
-    ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)
-    one_device = len(question.devices) == 1
-    units_of_nodes = set[str]()
-    if one_device:
-        for row in shown:
-            units_of_nodes.update(share.unit for share in row.nodes)
-    units = "".join(units_of_nodes)
-    chosen = one_device and any(row.processors for row in shown)
-    weights_width = WIDE if ranged else ROOMY
-    if units:
-        weights_width += NODES_WIDTH
-    if chosen:
-        weights_width += PROCESSOR_WIDTH
-    header: list[TableColumn[Forecast]] = [
-        TableColumn(
-            "candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card
-        ),
+
+
+def _list_columns(layout: _Layout) -> list[TableColumn[Forecast]]:
+    """Return the columns of the table, in their order."""
+    first = "candidate\n  form" if layout.by_card else "candidate, form"
+    columns: list[TableColumn[Forecast]] = [
+        TableColumn(first, left=True, whole=layout.by_card),
         TableColumn("published\ntop-1 %", width=ROOMY, whole=True),
-        TableColumn(
-            f"latency ms\n{threads if question.devices == (HOST,) else place}", whole=True
-        ),
-        *([TableColumn[Forecast]("80 %\ninterval", width=ROOMY, whole=True)] if ranged else []),
-        *(
-            []
-            if budget is None
-            else [TableColumn[Forecast](f"meets\n{show_ms(budget)}", whole=True)]
-        ),
-        *([TableColumn[Forecast](f"nodes on\n{units.upper()}", whole=True)] if units else []),
-        *([TableColumn[Forecast]("best\nprocessor", left=True, whole=True)] if chosen else []),
+        TableColumn(f"latency ms\n{layout.place}", whole=True),
+    ]
+    if layout.has_intervals:
+        columns.append(TableColumn("80 %\ninterval", width=ROOMY, whole=True))
+    if layout.budget_ms is not None:
+        columns.append(TableColumn(f"meets\n{show_ms(layout.budget_ms)}", whole=True))
+    if layout.unit:
+        columns.append(TableColumn(f"nodes on\n{layout.unit.upper()}", whole=True))
+    if layout.has_processors:
+        columns.append(TableColumn("best\nprocessor", left=True, whole=True))
+    columns += (
         TableColumn("size MB", width=ROOMY, whole=True),
         TableColumn("cost", whole=True),
-        # The interval leaves no room for it beside a name,
-        # and a line below the table names what is missing.
-        TableColumn("weights", left=True, width=weights_width),
-    ]
-    variants: dict[tuple[str, str], list[Forecast]] = {}
-    for forecast in shown:
-        variants.setdefault(
-            (forecast.configuration.card, forecast.configuration.variant_name), []
-        ).append(forecast)
+        TableColumn("weights", left=True, width=layout.weights_width),
+    )
+    return columns
+
+
+def _list_rows(
+    view: PlanView, forecasts: Sequence[Forecast], layout: _Layout, width: int
+) -> list[Sequence[Words]]:
+    """Return the cells of the rows, ``width`` in each: one row a form, by card below its name."""
+    cards = {card.card: card for card in view.cards}
+    forms: dict[tuple[str, str], list[Forecast]] = {}
+    for forecast in forecasts:
+        configuration = forecast.configuration
+        forms.setdefault((configuration.card, configuration.variant_name), []).append(forecast)
     rows = list[Sequence[Words]]()
     previous = ""
-    for (name, variant), forecasts in variants.items():
-        by_count = sorted(
-            forecasts,
-            key=lambda row: counts.index(_threads(row)) if _threads(row) in counts else 0,
-        )
-        if by_card and name != previous:
-            rows.append([Span(name, "strong"), *[""] * (len(header) - 2), _place(cards[name])])
+    for (name, variant), forecasts_of_form in forms.items():
+        place = _show_place(cards[name])
+        figures = _show_figures(_sort_by_threads(forecasts_of_form, layout.counts), layout)
+        if not layout.by_card:
+            rows.append([f"{name} {variant}", *figures, place])
+            continue
+        if name != previous:
+            rows.append([Span(name, "strong"), *[""] * (width - 2), place])
             previous = name
-        first = f"  {variant}" if by_card else f"{name} {variant}"
-        figures = _figures(by_count, budget is not None, ranged, bool(units), chosen)
-        rows.append([first, *figures, "" if by_card else _place(cards[name])])
-    return DataTable(header, rows)
+        rows.append([f"  {variant}", *figures, ""])
+    return rows
 
 
-def _threads(row: Forecast) -> int:
+def _sort_by_threads(rows: Sequence[Forecast], counts: Sequence[int]) -> list[Forecast]:
+    """Return the forecasts of a form in the order of the thread counts in the title."""
+
+    def find_place(row: Forecast) -> int:
+        threads = _count_threads(row)
+        return counts.index(threads) if threads in counts else 0
+
+    return sorted(rows, key=find_place)
+
+
+def _count_threads(row: Forecast) -> int:
     return row.configuration.target.threads
 
 
-def _figures(
-    rows: Sequence[Forecast], budgeted: bool, ranged: bool, placed: bool, chosen: bool
-) -> list[str]:
-    """Return the figures of a row: accuracy, the latency by threads and its interval, the
-    probability to meet a budget, the nodes on an accelerator, the processor that is chosen, size
-    and cost.
-    """
-    row = rows[0]
-    chances = []
-    for forecast in rows:
-        if forecast.chance is not None:
-            chances.append(forecast.chance)
-    probability = f"{100 * max(chances):.0f} %" if chances else "?"
-    return [
-        f"{row.accuracy.value:.1f}" if row.accuracy else "-",
-        " / ".join(_show_latency(forecast.latency) for forecast in rows),
-        *([_interval(row.latency)] if ranged else []),
-        *([probability] if budgeted else []),
-        *([count_nodes(row)] if placed else []),
-        *([show_processor(row)] if chosen else []),
-        f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
-        "x" if row.filtered else show_seconds(sum(forecast.price_s for forecast in rows)),
+def _show_figures(rows: Sequence[Forecast], layout: _Layout) -> list[str]:
+    """Return the figures of a form, whose first row has those that do not depend on threads."""
+    first = rows[0]
+    figures = [
+        f"{first.accuracy.value:.1f}" if first.accuracy else "-",
+        " / ".join(_show_latency(row.latency) for row in rows),
     ]
+    if layout.has_intervals:
+        figures.append(_show_interval(first.latency))
+    if layout.budget_ms is not None:
+        chances = [row.chance for row in rows if row.chance is not None]
+        figures.append(f"{100 * max(chances):.0f} %" if chances else "?")
+    if layout.unit:
+        figures.append(count_nodes(first))
+    if layout.has_processors:
+        figures.append(show_processor(first))
+    mark = "" if first.size.provenance is Provenance.MEASURED else "?"
+    figures.append(f"{mark}{first.size.value / 1e6:.1f}")
+    price_s = sum(row.price_s for row in rows)
+    figures.append("x" if first.filtered else show_seconds(price_s))
+    return figures
 
 
 def _latency_ms(row: Forecast) -> float:
@@ -281,7 +336,7 @@ def _show_latency(latency: Quantity | None) -> str:
     return f"{MARKS.get(latency.provenance, '')}{show_ms(latency.value).removesuffix(' ms')}"
 
 
-def _interval(latency: Quantity | None) -> str:
+def _show_interval(latency: Quantity | None) -> str:
     """Return the 80 % interval in ms of a latency that is predicted, else ""."""
     if latency is None or latency.provenance is not Provenance.PREDICTED:
         return ""
@@ -293,7 +348,7 @@ def _interval(latency: Quantity | None) -> str:
     )
 
 
-def _place(card: CardForecast) -> str:
+def _show_place(card: CardForecast) -> str:
     if card.on_disk:
         return "here"
     if card.download_bytes is None:
@@ -303,7 +358,7 @@ def _place(card: CardForecast) -> str:
     return "none"
 
 
-def _images(view: PlanView) -> Iterator[str]:
+def _describe_images(view: PlanView) -> Iterator[str]:
     """Yield how many images and boxes the classes have, and how they would be split."""
     if view.split is None:
         return
@@ -324,7 +379,7 @@ def _images(view: PlanView) -> Iterator[str]:
     yield from view.split.lines
 
 
-def _cost(view: PlanView) -> str:
+def _describe_cost(view: PlanView) -> str:
     """Return what the search costs, how much of it a limit leaves,
     and when the first result is there.
     """
@@ -340,10 +395,10 @@ def _cost(view: PlanView) -> str:
         text += f": about {view.reached} of them, those that are expected to be worth it"
     elif view.reached < count:
         text += f"; with --max-trials {execution.max_trials} only {view.reached} of them"
-    return f"{text}. First result {_when(view.cheapest)}."
+    return f"{text}. First result {_describe_first_result(view.cheapest)}."
 
 
-def _when(first: CardForecast) -> str:
+def _describe_first_result(first: CardForecast) -> str:
     """Return when the first result is there; nobody knows how long a download takes."""
     time = f"about {show_seconds(first.first_s)}"
     if first.on_disk or first.download_bytes == 0:
@@ -354,7 +409,7 @@ def _when(first: CardForecast) -> str:
     return f"{time} after the download of {first.card}{size}"
 
 
-def _weights(view: PlanView) -> str:
+def _describe_weights(view: PlanView) -> str:
     """Return which cards have their weights here, what must be downloaded,
     and what a search does if that fails.
     """

@@ -50,6 +50,7 @@ from advisor.reporting._view import make_typed_path
 from advisor.store import (
     CHANGED,
     OLD,
+    Problem,
     RunFolder,
     cache_root,
     integrity_problems,
@@ -91,7 +92,7 @@ _COLUMNS = (
 INDEX = f"{__version__}, 3"
 
 
-def _values(row: RunRow) -> dict[str, object]:
+def _list_values(row: RunRow) -> dict[str, object]:
     """Return the values of a run by column."""
     pick = row.pick
     accuracy = accuracy_of(pick) if pick else -1.0
@@ -112,17 +113,17 @@ def _values(row: RunRow) -> dict[str, object]:
 @cache
 def make_run_rows() -> Rows[RunRow]:
     """Return how runs become rows, one each."""
-    return Rows(tuple(_values(RunRow("", RunState.DAMAGED))), _values)
+    return Rows(tuple(_list_values(RunRow("", RunState.DAMAGED))), _list_values)
 
 
 def print_runs(rows: Sequence[RunRow]) -> None:
     """Write a table of runs to standard output; those without a pick say why."""
-    cells = list(map(_cells, rows))
+    cells = list(map(_list_cells, rows))
     shown = [DataTable(_COLUMNS, cells)] if rows else [Paragraph("There are no runs.")]
     show(shown)
 
 
-def _cells(row: RunRow) -> tuple[str, ...]:
+def _list_cells(row: RunRow) -> tuple[str, ...]:
     answer = row.why if row.state is RunState.DAMAGED else row.model
     if row.pick and answer == row.model and not row.feasible:
         answer = f"{answer} (closest; nothing meets the limits)"
@@ -193,7 +194,7 @@ class Runs:
         what is known of those that did not change is kept for the next time.
         """
         names = self.names()
-        rows = tuple(self._row(self.folder / name) for name in names)
+        rows = tuple(self._find_row(self.folder / name) for name in names)
         if self._index is not None:
             self._index.write(names)
         return rows
@@ -202,9 +203,9 @@ class Runs:
         """Return one run, read again only if its files changed;
         UsageError if there is none of this name.
         """
-        return self._row(self.path(name))
+        return self._find_row(self.path(name))
 
-    def _row(self, path: Path) -> RunRow:
+    def _find_row(self, path: Path) -> RunRow:
         """Return the row of a run, read again only if one of its files has changed."""
         running = RunFolder(path).in_use()
         stamp = (running, *(_stamp(path / file) for file in STAMPED))
@@ -213,7 +214,7 @@ class Runs:
             self._index = self._index or RunIndex(self.folder)
             # The files of a search that runs change before its row could be used again.
             row = None if running else self._index.row(path.name, stamp)
-            known = self._known[path.name] = (stamp, row or _read(path, running))
+            known = self._known[path.name] = (stamp, row or _read_row(path, running))
             if not (running or row):
                 self._index.keep(path.name, stamp, known[1])
         # What a search does changes without a change of the files in the stamp.
@@ -283,10 +284,10 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return facts.st_mtime_ns, facts.st_size
 
 
-def _read(path: Path, running: bool) -> RunRow:
+def _read_row(path: Path, running: bool) -> RunRow:
     """Return the row of a run, also of one that is damaged or has just begun."""
     try:
-        return _row(RunFolder.open(path), running)
+        return _make_row(RunFolder.open(path), running)
     # Files of a run can hold anything, and one damaged run must not hide the others of the list.
     except (AdvisorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if running:
@@ -296,7 +297,7 @@ def _read(path: Path, running: bool) -> RunRow:
         return RunRow(path.name, RunState.DAMAGED, why)
 
 
-def _row(run: RunFolder, running: bool) -> RunRow:
+def _make_row(run: RunFolder, running: bool) -> RunRow:
     """Return the row of a run. Raises UsageError: its request is damaged."""
     request = run.read_request()
     manifest = run.read_json(MANIFEST)
@@ -305,59 +306,80 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         document = read_document(run.path / ANSWER)
     answer = document.entries if document else {}
     evaluations = run.evaluations()
-    by_device = defaultdict[str, Counter[str]](Counter)
-    for evaluation in evaluations:
-        by_device[evaluation.configuration.target.device][evaluation.status.value] += 1
-    # With several devices, each configuration has a row for each of them.
-    done = max(by_device.values(), key=Counter.total, default=Counter[str]())
-    state, why = _state(run, manifest, running)
+    state, why = _find_state(run, manifest, running)
     problems = () if running else integrity_problems(run, artefacts=False)
-    # A search that was stopped has neither all files nor a complete last line.
-    changed = [problem for problem in problems if problem.kind == CHANGED]
     old = [problem for problem in problems if problem.kind == OLD]
-    faults = []
-    for problem in problems:
-        serious = state is RunState.FINISHED or "is damaged" in problem.what or problem in changed
-        if serious and problem not in old:
-            faults.append(str(problem))
-    faults += (
-        []
-        if running or document is None
-        else [f"{ANSWER} {problem}" for problem in document.problems]
-    )
+    faults = _list_faults(problems, is_finished=state is RunState.FINISHED)
+    if document is not None and not running:
+        faults += [f"{ANSWER} {problem}" for problem in document.problems]
     if faults:
         state = RunState.DAMAGED
         why = "; ".join(faults)
-    task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
-    metric = METRICS.get(str(request.get("metric")))
-    asked = task
-    if metric and metric.name != Metric.TOP1:
-        asked = replace(task, metric=metric.label)
-    finished = [row for row in evaluations if row.status is Status.OK]
-    results = _stamp(run.evaluations_file)
     # An answer that was changed after the search is not shown as that of the run.
-    is_trusted = not any(ANSWER in problem.file for problem in changed)
-    changed_at = units.show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else ""
-    latest = finished[-1] if running and finished else None
+    is_trusted = not any(
+        problem.kind == CHANGED and ANSWER in problem.file for problem in problems
+    )
+    finished = [row for row in evaluations if row.status is Status.OK]
     return RunRow(
         name=run.path.name,
         state=state,
         why=why,
         task=str(request.get("task") or ""),
-        metric=asked.heading,
+        metric=_name_metric(request),
         limits=tuple(_list_limits(request)),
         reason=str(answer.get("reason") or ""),
-        pick=_pick(answer) if is_trusted else None,
+        pick=_read_pick(answer) if is_trusted else None,
         feasible=answer.get("feasible") is True,
-        done=done,
+        done=_count_by_status(evaluations),
         configurations=manifest.get("configurations") or 0,
-        latest=latest,
-        changed=changed_at,
+        latest=finished[-1] if running and finished else None,
+        changed=_show_change_time(run),
         report=(run.path / REPORT).is_file(),
         remark="; ".join(map(str, old)),
-        opening=_opening(answer, run.path) if is_trusted else (),
-        machine=_machine(manifest),
+        opening=_read_opening(answer, run.path) if is_trusted else (),
+        machine=_describe_machine(manifest),
     )
+
+
+def _count_by_status(evaluations: Sequence[Evaluation]) -> Mapping[str, int]:
+    """Return the numbers of configurations with a result by status.
+
+    With several devices, each configuration has a row for each of them: one device counts.
+    """
+    by_device = defaultdict[str, Counter[str]](Counter)
+    for evaluation in evaluations:
+        by_device[evaluation.configuration.target.device][evaluation.status.value] += 1
+    return max(by_device.values(), key=Counter.total, default=Counter[str]())
+
+
+def _list_faults(problems: Sequence[Problem], is_finished: bool) -> list[str]:
+    """Return the problems of a run folder that make the run a damaged one."""
+    faults = []
+    for problem in problems:
+        if problem.kind == OLD:
+            continue
+        # A search that was stopped has neither all files nor a complete last line.
+        if is_finished or "is damaged" in problem.what or problem.kind == CHANGED:
+            faults.append(str(problem))
+    return faults
+
+
+def _name_metric(request: Mapping[str, Any]) -> str:
+    """Return what the accuracy of a run is, as a heading begins."""
+    task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
+    metric = METRICS.get(str(request.get("metric")))
+    if metric and metric.name != Metric.TOP1:
+        task = replace(task, metric=metric.label)
+    return task.heading
+
+
+def _show_change_time(run: RunFolder) -> str:
+    """Return the date and time of the last result; empty without one."""
+    stamp = _stamp(run.evaluations_file)
+    if stamp is None:
+        return ""
+    modified_ns, _ = stamp
+    return units.show_time(datetime.fromtimestamp(modified_ns / 1e9, UTC))
 
 
 def _list_limits(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -369,7 +391,7 @@ def _list_limits(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), value
 
 
-def _opening(answer: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+def _read_opening(answer: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     """Return the lines that an answer begins with,
     after the one that says that it is a demonstration.
 
@@ -390,7 +412,7 @@ def _opening(answer: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     return (*remarks, *lines)
 
 
-def _machine(manifest: Mapping[str, Any]) -> str:
+def _describe_machine(manifest: Mapping[str, Any]) -> str:
     """Return the machine that searched in words: ``Intel Xeon, 2 cores``."""
     host = manifest.get("host") or {}
     cores = ""
@@ -399,7 +421,7 @@ def _machine(manifest: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, (str(host.get("cpu") or ""), cores)))
 
 
-def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
+def _read_pick(answer: Mapping[str, Any]) -> Evaluation | None:
     """Return the pick of an answer without details. Raises ValueError: it breaks a rule."""
     pick = Evaluation.from_json(answer["pick"]) if answer.get("pick") else None
     # Files of one graph share their latency,
@@ -411,7 +433,9 @@ def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
     return Evaluation.from_json({**answer["pick"], "details": {}}) if pick else None
 
 
-def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:
+def _find_state(
+    run: RunFolder, manifest: Mapping[str, Any], running: bool
+) -> tuple[RunState, str]:
     """Return the state of a run, and why it ended."""
     stopped = manifest.get("stopped") or {}
     if running:

@@ -12,7 +12,7 @@ from rich.console import Console
 from advisor.core import show_seconds
 from advisor.engine import PlanView, preview, resolve
 from advisor.reporting import PLAN, print_plan
-from advisor.reporting._plan_table import sentences
+from advisor.reporting._plan_table import list_sentences
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.tagging import TAGGING
@@ -67,14 +67,14 @@ def test_a_plan_says_what_must_be_downloaded(planned: PlanView, weights: dict[st
     first, other = sorted((replace(card, on_disk=False) for card in planned.cards), key=lambda card: card.card != SMALL)
     first = replace(first, **{"first_s": 7.0, **weights})
     other = replace(other, download_bytes=None, first_s=9.0)
-    assert said in " ".join(sentences(replace(planned, cards=(first, other), spare=spare)))
+    assert said in " ".join(list_sentences(replace(planned, cards=(first, other), spare=spare)))
 
 
 def test_reasons_that_differ_in_their_figures_alone_are_one_line(planned: PlanView) -> None:
     rows = planned.forecasts
     slow = [replace(row, filtered=f"predicted {place + 60} ms, under 1 % sure") for place, row in enumerate(rows)]
     slow[-1] = replace(slow[-1], filtered="4.9 MB is too large")
-    lines = list(sentences(replace(planned, forecasts=tuple(slow))))
+    lines = list(list_sentences(replace(planned, forecasts=tuple(slow))))
     start = lines.index(f"Filtered: {len(slow)} of {len(slow)} configurations, marked x:")
     first = slow[0].configuration
     assert lines[start + 1 : start + 3] == [
@@ -86,7 +86,9 @@ def test_reasons_that_differ_in_their_figures_alone_are_one_line(planned: PlanVi
 def lines_of(monkeypatch: pytest.MonkeyPatch, folder: Path, data: Path, **options: str) -> list[str]:
     """Plan a search over one card, with an empty cache."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder / "cache"))
-    return list(sentences(preview(resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options}))))
+    return list(
+        list_sentences(preview(resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options})))
+    )
 
 
 def test_boxes_are_counted_in_all_and_in_each_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
