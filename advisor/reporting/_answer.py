@@ -1,4 +1,9 @@
-"""The answer in sentences, above and below its table, for every form of a report."""
+"""The answer in sentences, above and below its table, for every form of a report.
+
+:func:`print_answer` writes it to the terminal; :func:`make_headline` begins ``report.md``, and
+:func:`make_summary` is what a notebook shows. The figures in the sentences come from
+``_foundations.py``, ``_device_results.py`` and ``_risks.py``, so that all forms say the same.
+"""
 
 from __future__ import annotations
 

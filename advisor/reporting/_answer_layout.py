@@ -1,4 +1,7 @@
-"""Columns and spacing of the table of an answer."""
+"""Columns and spacing of the table of an answer, as a value.
+
+``_answer_table.py`` tries several layouts, from the fullest to the narrowest.
+"""
 
 from __future__ import annotations
 

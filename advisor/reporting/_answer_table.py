@@ -1,5 +1,7 @@
-"""The short table of an answer: as wide as the terminal allows,
-with the meaning of its marks and figures.
+"""The short table of an answer: as wide as the terminal allows, with the meaning of its marks.
+
+``_answer.py`` shows it on the terminal (:func:`fit_table`) and in documents
+(:func:`make_written_table`). Which rows it has is decided in ``_phrases.py`` (``shortlist``).
 """
 
 from __future__ import annotations

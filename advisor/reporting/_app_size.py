@@ -1,5 +1,7 @@
-"""By how much an app for Android grows with a file:
-the file, and the libraries of LiteRT for each ABI.
+"""By how much an app for Android grows with a file: the file, and the libraries of LiteRT by ABI.
+
+The page of a run and the documents of a bundle show it. The sizes are measured ones of a release,
+each with its source: a newer release needs all of them anew.
 """
 
 from collections.abc import Mapping

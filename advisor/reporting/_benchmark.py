@@ -1,5 +1,8 @@
-"""The answer of ``advisor benchmark`` on the terminal,
-for this machine and for other devices and accelerators.
+"""The answer of ``advisor benchmark`` on the terminal, for this machine and for other devices.
+
+The command calls :func:`print_benchmark` or :func:`print_device_benchmark` with the values of
+``measurement``. The columns of :data:`TIMINGS` and :data:`DEVICE_ROWS` are names for ``--sort``
+and ``--filter``, so users have them.
 """
 
 from collections.abc import Callable, Iterator, Sequence

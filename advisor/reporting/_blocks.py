@@ -1,10 +1,13 @@
 """A report as a value: blocks that the terminal, pages, Markdown and notebooks draw,
 each in its own way.
 
+Modules of this room make blocks. This module also draws them on a terminal, of any width and
+encoding; ``_markdown.py`` draws Markdown, and ``templates/blocks.html.j2`` pages and notebooks. A
+new kind of block needs all three.
+
 A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``bad``, ``command``,
 ``code``, ``small``, or ``name`` (from a user's data, with its own writing direction). Each form
-draws those that it knows. On pages, the others are classes. Pages and notebooks draw blocks by
-``templates/blocks.html.j2``.
+draws those that it knows. On pages, the others are classes.
 """
 
 import math

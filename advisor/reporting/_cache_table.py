@@ -1,4 +1,4 @@
-"""The cache as tables: by kind and by run."""
+"""The cache as tables, by kind and by run, for ``advisor cache``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Figures of single classes (recall, boxes, confusion: rows are true classes, columns answers),
-and every metric.
+"""Figures of single classes: recall, boxes, and what is taken for what; and every metric.
+
+``report.md`` and the page have a section of each (:func:`class_blocks`, :func:`metric_blocks`);
+others name the weakest class. In a confusion matrix, rows are true classes and columns answers.
 """
 
 from __future__ import annotations

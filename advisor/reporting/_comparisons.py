@@ -1,5 +1,7 @@
-"""Comparisons and re-evaluations of runs:
-as text, as Markdown for a pull request, as JSON for programs.
+"""Comparisons and re-evaluations of runs, as text or as Markdown for a pull request.
+
+The commands ``compare`` and ``reevaluate`` print them; as JSON, the values write themselves. The
+web pages of ``serve`` show the same topics (:func:`list_topics`).
 """
 
 from collections.abc import Iterator, Sequence

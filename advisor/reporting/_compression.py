@@ -1,5 +1,7 @@
-"""The answer of ``advisor compress``,
-and the diagnosis of a quantized file against its float origin.
+"""The answer of ``advisor compress``, and the diagnosis of a quantized file against its float file.
+
+The diagnosis has a form for the terminal (:func:`diagnosis_lines`) and one for pages with plots
+(:func:`diagnosis_html`), which the report of a run has, too.
 """
 
 import math

@@ -1,5 +1,7 @@
-"""The findings of a data check: on the terminal, and as a contact sheet of the images,
-which loads nothing.
+"""The findings of ``advisor data check``: on the terminal, and as a contact sheet of the images.
+
+The sheet is one page that loads nothing. Names and labels in it come from the user's files, so the
+template escapes them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

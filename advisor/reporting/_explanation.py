@@ -1,5 +1,8 @@
-"""The answer in plain lines, the pick for a person who knows the product,
-and beside what the user ships today.
+"""The answer in plain lines, for a person who knows the product and not the field.
+
+Every form of a report begins with :func:`opening_lines`; the page has :func:`meeting_line` and
+:func:`explain_pick`, too. ``recommendation.json`` keeps the opening, and the list of runs shows it
+from there, so its first line must begin with the advice and the path of the file.
 """
 
 from collections import Counter

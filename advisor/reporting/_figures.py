@@ -1,5 +1,7 @@
-"""The figures of the pick: the key ones with their limits, those of each device,
-and how reliable the answer is.
+"""The key figures of an evaluation, each with its limit, interval and provenance.
+
+The first section of the page and ``report.md`` show them. How far they can be relied on is in
+``_foundations.py``.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,5 +1,10 @@
-"""Report files of a run: recommendation.json, front.csv, front.parquet, report.html,
-and report.md itself.
+"""The report files of a run: ``recommendation.json``, ``front.csv``, ``front.parquet``,
+``report.md`` and ``report.html``.
+
+A search writes them whenever it has a new answer, and a report again (:func:`write_all`,
+:func:`write_own`). Other programs read the JSON and the CSV: their entries are a contract
+(:data:`SCHEMA_VERSION`). :class:`Writers` writes in child processes, which find
+:func:`write_at` by its name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""The lines above the table of an answer on a terminal:
-the file, its figures, the main risk, and the next step.
+"""The lines above the table of an answer on a terminal: the file, its figures, the main risk,
+and the next step.
+
+``_answer.py`` prints them. They are shortened until they take few enough rows; what a shorter form
+leaves out follows the table.
 """
 
 import io

@@ -1,5 +1,8 @@
-"""The evaluations of a run as rows: their columns, for pandas, files, ``--sort`` and
-``--filter``.
+"""The evaluations of a run as rows: their columns, for pandas, files, ``--sort`` and ``--filter``.
+
+``front.csv``, ``front.parquet`` and :meth:`advisor.Run.to_frame` have these columns
+(:func:`map_columns`), so their names and order are a contract. The end of a name is its unit, and
+sets the type.
 """
 
 from __future__ import annotations

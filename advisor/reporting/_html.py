@@ -1,5 +1,8 @@
-"""The self-contained page of a run:
-it opens offline, loads nothing, and survives a broken section.
+"""The page of a run: it opens offline, loads nothing, and survives a broken section.
+
+``_files.py`` writes it as ``report.html``. A section is a template of the same name, or blocks
+(:func:`list_sections`); a section that fails becomes an error card. What the script draws is in
+``_script_data.py``.
 """
 
 import logging

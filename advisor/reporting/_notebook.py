@@ -1,5 +1,7 @@
-"""A search in a Jupyter notebook:
-one cell with a progress bar, the answer so far, and a plot that grows.
+"""A search in a Jupyter notebook: one cell with a progress bar, the answer so far, and a plot.
+
+:func:`advisor.search` opens the :class:`Cell` if IPython runs with a kernel. The cell
+is HTML without scripts.
 """
 
 from __future__ import annotations

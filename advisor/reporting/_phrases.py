@@ -1,5 +1,8 @@
-"""Texts that all forms of a report share:
-the order of evaluations, limits, verdicts, counts, how the run was made.
+"""Texts and choices that all forms of a report share: the order of evaluations, limits, verdicts,
+counts, and how the run was made.
+
+What two forms say of the same thing is made here once, above all the count of configurations
+(:func:`count_configurations`): two parts of a report must not count differently.
 """
 
 from __future__ import annotations

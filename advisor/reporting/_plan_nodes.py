@@ -1,5 +1,7 @@
-"""Say in a plan which processor of a device is best for each network,
-and how many operators (nodes) it would run.
+"""The cells and lines of a plan about processors: which is best for each network, and how many
+of its operators (nodes) run there.
+
+``_plan_table.py`` puts them into the plan.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
-"""Rows of any table, sorted and filtered by their columns:
-what ``--sort`` and ``--filter`` ask for.
+"""Rows of any table, sorted and filtered by columns: what ``--sort`` and ``--filter`` ask for.
+
+A command selects before its work, so that a wrong column costs no time, and shows the rows
+afterwards. The name of a column sets its type and the units of its values, by its end.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""One run of a list: its state, its pick with the figures as a list shows them,
-and the columns that sort runs.
+"""One run of a list: its state, its pick with its figures, and the columns that sort runs.
+
+``_runs.py`` reads the rows; the terminal and the pages of ``serve`` show them. Rows are kept in
+the cache by their fields: a changed meaning needs a new number in ``INDEX`` of ``_runs.py``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""The runs of a folder as a list shows them:
-each from its small files, and damaged ones with the reason.
+"""The runs of a folder as a list shows them: each from its small files, and damaged ones with the
+reason.
+
+``advisor runs`` and ``serve`` ask :class:`Runs`. A row is read again only if a file of the run
+changed; :class:`RunIndex` keeps the rows in the cache between commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Steps that would change an answer most in the next hour, each with its time and its command."""
+"""The steps that would change an answer most in the next hour, each with its time and its command.
+
+Every form of a report shows them. The first is the next step, so the order is by use: a smaller
+file, fine-tuning, more images, and the rest of the search.
+"""
 
 from __future__ import annotations
 

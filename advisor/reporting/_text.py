@@ -1,4 +1,8 @@
-"""Figures, untrusted names and terms of the reports as text."""
+"""Figures, untrusted names and terms of the reports as text.
+
+All forms of a report format their figures here, so that the same figure looks the same everywhere.
+``explain`` looks up the terms, which are in ``glossary.yaml``.
+"""
 
 import math
 from collections.abc import Callable

@@ -1,5 +1,8 @@
-"""Images of things that are none of the classes:
-how the file answers them, and the file with one more class.
+"""Images of things that are none of the classes: how the file answers them, and the file with one
+more class.
+
+The page has a section of it, and ``report.md`` three lines. The figures exist if a search had
+enough classes to leave one out, or images of other things (``--unknown``).
 """
 
 from __future__ import annotations

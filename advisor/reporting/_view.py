@@ -1,4 +1,9 @@
-"""All content of a report as one value, read from a run folder, which every renderer reads."""
+"""All content of a report as one value, read from a run folder, which every renderer reads.
+
+:func:`load_view` reads a folder, and :func:`view_of` a run that is loaded; nothing else in this
+room reads the files of a run but the list of runs. :class:`ReportPart` is the contract of rooms
+that add a section, such as the fleet.
+"""
 
 from __future__ import annotations
 
