@@ -76,7 +76,7 @@ def fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Ta
     if console.width >= MEMORY_WIDTH:
         layouts = [layout for layout in _LAYOUTS if layout.memory]
     for layout in layouts:
-        block = _laid_out(view, rows, layout)
+        block = _lay_out(view, rows, layout)
         table = blocks.table(block.columns, block.rows, console, int(layout.roomy))
         for row, look in zip(table.rows, block.looks, strict=True):
             row.style = blocks.style(look)
@@ -93,47 +93,49 @@ def fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Ta
 def make_written_table(view: RunView) -> list[Block]:
     """Return the short table for a document; nothing without a result."""
     rows = shortlist(view, find_holdout_rival(view))
-    return [_laid_out(view, rows, _WRITTEN)] if rows else []
+    return [_lay_out(view, rows, _WRITTEN)] if rows else []
 
 
-def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -> blocks.DataTable:
+def _lay_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -> blocks.DataTable:
     """Return the rows as a table of some columns,
     with what their signs mean and where the figures come from.
     """
-    cells = [_cells(view, row, rows, layout) for row in rows]
-    columns: list[TableColumn[Evaluation]] = [
-        TableColumn(title, left=title in _NAMES) for title in cells[0]
-    ]
-    shown = [list(by_title.values()) for by_title in cells]
+    cells_by_title = [_list_cells(view, row, rows, layout) for row in rows]
+    columns: list[TableColumn[Evaluation]] = []
+    for title in cells_by_title[0]:
+        columns.append(TableColumn(title, left=title in _NAMES))
+    cells = [list(by_title.values()) for by_title in cells_by_title]
     sources = []
     for figure, origins in _list_origins(view, rows).items():
         # Where all rows have the same origin, the legend says it once.
         if layout.origins and len(set(origins)) > 1:
             columns.append(TableColumn(f"{figure} is", left=True))
-            shown = [[*row, origin] for row, origin in zip(shown, origins, strict=True)]
+            for cells_of_row, origin in zip(cells, origins, strict=True):
+                cells_of_row.append(origin)
         else:
             sources.append(f"{figure}: {_describe_origins(rows, origins)}")
-    legend = ["; ".join(sources)] if sources else []
+    notes = ["; ".join(sources)] if sources else []
     if not layout.written:
-        legend += _legend(view, rows, layout.robust)
+        notes += _explain_table(view, rows, layout.robust)
     else:
-        legend += [*_explain_marks(rows), *([JUDGED] if _are_judged(rows) else [])]
-    return blocks.DataTable(columns, shown, looks=[_look(view, row) for row in rows], notes=legend)
+        notes += _explain_marks(rows)
+        if _are_judged(rows):
+            notes.append(JUDGED)
+    looks = [_choose_look(view, row) for row in rows]
+    return blocks.DataTable(columns, cells, looks=looks, notes=notes)
 
 
 def _list_origins(view: RunView, rows: Sequence[Evaluation]) -> dict[str, list[str]]:
     """Return where the accuracy and the latency of each row come from:
     ``measured on this machine``.
     """
-    places = [row.configuration.target.device for row in rows]
-    latencies = [
-        text.provenance(row.latency, place) or text.MISSING
-        for row, place in zip(rows, places, strict=True)
-    ]
-    return {
-        view.metric: [text.provenance(row.accuracy) or text.MISSING for row in rows],
-        "latency": latencies,
-    }
+    accuracies = []
+    latencies = []
+    for row in rows:
+        device = row.configuration.target.device
+        accuracies.append(text.provenance(row.accuracy) or text.MISSING)
+        latencies.append(text.provenance(row.latency, device) or text.MISSING)
+    return {view.metric: accuracies, "latency": latencies}
 
 
 def _describe_origins(rows: Sequence[Evaluation], origins: Sequence[str]) -> str:
@@ -146,60 +148,88 @@ def _describe_origins(rows: Sequence[Evaluation], origins: Sequence[str]) -> str
         names = files.setdefault(origin, {})
         names[text.file(row)] = None
     usual, *others = sorted(files, key=origins.count, reverse=True)
-    return "; ".join(
-        [usual, *(f"{origin}: {listed([*files[origin]], NAMED)}" for origin in others)]
-    )
+    parts = [usual]
+    for origin in others:
+        parts.append(f"{origin}: {listed([*files[origin]], NAMED)}")
+    return "; ".join(parts)
 
 
-def _cells(
+def _list_cells(
     view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: AnswerLayout
 ) -> dict[str, Words]:
     """Return the cells of a row by the titles of their columns,
     which are the same for all ``rows``.
     """
+    cells = _list_names(view, row, layout)
+    devices = {other.configuration.target.device for other in rows}
     target = row.configuration.target
-    whole = layout.intervals
-    judged = _are_judged(rows)
-    recipes = row.configuration.variant_name
-    first, _, second = recipes.partition(" ")
-    cells: dict[str, Words] = {
-        "": verdict(view, row) if layout.written else _mark(view, row.configuration.key),
-        "model": _fold_name(row.configuration.card) if layout.folded else row.configuration.card,
-        "compression": (first, Span(second, "line")) if layout.folded and second else recipes,
-    }
-    if layout.written or len({other.configuration.target.device for other in rows}) > 1:
+    if layout.written or len(devices) > 1:
         cells["device"] = target.device
-    cells["threads" if whole else "thr."] = str(target.threads)
-    last = row.holdout_accuracy if judged else row.accuracy
-    if judged:
-        shown = text.with_interval(row.accuracy) if whole else text.percent(row.accuracy)
-        cells["validation % (95 %)" if whole else "valid."] = shown
-    title = f"{'hold-out' if judged else view.metric} %{' (95 %)' if whole else ''}"
-    cells[title] = text.with_interval(last) if whole else _with_rounded_ends(last, layout.folded)
-    if layout.robust and (
-        any(other.capture.holdout for other in rows) or (layout.written and judged)
-    ):
-        cells["robust %"] = text.percent(row.capture.holdout)
+    cells["threads" if layout.intervals else "thr."] = str(target.threads)
+    cells |= _list_accuracies(view, row, rows, layout)
     size = text.megabytes(row.size)
     memory = text.megabytes(row.memory)
     if layout.written:
-        sizes = (row.file_facts.download_bytes, row.file_facts.download_zstd_bytes)
-        deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
-        median = text.milliseconds(row.latency) + _mark_busy(row)
-        latencies = {"median ms": median, "p90 ms": text.milliseconds(row.latency_p90)}
-        return {
-            **cells,
-            **latencies,
-            "size MB": size,
-            "memory MB": memory,
-            "deflated MB": deflated,
-            "zstd MB": zstd,
-        }
+        cells["median ms"] = text.milliseconds(row.latency) + _mark_busy(row)
+        cells["p90 ms"] = text.milliseconds(row.latency_p90)
+        cells["size MB"] = size
+        cells["memory MB"] = memory
+        cells["deflated MB"] = _show_download(row.file_facts.download_bytes)
+        cells["zstd MB"] = _show_download(row.file_facts.download_zstd_bytes)
+        return cells
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
-    title = "ms, median (p90)" if judged else "latency ms, median (p90)"
-    cells[title if whole else "ms (p90)"] = text.milliseconds(row.latency) + p90 + _mark_busy(row)
+    title = "ms (p90)"
+    if layout.intervals:
+        title = "ms, median (p90)" if _are_judged(rows) else "latency ms, median (p90)"
+    cells[title] = text.milliseconds(row.latency) + p90 + _mark_busy(row)
     cells["size MB" if layout.memory else "MB"] = size
-    return {**cells, "memory MB": memory} if layout.memory else cells
+    if layout.memory:
+        cells["memory MB"] = memory
+    return cells
+
+
+def _list_names(view: RunView, row: Evaluation, layout: AnswerLayout) -> dict[str, Words]:
+    """Return the cells that say which file a row is of."""
+    card = row.configuration.card
+    recipes = row.configuration.variant_name
+    training, _, compression = recipes.partition(" ")
+    folded: Words = recipes
+    if layout.folded and compression:
+        folded = (training, Span(compression, "line"))
+    return {
+        "": verdict(view, row) if layout.written else _mark_row(view, row.configuration.key),
+        "model": _fold_name(card) if layout.folded else card,
+        "compression": folded,
+    }
+
+
+def _list_accuracies(
+    view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: AnswerLayout
+) -> dict[str, Words]:
+    """Return the cells of the accuracy: of one part of the images, or of both if any row was
+    judged on the hold-out, and under capture conditions.
+    """
+    cells = dict[str, Words]()
+    with_ends = " (95 %)" if layout.intervals else ""
+    is_judged = _are_judged(rows)
+    last = row.holdout_accuracy if is_judged else row.accuracy
+    if is_judged and layout.intervals:
+        cells["validation % (95 %)"] = text.with_interval(row.accuracy)
+    elif is_judged:
+        cells["valid."] = text.percent(row.accuracy)
+    part = "hold-out" if is_judged else view.metric
+    cells[f"{part} %{with_ends}"] = (
+        text.with_interval(last) if layout.intervals else _with_rounded_ends(last, layout.folded)
+    )
+    is_robust = any(other.capture.holdout for other in rows)
+    if layout.robust and (is_robust or (layout.written and is_judged)):
+        cells["robust %"] = text.percent(row.capture.holdout)
+    return cells
+
+
+def _show_download(size_bytes: float | None) -> str:
+    """Format the size of a download in MB; a dash if it is not known."""
+    return text.MISSING if size_bytes is None else f"{size_bytes / 1e6:.2f}"
 
 
 def _fold_name(card: str) -> Words:
@@ -210,15 +240,17 @@ def _fold_name(card: str) -> Words:
     return f"{first}{separator}", Span(last, "line")
 
 
-def _mark(view: RunView, key: str) -> str:
-    # One mark a row: that it is the pick says more than that it ships today,
-    # and that more than a tie.
+def _mark_row(view: RunView, key: str) -> str:
+    """Return the mark of a row: of the pick, of what ships today, or of a tie.
+
+    One mark a row: that it is the pick says more than that it ships today,
+    and that more than a tie.
+    """
     if key == view.pick_key:
         return "▶"
-    if any(
-        key == incumbent.evaluation.configuration.key for incumbent in view.insights.incumbents
-    ):
-        return "○"
+    for incumbent in view.insights.incumbents:
+        if key == incumbent.evaluation.configuration.key:
+            return "○"
     return "≈" if key in view.tie_keys else ""
 
 
@@ -243,11 +275,9 @@ def _with_rounded_ends(quantity: Quantity | None, folded: bool) -> Words:
     ends = text.interval(quantity, 0)
     if not ends:
         return text.percent(quantity)
-    return (
-        (text.percent(quantity), Span(ends, "line"))
-        if folded
-        else f"{text.percent(quantity)} ({ends})"
-    )
+    if folded:
+        return text.percent(quantity), Span(ends, "line")
+    return f"{text.percent(quantity)} ({ends})"
 
 
 def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
@@ -261,25 +291,11 @@ def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
     return lines
 
 
-def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str]:
+def _explain_table(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str]:
     """Return what explains the columns and marks of a table; ``robust`` if it has that column."""
     lines = []
     if _are_judged(rows):
-        chooses = (
-            "validation under capture conditions" if view.request.question.robust else "validation"
-        )
-        ranked = f"ranked by {view.metric} on {chooses}; finalists ran once on the hold-out"
-        lines.append(f"{ranked}: expect that figure on images like these")
-        lines += _list_parts(rows)
-        missing = [row.configuration.key for row in rows if not row.holdout_accuracy]
-        if missing:
-            early = "the search ended before that, or picked another file"
-            is_early = view.pick_key in missing or view.decision.unjudged is not None
-            hopeless = "the file can hardly become the pick"
-            if not view.decision.feasible:
-                hopeless = "other files are closer to the limits"
-            why = early if is_early else hopeless
-            lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
+        lines += _explain_holdout(view, rows)
         if robust and any(row.capture.holdout for row in rows):
             lines.append(
                 "robust: hold-out under capture conditions (poor light, motion blur, ...), at two"
@@ -300,10 +316,34 @@ def _legend(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str
     lines += _explain_marks(rows)
     if any(row.latency_p90 and row.latency_p90.provenance is Provenance.PREDICTED for row in rows):
         lines.append("(p90) of a prediction: with 90 % confidence the latency is no longer")
-    hidden = len(view.decision.front) - sum(
-        row.configuration.key in view.front_keys for row in rows
-    )
-    return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
+    on_front = sum(row.configuration.key in view.front_keys for row in rows)
+    hidden = len(view.decision.front) - on_front
+    if hidden > 0:
+        lines.append(f"{hidden} more on the front: see the report")
+    return lines
+
+
+def _explain_holdout(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
+    """Return what the two accuracies are, and why rows have none on the hold-out."""
+    part = "validation"
+    if view.request.question.robust:
+        part = "validation under capture conditions"
+    lines = [
+        f"ranked by {view.metric} on {part}; finalists ran once on the hold-out: expect that"
+        " figure on images like these",
+        *_list_parts(rows),
+    ]
+    missing = [row.configuration.key for row in rows if not row.holdout_accuracy]
+    if not missing:
+        return lines
+    if view.pick_key in missing or view.decision.unjudged is not None:
+        why = "the search ended before that, or picked another file"
+    elif view.decision.feasible:
+        why = "the file can hardly become the pick"
+    else:
+        why = "other files are closer to the limits"
+    lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
+    return lines
 
 
 def _list_parts(rows: Sequence[Evaluation]) -> list[str]:
@@ -329,7 +369,7 @@ def _list_parts(rows: Sequence[Evaluation]) -> list[str]:
     return lines
 
 
-def _look(view: RunView, row: Evaluation) -> str:
+def _choose_look(view: RunView, row: Evaluation) -> str:
     key = row.configuration.key
     if key == view.pick_key:
         return "strong good" if view.decision.feasible else "strong warn"

@@ -1,4 +1,4 @@
-"""The answer of ``advisor compress``, and the diagnosis of a quantized file against its float file.
+"""The answer of ``advisor compress``, and the diagnosis of a quantized file against its origin.
 
 The diagnosis has a form for the terminal (:func:`diagnosis_lines`) and one for pages with plots
 (:func:`diagnosis_html`), which the report of a run has, too.

@@ -28,7 +28,7 @@ from advisor.core import (
     UsageError,
     markdown as escaped,
 )
-from advisor.engine import LoadedRun, StageName
+from advisor.engine import Incumbent, LoadedRun, StageName
 from advisor.isolation import ChildPool, Scratch
 from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
 from advisor.reporting._answer import list_alternatives, make_headline, other_risks
@@ -77,22 +77,22 @@ def render_markdown(view: RunView) -> str:
     contents = (
         make_headline,
         *added,
-        _figures,
-        _alternatives,
+        _list_figures,
+        _list_choices,
         make_written_table,
         class_blocks,
         size_blocks,
-        _metrics,
+        _list_metrics,
         unknown_blocks,
-        _losses,
-        _failures,
-        _data,
-        _method,
+        _explain_losses,
+        _list_failures,
+        _describe_data,
+        _describe_method,
     )
-    return "\n\n".join(filter(None, (_part(content, view) for content in contents))) + "\n"
+    return "\n\n".join(filter(None, (_draw_part(content, view) for content in contents))) + "\n"
 
 
-def _part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunView) -> str:
+def _draw_part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunView) -> str:
     try:
         return draw_markdown(content(view))
     except Exception as error:
@@ -100,25 +100,25 @@ def _part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunView) -
         return f"> This part could not be made: {escaped(f'{type(error).__name__}: {error}')}"
 
 
-def _figures(view: RunView) -> Iterator[blocks.Block]:
+def _list_figures(view: RunView) -> Iterator[blocks.Block]:
     pick = view.decision.pick
     if pick:
         yield blocks.Figures(key_figures(view, pick))
         yield blocks.Items(list_foundations(view, pick))
 
 
-def _alternatives(view: RunView) -> Iterator[blocks.Block]:
+def _list_choices(view: RunView) -> Iterator[blocks.Block]:
     yield from list_alternatives(view)
     yield from step_blocks(view)
     for risk in other_risks(view):
         yield Labelled(f"Risk, {risk.level}", f"{risk.name}: {risk.text}")
 
 
-def _metrics(view: RunView) -> Iterable[blocks.Block]:
+def _list_metrics(view: RunView) -> Iterable[blocks.Block]:
     return metric_blocks(view)[1:]
 
 
-def _losses(view: RunView) -> Iterator[blocks.Block]:
+def _explain_losses(view: RunView) -> Iterator[blocks.Block]:
     if view.insights.disagreements is not None:
         yield Labelled("What compression changes", view.insights.disagreements.sentence)
     for row, diagnosis in view.diagnosed:
@@ -126,7 +126,7 @@ def _losses(view: RunView) -> Iterator[blocks.Block]:
         yield Labelled(f"Why {text.name(row)} loses {text.points(row.drop)} points", why)
 
 
-def _failures(view: RunView) -> Iterator[blocks.Block]:
+def _list_failures(view: RunView) -> Iterator[blocks.Block]:
     """Yield what each step of the search left, and the first rows that failed or were skipped."""
     if view.evaluations:
         names = {
@@ -134,7 +134,9 @@ def _failures(view: RunView) -> Iterator[blocks.Block]:
             "meets the budget": "within the budget",
             "the pick": "picked",
         }
-        steps = [f"{step.left} {names.get(step.name, step.name)}" for step in phrases.funnel(view)]
+        steps = []
+        for step in phrases.funnel(view):
+            steps.append(f"{step.left} {names.get(step.name, step.name)}")
         yield Paragraph(f"Left: {' → '.join(steps)}.")
     stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
     # What a search did not reach is counted above; most of it has no row.
@@ -147,7 +149,7 @@ def _failures(view: RunView) -> Iterator[blocks.Block]:
         )
 
 
-def _data(view: RunView) -> Iterator[blocks.Block]:
+def _describe_data(view: RunView) -> Iterator[blocks.Block]:
     dataset = view.dataset
     if dataset is not None:
         rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
@@ -161,7 +163,7 @@ def _data(view: RunView) -> Iterator[blocks.Block]:
         yield from map(Paragraph, filter(None, (*dataset.notes, dataset.leaking)))
 
 
-def _method(view: RunView) -> Iterator[blocks.Block]:
+def _describe_method(view: RunView) -> Iterator[blocks.Block]:
     command = phrases.command_line(view)
     if command:
         yield blocks.Code(command)
@@ -278,7 +280,11 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
     """
     decision = view.decision
     insights = view.insights
+    pick = decision.pick
     tuning = insights.tuning
+    fine_tuning = None
+    if tuning:
+        fine_tuning = {**asdict(tuning), "command": tuning.command(view.folder)}
     return {
         "schema_version": SCHEMA_VERSION,
         "run": view.name,
@@ -289,34 +295,25 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "prefer": view.request.written["prefer"] or "balanced",
         "feasible": decision.feasible,
         "opening": opening_lines(view),
-        "unknown_conditions": view.unknown_conditions(decision.pick) if decision.pick else "",
-        "probabilities": view.limits.probabilities(decision.pick) if decision.pick else {},
-        **{name: getattr(decision, name) for name in ("reason", "why_not_faster", "rule")},
-        "pick": decision.pick.to_json() if decision.pick else None,
-        "runner_up": _brief(decision.runner_up),
+        "unknown_conditions": view.unknown_conditions(pick) if pick else "",
+        "probabilities": view.limits.probabilities(pick) if pick else {},
+        "reason": decision.reason,
+        "why_not_faster": decision.why_not_faster,
+        "rule": decision.rule,
+        "pick": pick.to_json() if pick else None,
+        "runner_up": _write_brief(decision.runner_up),
         "runner_up_reason": decision.runner_up_reason,
-        "incumbents": [
-            {
-                "evaluation": _brief(incumbent.evaluation),
-                "picked": incumbent.picked,
-                "switching_points": incumbent.points.to_json() if incumbent.points else None,
-                "switching_part": incumbent.part,
-            }
-            for incumbent in insights.incumbents
-        ],
+        "incumbents": list(map(_write_incumbent, insights.incumbents)),
         "ties": [evaluation.configuration.key for evaluation in decision.ties],
         "noise_points": decision.noise_points,
         "unjudged": decision.unjudged.configuration.key if decision.unjudged else None,
         "chances": decision.chances,
-        **{
-            name: list(map(asdict, getattr(decision, name)))
-            for name in ("flips", "relaxations", "loosenings")
-        },
-        "fine_tuning": (
-            {**asdict(tuning), "command": tuning.command(view.folder)} if tuning else None
-        ),
-        "front": list(map(_brief, choose_rows(view, decision.front, rows))),
-        "risks": list(map(asdict, list_risks(view, decision.pick))) if decision.pick else [],
+        "flips": list(map(asdict, decision.flips)),
+        "relaxations": list(map(asdict, decision.relaxations)),
+        "loosenings": list(map(asdict, decision.loosenings)),
+        "fine_tuning": fine_tuning,
+        "front": list(map(_write_brief, choose_rows(view, decision.front, rows))),
+        "risks": list(map(asdict, list_risks(view, pick))) if pick else [],
         "labels": asdict(insights.labels) if insights.labels else None,
         "remarks": [
             *filter(None, [view.demonstration]),
@@ -325,25 +322,36 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
             *foreign_runtimes(view),
         ],
         "devices": {
-            device: _device(device_decision) for device, device_decision in view.by_device.items()
+            device: _write_decision(device_decision)
+            for device, device_decision in view.by_device.items()
         },
         **{name: part.document(view) for name, part in report_parts().items()},
     }
 
 
-def _device(decision: Decision) -> dict[str, object]:
+def _write_incumbent(incumbent: Incumbent) -> dict[str, object]:
+    """Return a file that the user ships, and what switching to the pick gains."""
+    return {
+        "evaluation": _write_brief(incumbent.evaluation),
+        "picked": incumbent.picked,
+        "switching_points": incumbent.points.to_json() if incumbent.points else None,
+        "switching_part": incumbent.part,
+    }
+
+
+def _write_decision(decision: Decision) -> dict[str, object]:
     """Return the decision for one device alone."""
     return {
         "feasible": decision.feasible,
         "reason": decision.reason,
-        "pick": _brief(decision.pick),
+        "pick": _write_brief(decision.pick),
         "runner_up": decision.runner_up.configuration.key if decision.runner_up else None,
         "relaxations": list(map(asdict, decision.relaxations)),
         "front": [evaluation.configuration.key for evaluation in decision.front],
     }
 
 
-def _brief(evaluation: Evaluation | None) -> dict[str, object] | None:
+def _write_brief(evaluation: Evaluation | None) -> dict[str, object] | None:
     """Return an evaluation without its answers by class and to unknown images,
     which only the pick has.
     """

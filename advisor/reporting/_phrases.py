@@ -11,6 +11,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -71,21 +72,22 @@ def describe_limits(view: RunView) -> tuple[tuple[str, str], ...]:
     metrics = {name: metric.label for name, metric in METRICS.items()}
     metrics |= {f"{name} drop": f"drop of {label}" for name, label in metrics.items()}
     labels = {"latency": "p90 latency", "accuracy": view.metric, **metrics}
-    numbers = []
+    described = []
     for name, value in limits.by_figure.items():
         sign = "≥" if name in limits.floors else "≤"
-        numbers.append((labels.get(name, name), f"{sign} {show_figure(name, value)}"))
+        described.append((labels.get(name, name), f"{sign} {show_figure(name, value)}"))
+    confidence = ""
+    if limits.confidence != CONFIDENCE:
+        confidence = show_probability(limits.confidence)
+    words = {
+        "confidence": confidence,
+        "licence": ", ".join(limits.licence),
+        "must run on": ", ".join(limits.must_run_on),
+        "prefer": str(view.request.written["prefer"]),
+    }
     # What the user did not set is no limit to name.
-    words = (
-        (
-            "confidence",
-            "" if limits.confidence == CONFIDENCE else show_probability(limits.confidence),
-        ),
-        ("licence", ", ".join(limits.licence)),
-        ("must run on", ", ".join(limits.must_run_on)),
-        ("prefer", str(view.request.written["prefer"])),
-    )
-    return (*numbers, *((label, value) for label, value in words if value))
+    described += filter(itemgetter(1), words.items())
+    return tuple(described)
 
 
 def verdict(view: RunView, evaluation: Evaluation) -> str:
@@ -173,10 +175,13 @@ def _leave_out_required(view: RunView) -> RunView:
     """Return a run without the rows of devices that the pick must run on, too:
     they show figures, and are no choice.
     """
-    required = {*view.limits.must_run_on} - {*view.request.question.devices}
+    required = set(view.limits.must_run_on) - set(view.request.question.devices)
     if not required:
         return view
-    rows = (row for row in view.evaluations if row.configuration.target.device not in required)
+    rows = []
+    for row in view.evaluations:
+        if row.configuration.target.device not in required:
+            rows.append(row)
     return replace(view, evaluations=tuple(rows))
 
 
@@ -185,16 +190,17 @@ def counts(view: RunView) -> str:
     and were not reached by the search.
     """
     tally = count_configurations(view)
-    left = f", {tally.unreached} not reached" if tally.unreached else ""
-    unranked = f"{tally.unranked} without an accuracy, " if tally.unranked else ""
     # A reader would take the configurations of one file, such as at 1 and 2 threads, for files.
     files = f" ({plural(tally.files, 'file')})" if tally.files < tally.meet else ""
-    meet = f"{tally.meet}{files} {'meets' if tally.meet == 1 else 'meet'}"
-    return (
-        f"{plural(tally.planned, 'configuration')}: {meet} the budget, {tally.over}"
-        f" {'does' if tally.over == 1 else 'do'} not, {unranked}{tally.failed} failed,"
-        f" {tally.skipped} skipped{left}."
-    )
+    meet = "meets" if tally.meet == 1 else "meet"
+    over = "does" if tally.over == 1 else "do"
+    groups = [f"{tally.meet}{files} {meet} the budget", f"{tally.over} {over} not"]
+    if tally.unranked:
+        groups.append(f"{tally.unranked} without an accuracy")
+    groups += (f"{tally.failed} failed", f"{tally.skipped} skipped")
+    if tally.unreached:
+        groups.append(f"{tally.unreached} not reached")
+    return f"{plural(tally.planned, 'configuration')}: {', '.join(groups)}."
 
 
 def parts(dataset: DatasetSummary) -> str:
@@ -215,13 +221,14 @@ def wrong_labels(view: RunView) -> Words:
         return ""
     count = len(checked.found)
     data = view.request.written["data"]
-    named = listed(
-        [f"{one.path} ({one.label}, rather {one.suggested})" for one in checked.found], WRONG_NAMED
-    )
+    names = []
+    for image in checked.found:
+        names.append(f"{image.path} ({image.label}, rather {image.suggested})")
+    have = "has" if count == 1 else "have"
     sentence = (
         f"{count:,} of {checked.images:,} images outside the hold-out"
-        f" ({100 * count / checked.images:.1f} %) {'has' if count == 1 else 'have'} a doubtful"
-        f" label: it is wrong, or the image is hard. The most doubtful: {named}. Look at them: "
+        f" ({100 * count / checked.images:.1f} %) {have} a doubtful label: it is wrong, or the"
+        f" image is hard. The most doubtful: {listed(names, WRONG_NAMED)}. Look at them: "
     )
     return sentence, Span(shlex.join(["advisor", "data", "check", str(data)]), "command")
 
@@ -233,16 +240,17 @@ def method(view: RunView) -> dict[str, object]:
     for key, value in manifest.items():
         if key not in _SHOWN_ALONE:
             others[key] = value
-    durations = manifest.get("durations") or {}
+    weights = {}
+    for name, origin in (manifest.get("weights") or {}).items():
+        weights[name] = show_value(origin)
+    durations = {}
+    for stage, seconds in (manifest.get("durations") or {}).items():
+        durations[str(stage)] = show_seconds(float(seconds))
     return {
         "command_line": command_line(view),
-        "weights": {
-            name: show_value(origin) for name, origin in (manifest.get("weights") or {}).items()
-        },
+        "weights": weights,
         "versions": manifest.get("versions") or {},
-        "durations": {
-            str(stage): show_seconds(float(value)) for stage, value in durations.items()
-        },
+        "durations": durations,
         "request": _show_stated(view.request.written),
         "manifest": _show_stated(others),
     }
@@ -259,13 +267,15 @@ def _show_stated(entries: Mapping[str, object]) -> dict[str, str]:
 
 def command_line(view: RunView) -> str:
     """Return the command line, ready to be typed again; the program is without its folder."""
-    given = view.manifest.get("command_line") or ""
-    if isinstance(given, str):
-        return given
-    program, *arguments = map(str, given)
+    written = view.manifest.get("command_line") or ""
+    if isinstance(written, str):
+        return written
+    program, *arguments = map(str, written)
     name = PurePath(program).name
     # Started by `python -m`, the program's name is that of its module.
-    return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
+    if name in ("__main__.py", "advisor.exe"):
+        name = "advisor"
+    return shlex.join([name, *arguments])
 
 
 def show_value(value: object) -> str:
@@ -285,29 +295,25 @@ def shortlist(view: RunView, rival: Evaluation | None = None) -> tuple[Evaluatio
     a sentence names it.
     """
     decision = view.decision
-    ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
-    shipped = (
-        incumbent.evaluation for incumbent in view.insights.incumbents if not incumbent.picked
-    )
-    chosen = {}
-    for row in (decision.pick, *ties, *shipped):
-        if row is not None:
-            chosen[row.configuration.key] = row
-    files = {row.variant for row in chosen.values()}
-    added = [] if rival is None or rival.variant in files else [rival]
+    first = [] if decision.pick is None else [decision.pick]
+    first += fastest_per_artefact(decision.ties)[:TIES_SHOWN]
+    for incumbent in view.insights.incumbents:
+        if not incumbent.picked:
+            first.append(incumbent.evaluation)
+    chosen = {row.configuration.key: row for row in first}
+    files = {row.variant for row in first}
+    rivals = [] if rival is None or rival.variant in files else [rival]
     others = []
     for row in decision.front:
-        if row.configuration.key not in chosen and row not in added:
+        if row.configuration.key not in chosen and row not in rivals:
             others.append(row)
-    count = TABLE_ROWS - len(chosen) - len(added)
+    count = TABLE_ROWS - len(chosen) - len(rivals)
     if len(others) > count:
         step = (len(others) - 1) / (count - 1)
         others = [others[round(index * step)] for index in range(count)]
-    others += added
-    return (
-        *chosen.values(),
-        *sorted(others, key=lambda evaluation: evaluation.accuracy_percent, reverse=True),
-    )
+    others += rivals
+    others.sort(key=lambda evaluation: evaluation.accuracy_percent, reverse=True)
+    return (*chosen.values(), *others)
 
 
 def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
@@ -418,15 +424,17 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
     if stopped[FAILURES_SHOWN:]:
         more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all."
     configurations = count_configurations(view)
-    groups = (
+    groups = []
+    for count, how in (
         (configurations.failed, "failed"),
         (configurations.skipped, "were skipped"),
         (configurations.unreached, "were not reached"),
-    )
-    said = ", ".join(f"{count} {how}" for count, how in groups if count)
+    ):
+        if count:
+            groups.append(f"{count} {how}")
     said = (
-        f"Of {plural(configurations.planned, 'configuration')}, {said}. A failure does not stop"
-        f" the run.{more}"
+        f"Of {plural(configurations.planned, 'configuration')}, {', '.join(groups)}. A failure"
+        f" does not stop the run.{more}"
     )
     shown: list[blocks.Block] = [
         blocks.Heading("Failures and skips", "failures"),

@@ -211,12 +211,12 @@ class RunView:
         """
         if evaluation.in_unknown_conditions:
             return "your images name no visits, cameras or days"
-        known = self.task.labelled or self.dataset is None or HOLDOUT in self.dataset.own_split
-        measured = (
-            evaluation.accuracy is not None
-            and evaluation.accuracy.provenance is Provenance.MEASURED
-        )
-        return "" if known or not measured else "no figure is estimated for this task"
+        if self.task.labelled or self.dataset is None or HOLDOUT in self.dataset.own_split:
+            return ""
+        accuracy = evaluation.accuracy
+        if accuracy is None or accuracy.provenance is not Provenance.MEASURED:
+            return ""
+        return "no figure is estimated for this task"
 
     @property
     def typed_folder(self) -> str:
@@ -248,17 +248,20 @@ class RunView:
     @cached_property
     def front_keys(self) -> frozenset[str]:
         """Keys of the evaluations on the front; for several devices, on any of their fronts."""
-        decisions = (self.decision, *self.by_device.values())
         keys = set[str]()
-        for decision in decisions:
-            keys.update(evaluation.configuration.key for evaluation in decision.front)
+        for decision in (self.decision, *self.by_device.values()):
+            for evaluation in decision.front:
+                keys.add(evaluation.configuration.key)
         return frozenset(keys)
 
     @cached_property
     def device_picks(self) -> frozenset[str]:
         """Keys of the picks of single devices, where there are several."""
-        picks = [decision.pick for decision in self.by_device.values() if decision.feasible]
-        return frozenset(pick.configuration.key for pick in picks if pick is not None)
+        keys = set[str]()
+        for decision in self.by_device.values():
+            if decision.feasible and decision.pick is not None:
+                keys.add(decision.pick.configuration.key)
+        return frozenset(keys)
 
     @cached_property
     def tie_keys(self) -> frozenset[str]:
@@ -273,8 +276,12 @@ class RunView:
     @property
     def diagnosed(self) -> tuple[tuple[Evaluation, Diagnosis], ...]:
         """The evaluations with a diagnosis of their file."""
-        pairs = ((row, self.insights.diagnoses.get(row.configuration.key)) for row in self.ok)
-        return tuple((row, diagnosis) for row, diagnosis in pairs if diagnosis is not None)
+        pairs = []
+        for row in self.ok:
+            diagnosis = self.insights.diagnoses.get(row.configuration.key)
+            if diagnosis is not None:
+                pairs.append((row, diagnosis))
+        return tuple(pairs)
 
 
 class ReportPart(Protocol):
@@ -315,7 +322,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
     decision = run.decision
     if unfinished and decision.pick is None:
         decision = replace(decision, reason="No candidate has a result yet.")
-    topic, command = ("", "") if unfinished else _next_step(folder, run)
+    topic, command = ("", "") if unfinished else _find_next_step(folder, run)
     # A search that runs replaces its files meanwhile.
     problems = () if running else tuple(map(str, run.problems))
     return RunView(
@@ -343,7 +350,7 @@ def make_typed_path(path: Path) -> str:
     return Path(path if relative.startswith("..") else relative).as_posix()
 
 
-def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
+def _find_next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
     """Return what to do next and its command:
     open the report, search or decide with limits that can be met, or export.
 
@@ -356,20 +363,17 @@ def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
     if run.too_early:
         # An interruption took nothing from the time limit of the search that is continued.
         is_late = (run.manifest.get("stopped") or {}).get("why") == "time_limit"
-        return "the rest of the search", (
-            continue_command(folder) if is_late else f"advisor search --resume {typed}"
-        )
+        resume = f"advisor search --resume {typed}"
+        return "the rest of the search", continue_command(folder) if is_late else resume
     if not run.own_question and not decision.feasible:
         return "", ""
     if pick is not None and not run.own_question:
-        return (
-            "the bundle to ship",
-            f"advisor export {typed} --pick {pick.configuration.key} --to bundle",
-        )
-    relaxing = (_relaxing_command(typed, run, relaxation) for relaxation in decision.relaxations)
-    command = next(filter(None, relaxing), "")
-    if command:
-        return "limits that a file meets", command
+        key = pick.configuration.key
+        return "the bundle to ship", f"advisor export {typed} --pick {key} --to bundle"
+    for relaxation in decision.relaxations:
+        command = _make_relaxing_command(typed, run, relaxation)
+        if command:
+            return "limits that a file meets", command
     if pick is None and any(evaluation.status is Status.FAILED for evaluation in run.evaluations):
         # A search that is continued tries again what failed.
         return "another try of what failed", f"advisor search --resume {typed}"
@@ -386,11 +390,12 @@ def _next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
     return "the report", f"{opener} {typed}/report.html"
 
 
-def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:
+def _make_relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> str:
     """Return the command that asks for the looser limits of a relaxation;
     empty if no option sets one of them.
     """
     limits = run.question.limits
+    search = f"advisor search --request {folder}/request.yaml"
     if relaxation.is_of_floor:
         floors = {name: f"{value:g}%" for name, value in limits.floors.items()}
         floors[relaxation.limit] = relaxation.needed.replace(" ", "")
@@ -400,28 +405,28 @@ def _relaxing_command(folder: str, run: LoadedRun, relaxation: Relaxation) -> st
             name.removesuffix(" drop"): f"{value:g}pt" for name, value in limits.drops.items()
         }
         drops[relaxation.limit.removesuffix(" drop")] = relaxation.needed.replace(" points", "pt")
-        return (
-            f"advisor search --request {folder}/request.yaml --max-drop {_join_by_metric(drops)}"
-        )
+        return f"{search} --max-drop {_join_by_metric(drops)}"
     # Where no limit alone helps, one relaxation has several:
     # "latency and size", "0.97 ms and 297.9 kB".
     names = relaxation.limit.split(" and ")
     ends = relaxation.needed.split(" and ")
     if not LIMIT_OPTIONS.keys() >= set(names) or len(names) != len(ends):
         return ""
-    values = (end.replace(" points", "pt").replace(" ", "") for end in ends)
-    options = (f"{LIMIT_OPTIONS[name]} {value}" for name, value in zip(names, values, strict=True))
-    return f"advisor search --request {folder}/request.yaml {' '.join(options)}"
+    options = []
+    for name, end in zip(names, ends, strict=True):
+        value = end.replace(" points", "pt").replace(" ", "")
+        options.append(f"{LIMIT_OPTIONS[name]} {value}")
+    return f"{search} {' '.join(options)}"
 
 
 def _join_by_metric(limits: Mapping[str, str]) -> str:
     """Return the limits of several metrics as an option takes them;
     that of the accuracy has no name.
     """
-    return ",".join(
-        value if name in ("accuracy", "drop") else f"{name}={value}"
-        for name, value in limits.items()
-    )
+    parts = []
+    for name, value in limits.items():
+        parts.append(value if name in ("accuracy", "drop") else f"{name}={value}")
+    return ",".join(parts)
 
 
 def summary_of(run: LoadedRun) -> DatasetSummary | None:
@@ -431,14 +436,17 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
     document = run.dataset
     split = run.folder.read_json("split.json")
     try:
-        named = {name: document[name] for name in ("folder", "train", "validation", "holdout")}
         validated, groups = _count_split(split, document["pictures_per_class"])
+        rejected = []
+        for row in document["rejected"]:
+            rejected.append({"path": row["path"], "reason": row["reason"]})
         return DatasetSummary(
-            **named,
+            folder=document["folder"],
             images_per_class=document["pictures_per_class"],
-            rejected=tuple(
-                {"path": row["path"], "reason": row["reason"]} for row in document["rejected"]
-            ),
+            train=document["train"],
+            validation=document["validation"],
+            holdout=document["holdout"],
+            rejected=tuple(rejected),
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
             copies=dict(document.get("copies") or {}),
