@@ -42,10 +42,8 @@ class DeviceResult:
     def sentence(self) -> str:
         """The figures in a line: ``galaxy-s24: predicted 1.2 ms [0.9-1.6], over 99 % sure``."""
         also = " (required)" if self.required else ""
-        return (
-            f"{self.device}{also}:"
-            f" {self.latency}{f', {self.against_budget}' if self.against_budget else ''}"
-        )
+        compared = f", {self.against_budget}" if self.against_budget else ""
+        return f"{self.device}{also}: {self.latency}{compared}"
 
 
 @dataclass(frozen=True)
@@ -61,17 +59,17 @@ class DeviceDecision:
 
 def device_results(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
     """Return the results of an evaluation's file on every device of the question."""
-    required = evaluation.required_figures or {}
-    return (
-        *(
-            _result(view, device, figures, False)
-            for device, figures in evaluation.device_figures.items()
-        ),
-        *(_result(view, device, figures, True) for device, figures in required.items()),
-    )
+    results = []
+    for device, figures in evaluation.device_figures.items():
+        results.append(_describe_result(view, device, figures, required=False))
+    for device, figures in (evaluation.required_figures or {}).items():
+        results.append(_describe_result(view, device, figures, required=True))
+    return tuple(results)
 
 
-def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:
+def _describe_result(
+    view: RunView, device: str, figures: DeviceFigures, required: bool
+) -> DeviceResult:
     """Return the figures of the pick on one device in words."""
     probability = figures.budget_probability
     target = f"{figures.accelerator}, {plural(figures.threads, 'thread')}, {figures.runtime}"
@@ -120,17 +118,15 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
     from advisor.engine import list_foreign_runtimes
 
     pick = view.decision.pick
-    fronts = list[Evaluation]()
+    shown = [*rows, *([pick] if pick else ())]
     for decision in (view.decision, *view.by_device.values()):
-        fronts += decision.front
-    shown = [*rows, *([pick] if pick else ()), *fronts]
-    runtimes = [
-        (row.configuration.target.device, row.configuration.target.runtime) for row in shown
-    ]
-    runtimes += [
-        (device, figures.runtime)
-        for device, figures in (_figures_of(pick) if pick else {}).items()
-    ]
+        shown += decision.front
+    runtimes = []
+    for row in shown:
+        target = row.configuration.target
+        runtimes.append((target.device, target.runtime))
+    for device, figures in (_list_figures(pick) if pick else {}).items():
+        runtimes.append((device, figures.runtime))
     return list_foreign_runtimes(runtimes)
 
 
@@ -144,26 +140,23 @@ def runtimes_sentence(view: RunView) -> str:
     from advisor.engine import name_runtime
 
     pick = view.decision.pick
-    known = {}
-    for device, figures in (_figures_of(pick) if pick else {}).items():
-        title = name_runtime(device)
-        if title:
-            known[title] = figures
     times = {}
-    for title, figures in known.items():
-        if figures.latency_ms and not figures.reason:
+    for device, figures in (_list_figures(pick) if pick else {}).items():
+        title = name_runtime(device)
+        if title and figures.latency_ms and not figures.reason:
             times[title] = figures.latency_ms
     if len(times) < 2:
         return ""
-    first = next(iter(times.values()))
-    longer = (f" ({ms / first:.2f} times as long)" if ms != first else "" for ms in times.values())
-    parts = (
-        f"{title} {show_ms(ms)}{more}"
-        for (title, ms), more in zip(times.items(), longer, strict=True)
-    )
+    first_ms = next(iter(times.values()))
+    parts = []
+    for title, latency_ms in times.items():
+        longer = ""
+        if latency_ms != first_ms:
+            longer = f" ({latency_ms / first_ms:.2f} times as long)"
+        parts.append(f"{title} {show_ms(latency_ms)}{longer}")
     return f"{', '.join(parts)} for the same model on this machine"
 
 
-def _figures_of(pick: Evaluation) -> dict[str, DeviceFigures]:
+def _list_figures(pick: Evaluation) -> dict[str, DeviceFigures]:
     """Return the figures on the devices of the question and on the required ones."""
     return {**pick.device_figures, **(pick.required_figures or {})}

@@ -63,23 +63,29 @@ def opening_lines(
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None:
         return ()
-    made = pick.on_all.file if pick.on_all and pick.on_all.file else pick.artefact
-    file = f"{view.folder}/{made}" if made else text.name(pick)
-    size = ""
-    if pick.size:
-        size = f" ({show_bytes(pick.size.value)})"
-    first = "Ship" if view.decision.feasible else "Nothing meets the budget. Closest:"
-    if view.decision.feasible and is_worthless(view):
-        first = f"{WORTHLESS}. The best so far:"
-    unknown = "; ".join(_unknown(view, pick, reasons))
+    unknown = "; ".join(_list_unknowns(view, pick, reasons))
     lines = (
-        f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
-        " ".join(filter(None, (_right(view, pick), _leaks(view)))),
-        _time(view, pick, phones),
+        _name_file(view, pick),
+        " ".join(filter(None, (_describe_accuracy(view, pick), _describe_leaks(view)))),
+        _describe_latency(view, pick, phones),
         "" if step_follows else _explain_compression(view, pick),
         f"Not known: {unknown}." if unknown else "",
     )
     return tuple(filter(None, lines))
+
+
+def _name_file(view: RunView, pick: Evaluation) -> str:
+    """Return the advice with the path and the size of the file."""
+    advice = "Ship"
+    if not view.decision.feasible:
+        advice = "Nothing meets the budget. Closest:"
+    elif is_worthless(view):
+        advice = f"{WORTHLESS}. The best so far:"
+    shipped = pick.on_all.file if pick.on_all and pick.on_all.file else pick.artefact
+    file = f"{view.folder}/{shipped}" if shipped else text.name(pick)
+    size = f" ({show_bytes(pick.size.value)})" if pick.size else ""
+    remark = UNJUDGED if _is_unjudged(view, pick) else ""
+    return f"{advice} {file}{size}{remark}."
 
 
 def _is_unjudged(view: RunView, pick: Evaluation) -> bool:
@@ -127,32 +133,32 @@ def _explain_float(view: RunView, pick: Evaluation) -> str:
         judged,
         key=lambda form: (view.limits.met_by(form), form.accuracy_percent, -form.latency_ms),
     )
-    if excess := excess_texts(int8, view.limits):
-        return f"breaks a limit: {', '.join(excess)}"
+    broken = excess_texts(int8, view.limits)
+    if broken:
+        return f"breaks a limit: {', '.join(broken)}"
     points = round(pick.accuracy_percent - int8.accuracy_percent, 1)
     less = ""
     if points > 0:
-        less = f"{points:.1f} points less accurate"
+        less = f"{points:.1f} points less accurate, and "
     if int8.variant not in {tie.variant for tie in view.decision.ties}:
-        return f"is {less}{', and ' if less else ''}not tied with the most accurate file"
+        return f"is {less}not tied with the most accurate file"
     if pick.is_noticeably_faster_than(int8):
         return f"takes {show_ms(int8.latency_ms)} in place of {show_ms(pick.latency_ms)}"
-    return (
-        f"is {less}, and saves less than that is worth" if less else "comes after it by the rule"
-    )
+    if less:
+        return f"is {less}saves less than that is worth"
+    return "comes after it by the rule"
 
 
-def _right(view: RunView, pick: Evaluation) -> str:
+def _describe_accuracy(view: RunView, pick: Evaluation) -> str:
     """Return how often the pick is right, with its interval."""
     reached = _find_reached(view, pick)
-    images = _images_of(view, pick)
+    images = _name_images(view, pick)
     counted = pick.holdout_accuracy or pick.accuracy
     if reached is None:
         return ""
     if view.request.question.data is None:
-        return (
-            f"Right on {_whole_percent(reached)} of 100 {images}; on your images nobody knows yet."
-        )
+        right = f"Right on {_show_whole_percent(reached)} of 100 {images}"
+        return f"{right}; on your images nobody knows yet."
     is_judged = pick.top1_on_parts[1] or pick.holdout_accuracy
     only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:
@@ -160,11 +166,12 @@ def _right(view: RunView, pick: Evaluation) -> str:
             f"Reaches {reached.value:.0f} % {view.task.metric} on"
             f" {images}{_show_ends(reached)}{only}."
         )
-    ends = _show_ends(reached, "" if _count_right(reached).endswith(OF_HUNDRED) else " %")
+    count = _count_right(reached)
+    ends = _show_ends(reached, "" if count.endswith(OF_HUNDRED) else " %")
     other = ""
     if view.other_metric and counted:
         other = f" {counted.value:.0f} % {view.other_metric}."
-    return f"Right on {_count_right(reached)} {images}{ends}{only}.{other}"
+    return f"Right on {count} {images}{ends}{only}.{other}"
 
 
 def _count_right(reached: Quantity) -> str:
@@ -177,7 +184,7 @@ def _count_right(reached: Quantity) -> str:
     right = reached.value * images / 100
     # A metric that weighs the images counts no whole images.
     if images >= FEW_IMAGES or not images or abs(right - round(right)) > COUNT_ERROR:
-        return f"{_whole_percent(reached)}{OF_HUNDRED}"
+        return f"{_show_whole_percent(reached)}{OF_HUNDRED}"
     return f"{right:.0f} of {images}"
 
 
@@ -190,7 +197,7 @@ def _show_ends(reached: Quantity, unit: str = "") -> str:
     return f" (95 %: {reached.low:.0f} to {reached.high:.0f}{unit})"
 
 
-def _whole_percent(reached: Quantity) -> str:
+def _show_whole_percent(reached: Quantity) -> str:
     """Return an accuracy in whole percent; no file with an error is right on all images."""
     if 99.5 <= reached.value < 100.0:
         return "more than 99"
@@ -205,43 +212,48 @@ def meeting_line(view: RunView) -> str:
     reached = _find_reached(view, pick) if pick else None
     if pick is None or pick.latency is None or reached is None:
         return ""
-    start = (
-        "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
-    )
-    if view.decision.feasible and is_worthless(view):
+    start = "We can ship a"
+    if not view.decision.feasible:
+        start = "No file meets our limits; the closest is a"
+    elif is_worthless(view):
         start = "Nothing to ship yet; the best is a"
-    size = "file"
+    file = "file"
     if pick.size:
-        size = f"{show_bytes(pick.size.value)} file"
-    images = (
-        _images_of(view, pick)
-        .replace("yours", "ours")
-        .replace("that chose it", "that also chose it")
-    )
-    count = _count_right(reached)
-    right = (
-        f"{count.removesuffix(OF_HUNDRED)} % right on"
-        if count.endswith(OF_HUNDRED)
-        else f"right on {count}"
-    )
-    counts_images = view.task.probabilities and not count.endswith(OF_HUNDRED)
-    if not view.task.probabilities:
-        right = f"{_whole_percent(reached)} % {view.task.metric} on"
-    phones = predict_on_phones(view)
-    target = pick.configuration.target
-    machine = "our computer" if target.device == HOST else target.device
-    (unit, place), latency = next(
-        iter(phones.items()), ((describe_unit(target), machine), pick.latency)
-    )
+        file = f"{show_bytes(pick.size.value)} file"
+    if file.startswith(VOWELS):
+        start = f"{start}n"
+    right = _describe_share(view, pick, reached)
+    return f"{start} {file}: {right}, {_describe_time_on_phone(view, pick, pick.latency)}."
+
+
+def _describe_share(view: RunView, pick: Evaluation, reached: Quantity) -> str:
+    """Return how often the pick is right on which of our images, with the ends of the range."""
+    images = _name_images(view, pick).replace("yours", "ours")
+    images = images.replace("that chose it", "that also chose it")
     # The first screen has 90 words: the levels of the ranges stand with the same figures below.
     ends = _show_range(reached, "{:.0f}".format)
-    if counts_images:
-        ends = ends.replace(")", " %)")  # the figure before it counts images
-    times = f"{show_ms(latency.value)}{_show_range(latency, text.number)}"
+    if not view.task.probabilities:
+        return f"{_show_whole_percent(reached)} % {view.task.metric} on {images}{ends}"
+    count = _count_right(reached)
+    if count.endswith(OF_HUNDRED):
+        return f"{count.removesuffix(OF_HUNDRED)} % right on {images}{ends}"
+    # The figure before the range counts images.
+    return f"right on {count} {images}{ends.replace(')', ' %)')}"
+
+
+def _describe_time_on_phone(view: RunView, pick: Evaluation, latency: Quantity) -> str:
+    """Return the latency on the first reference phone, or where it was measured."""
+    target = pick.configuration.target
+    unit = describe_unit(target)
+    place = "our computer" if target.device == HOST else target.device
+    for (unit_of_phone, phone), predicted in predict_on_phones(view).items():
+        unit = unit_of_phone
+        place = phone
+        latency = predicted
+        break
+    time = f"{show_ms(latency.value)}{_show_range(latency, text.number)}"
     whose = place.partition(" (")[0].removeprefix("a ")
-    figure = f"{times} on {unit} ({whose}, {latency.provenance})"
-    start = f"{start}n" if size.startswith(VOWELS) else start
-    return f"{start} {size}: {right} {images}{ends}, {figure}."
+    return f"{time} on {unit} ({whose}, {latency.provenance})"
 
 
 def _show_range(quantity: Quantity, show: Callable[[float], str]) -> str:
@@ -261,7 +273,7 @@ def _find_reached(view: RunView, pick: Evaluation) -> Quantity | None:
     return pick.holdout_accuracy or pick.accuracy
 
 
-def _images_of(view: RunView, pick: Evaluation) -> str:
+def _name_images(view: RunView, pick: Evaluation) -> str:
     """Return which images that accuracy is of, in words."""
     if view.request.question.data is None:
         return "images of ImageNet"
@@ -270,7 +282,7 @@ def _images_of(view: RunView, pick: Evaluation) -> str:
     return "images like these" if view.demonstration else "images like yours"
 
 
-def _leaks(view: RunView) -> str:
+def _describe_leaks(view: RunView) -> str:
     """Return what the images that are learnt from and that judge share:
     it stands beside the accuracy.
     """
@@ -280,7 +292,7 @@ def _leaks(view: RunView) -> str:
     return ""
 
 
-def _time(view: RunView, pick: Evaluation, count: int) -> str:
+def _describe_latency(view: RunView, pick: Evaluation, count: int) -> str:
     """Return the latency on the device of the question;
     beside this machine, that of the first ``count`` phones.
     """
@@ -292,20 +304,22 @@ def _time(view: RunView, pick: Evaluation, count: int) -> str:
     clock = text.name_clock(pick.latency)
     busy = ""
     if pick.contended:
-        busy = f" while other programs used it{f' ({clock})' if clock else ''}"
+        busy = " while other programs used it"
+        if clock:
+            busy += f" ({clock})"
     phones = {}
     for (unit, phone), latency in islice(predict_on_phones(view).items(), count):
         phones[unit, f"{phone}{_compare_with_budget(latency, view.limits.latency_ms)}"] = latency
-    known = {**phones, (describe_unit(target), f"{machine}{busy}"): pick.latency}
-    units = {unit for unit, _ in known}
+    latencies = {**phones, (describe_unit(target), f"{machine}{busy}"): pick.latency}
+    units = {unit for unit, _ in latencies}
     # One kind of processor for all places is said once.
-    if len(known) > len(units) == 1:
-        parts = [f"{_latency(latency)} on {place}" for (_, place), latency in known.items()]
-        return f"On {units.pop()}: {', '.join(parts)}."
-    parts = [
-        f"{_latency(latency)} on {unit} of {place}" for (unit, place), latency in known.items()
-    ]
-    return f"{', '.join(parts)}."
+    is_said_once = len(latencies) > len(units) == 1
+    parts = []
+    for (unit, place), latency in latencies.items():
+        where = place if is_said_once else f"{unit} of {place}"
+        parts.append(f"{_show_latency(latency)} on {where}")
+    start = f"On {units.pop()}: " if is_said_once else ""
+    return f"{start}{', '.join(parts)}."
 
 
 def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
@@ -320,7 +334,7 @@ def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
     return f": perhaps {over}"
 
 
-def _latency(latency: Quantity) -> str:
+def _show_latency(latency: Quantity) -> str:
     """Return a latency and its provenance, of a prediction with its interval:
     ``2 ms (80 %: 1 to 4) predicted``.
     """
@@ -337,7 +351,7 @@ def _latency(latency: Quantity) -> str:
     return f"{show_ms(latency.value)}{ends} {latency.provenance}"
 
 
-def _unknown(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[str]:
+def _list_unknowns(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[str]:
     """Say what a reader may take for known and is not,
     with the ``reasons`` why networks were not tried.
     """
@@ -353,11 +367,9 @@ def _unknown(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[str]:
     if tried != planned:
         more = f"; {_explain_missing(without)}" if without and reasons else ""
         late = len(planned) - len(tried) - len(without)
-        reached = (
-            f"{len(tried)} tried, {late} not reached"
-            if late and reasons
-            else f"{len(tried)} tried"
-        )
+        reached = f"{len(tried)} tried"
+        if late and reasons:
+            reached += f", {late} not reached"
         yield f"{len(planned) - len(tried)} of {len(planned)} networks ({reached}{more})"
 
 
@@ -365,9 +377,11 @@ def _explain_missing(without: Mapping[str, str]) -> str:
     """Return how many networks have no weights here, and what to do, by the reason of each
     card.
     """
-    causes = Counter(
-        reason.rpartition(ADDRESS)[2] for reason in without.values() if ADDRESS in reason
-    )
+    causes = Counter[str]()
+    for reason in without.values():
+        _, address, cause = reason.rpartition(ADDRESS)
+        if address:
+            causes[cause] += 1
     if causes.total() == len(without):
         # The search has tried already, so fetching once more is no advice.
         ((cause, _),) = causes.most_common(1)
@@ -382,7 +396,7 @@ def explain_pick(view: RunView) -> str:
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
         return ""
-    return " ".join((*_explain_use(pick), *_could_go_wrong(view, pick)))
+    return " ".join((*_explain_use(pick), *_list_weaknesses(view, pick)))
 
 
 def _explain_use(pick: Evaluation) -> Iterator[str]:
@@ -401,7 +415,7 @@ def _explain_use(pick: Evaluation) -> Iterator[str]:
         )
 
 
-def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
+def _list_weaknesses(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what is weakest, and what happens to images unlike those of the classes."""
     answers = pick.holdout_answers or pick.answers
     try:
@@ -419,15 +433,13 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
         yield f"It is weakest on '{weak.label}': {right}."
     worst = min(pick.capture.by_condition, key=lambda row: row.top1, default=None)
     if worst is not None:
-        reached = (
-            f"{worst.top1:.0f}"
-            f" {'of 100 images' if view.task.probabilities else f'% {view.task.metric}'}"
-        )
+        unit = "of 100 images" if view.task.probabilities else f"% {view.task.metric}"
+        reached = f"{worst.top1:.0f} {unit}"
         yield f"Its worst capture condition is {worst.condition}: right on {reached}."
-    yield from _other_things(pick)
+    yield from _describe_other_things(pick)
 
 
-def _other_things(pick: Evaluation) -> Iterator[str]:
+def _describe_other_things(pick: Evaluation) -> Iterator[str]:
     """Say how images of other things are answered:
     the user's own ones, otherwise those of classes left out.
     """
@@ -439,10 +451,8 @@ def _other_things(pick: Evaluation) -> Iterator[str]:
     elif facts is not None and facts.accepted is not None:
         # A network that was fine-tuned has seen the classes that were left out:
         # others pass more often.
-        passing = (
-            f"{'at least ' if is_flattered(pick) else ''}{100 * facts.accepted:.0f} of 100 such"
-            " images"
-        )
+        least = "at least " if is_flattered(pick) else ""
+        passing = f"{least}{100 * facts.accepted:.0f} of 100 such images"
     else:
         return
     yield (

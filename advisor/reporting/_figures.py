@@ -24,30 +24,16 @@ from advisor.reporting._view import RunView
 
 def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
     """Return the known ones of accuracy, latency, size, memory and drop of ``evaluation``."""
-    return (*_accuracies(view, evaluation), *_costs(view, evaluation))
+    return (*_list_accuracies(view, evaluation), *_list_costs(view, evaluation))
 
 
-def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
+def _list_accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     """Yield the accuracies of an evaluation:
     validation, hold-out, boxes, new and capture conditions.
     """
-    quantity = evaluation.accuracy
+    if evaluation.accuracy is not None:
+        yield _show_accuracy(view, evaluation, evaluation.accuracy)
     judged = evaluation.holdout_accuracy
-    floor = view.limits.min_accuracy
-    if quantity is not None:
-        sample = f" on {quantity.n} images" if quantity.n else ""
-        required = ""
-        if floor is not None:
-            required = f"at least {floor:g} % required"
-        required = ", ".join(
-            filter(None, (required, view.limits.show_met(evaluation).get("accuracy")))
-        )
-        label = f"{view.task.heading} on validation" if judged else view.task.heading
-        origin = f"{quantity.provenance.value}{sample}"
-        remark = _join(
-            text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity)
-        )
-        yield Figure(label, f"{quantity.value:.1f} %", remark)
     if judged is not None:
         images = text.show_holdout_images(evaluation)
         remark = (
@@ -55,69 +41,72 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
             " measured once"
         )
         yield Figure(f"{view.task.heading} on the hold-out", f"{judged.value:.1f} %", remark)
-    boxes = (evaluation.holdout_answers or evaluation.answers).boxes
-    if boxes is not None and boxes.coco is not None:
+    answers = evaluation.holdout_answers or evaluation.answers
+    if answers.boxes is not None and answers.boxes.coco is not None:
         on = "validation" if evaluation.holdout_answers is None else "the hold-out"
-        ends = boxes.coco_interval
         interval = ""
-        if ends:
-            interval = f"95 %: {100 * ends[0]:.1f}{text.DASH}{100 * ends[1]:.1f}"
+        if answers.boxes.coco_interval:
+            low, high = answers.boxes.coco_interval
+            interval = f"95 %: {100 * low:.1f}{text.DASH}{100 * high:.1f}"
         remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
-        yield Figure(f"mAP@0.5:0.95 on {on}", f"{100 * boxes.coco:.1f} %", remark)
-    for name, figure in (evaluation.holdout_answers or evaluation.answers).figures.items():
-        shown_interval = ""
+        yield Figure(f"mAP@0.5:0.95 on {on}", f"{100 * answers.boxes.coco:.1f} %", remark)
+    for name, figure in answers.figures.items():
+        interval = ""
         if figure.low is not None:
-            shown_interval = f"95 %: {text.interval(figure)}"
-        remark = _join(shown_interval, figure.source)
-        yield Figure(name, f"{figure.value:.1f} {figure.unit}".rstrip(), remark)
+            interval = f"95 %: {text.interval(figure)}"
+        value = f"{figure.value:.1f} {figure.unit}".rstrip()
+        yield Figure(name, value, _join(interval, figure.source))
     expected = evaluation.new_conditions
-    robust = evaluation.capture.holdout
     if expected is not None and expected.provenance is not Provenance.MEASURED:
         remark = f"95 %: {text.interval(expected, 0)} · estimated for another visit, camera or day"
         yield Figure("Top-1 in new conditions", f"about {expected.value:.0f} %", remark)
+    robust = evaluation.capture.holdout
     if robust is not None:
-        label = (
-            "Top-1 under capture conditions" if view.other_metric else "Under capture conditions"
-        )
+        label = "Under capture conditions"
+        if view.other_metric:
+            label = "Top-1 under capture conditions"
         remark = f"95 %: {text.interval(robust)} · mean over all conditions, {robust.n} images"
         yield Figure(label, f"{robust.value:.1f} %", remark)
 
 
-def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
+def _show_accuracy(view: RunView, evaluation: Evaluation, accuracy: Quantity) -> Figure:
+    """Return the accuracy that candidates are compared by, with its limit."""
+    floor = view.limits.min_accuracy
+    sample = f" on {accuracy.n} images" if accuracy.n else ""
+    required = "" if floor is None else f"at least {floor:g} % required"
+    met = view.limits.show_met(evaluation).get("accuracy")
+    remark = _join(
+        text.confidence(accuracy),
+        f"{accuracy.provenance.value}{sample}",
+        ", ".join(filter(None, (required, met))),
+        metric_note(view.counted.name, accuracy),
+    )
+    label = view.task.heading
+    if evaluation.holdout_accuracy is not None:
+        label = f"{view.task.heading} on validation"
+    return Figure(label, f"{accuracy.value:.1f} %", remark)
+
+
+def _list_costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     """Yield latency, size and memory of an evaluation, each with its limit."""
     limits = view.limits
-    median = evaluation.latency
     file = evaluation.file_facts
-    latency = evaluation.latency_p90 or median
-    limit = limits.latency_ms
-    if latency is not None:
-        middle = ""
-        if median and evaluation.latency_p90:
-            middle = f"{text.name_clock(median) or 'median'} {show_ms(median.value)}"
-        certain = evaluation.show_budget_probability(limit) if limit is not None else ""
-        percentile = "90th percentile"
-        if certain:
-            percentile = f"with {show_probability(limits.confidence)} confidence"
-        # A limit counts for the 90th percentile where there is one:
-        # the median is met by half of the runs only.
-        label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
-        provenance = text.provenance(latency, evaluation.configuration.target.device)
-        remark = _join(
-            middle, certain or _limit(limit, show_ms), provenance, evaluation.figures.source
-        )
-        yield Figure(label, show_ms(latency.value), remark, _share(latency, limit))
-    downloads = (
-        ("in an app's package", file.download_bytes),
-        ("by zstd", file.download_zstd_bytes),
-    )
-    known = ", ".join(f"{show_bytes(size)} {name}" for name, size in downloads if size)
+    if evaluation.latency_p90 or evaluation.latency:
+        yield _show_latency(view, evaluation)
+    downloads = []
+    if file.download_bytes:
+        downloads.append(f"{show_bytes(file.download_bytes)} in an app's package")
+    if file.download_zstd_bytes:
+        downloads.append(f"{show_bytes(file.download_zstd_bytes)} by zstd")
+    download = f"to download {', '.join(downloads)}" if downloads else ""
     for label, quantity, most, more in (
-        ("File size", evaluation.size, limits.size_bytes, f"to download {known}" if known else ""),
+        ("File size", evaluation.size, limits.size_bytes, download),
         ("Peak memory", evaluation.memory, limits.memory_bytes, ""),
     ):
         if quantity is not None:
-            remark = _join(_limit(most, show_bytes), more, text.provenance(quantity))
-            yield Figure(label, show_bytes(quantity.value), remark, _share(quantity, most))
+            remark = _join(_show_limit(most, show_bytes), more, text.provenance(quantity))
+            share = _find_share(quantity, most)
+            yield Figure(label, show_bytes(quantity.value), remark, share)
     if evaluation.configuration.compression == FLOAT:
         return
     drops = {"drop": evaluation.drop}
@@ -125,10 +114,40 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         drops[f"{name} drop"] = lost
     for name, drop in drops.items():
         if drop is not None:
-            yield _drop(name, drop, view, evaluation)
+            yield _show_drop(name, drop, view, evaluation)
 
 
-def _drop(name: str, drop: Quantity, view: RunView, evaluation: Evaluation) -> Figure:
+def _show_latency(view: RunView, evaluation: Evaluation) -> Figure:
+    """Return the latency that the budget limits, with the median and how sure it is.
+
+    A limit counts for the 90th percentile where there is one:
+    the median is met by half of the runs only.
+    """
+    median = evaluation.latency
+    p90 = evaluation.latency_p90
+    latency = p90 or median
+    assert latency is not None, "only an evaluation with a latency shows one"
+    limit_ms = view.limits.latency_ms
+    middle = ""
+    if median and p90:
+        middle = f"{text.name_clock(median) or 'median'} {show_ms(median.value)}"
+    certain = evaluation.show_budget_probability(limit_ms) if limit_ms is not None else ""
+    percentile = "median"
+    if p90 and certain:
+        percentile = f"with {show_probability(view.limits.confidence)} confidence"
+    elif p90:
+        percentile = "90th percentile"
+    remark = _join(
+        middle,
+        certain or _show_limit(limit_ms, show_ms),
+        text.provenance(latency, evaluation.configuration.target.device),
+        evaluation.figures.source,
+    )
+    share = _find_share(latency, limit_ms)
+    return Figure(f"Latency, {percentile}", show_ms(latency.value), remark, share)
+
+
+def _show_drop(name: str, drop: Quantity, view: RunView, evaluation: Evaluation) -> Figure:
     """Return what compression lost of the accuracy or of another metric, with its limit."""
     limit = view.limits.drops.get(name)
     allowed = ""
@@ -142,16 +161,16 @@ def _drop(name: str, drop: Quantity, view: RunView, evaluation: Evaluation) -> F
     if metric is not None:
         label = f"{label}: {metric.label}"
     remark = _join(allowed, text.confidence(change), text.provenance(drop))
-    return Figure(label, f"{text.points(change)} points", remark, _share(drop, limit))
+    return Figure(label, f"{text.points(change)} points", remark, _find_share(drop, limit))
 
 
-def _limit(limit: float | None, show: Callable[[float], str]) -> str:
+def _show_limit(limit: float | None, show: Callable[[float], str]) -> str:
     if limit is not None:
         return f"of {show(limit)}"
     return ""
 
 
-def _share(quantity: Quantity, limit: float | None) -> float | None:
+def _find_share(quantity: Quantity, limit: float | None) -> float | None:
     # A drop is below 0 where compression gained.
     if limit:
         return max(0.0, quantity.value / limit)

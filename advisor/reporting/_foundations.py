@@ -66,7 +66,7 @@ def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str,
         # Another visit or camera means nothing for drawn images.
         if view.demonstration:
             return (expected,)
-        return (expected, ("In new conditions", f"{_unknown(view, unknown)}."))
+        return (expected, ("In new conditions", f"{_explain_unknown(view, unknown)}."))
     if estimate.provenance is Provenance.MEASURED:
         return (("On images like your hold-out", measured),)
     ends = text.interval(estimate, 0)
@@ -78,18 +78,20 @@ def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str,
 
 def list_foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
+    tied = ""
     ties = len({e.variant for e in view.decision.ties})
-    others = plural(ties, "other model file")
-    tied = (
-        f"The most accurate candidate is statistically tied with {others}; more images would"
-        " narrow the intervals."
-    )
+    if ties:
+        others = plural(ties, "other model file")
+        tied = (
+            f"The most accurate candidate is statistically tied with {others}; more images would"
+            " narrow the intervals."
+        )
     sure = describe_certainty(view)
     sentences = (
-        _accuracy_basis(evaluation),
-        _new_conditions_basis(view, evaluation),
-        _latency_basis(evaluation),
-        tied if ties else "",
+        _explain_accuracy(evaluation),
+        _explain_new_conditions(view, evaluation),
+        _explain_latency(evaluation),
+        tied,
         f"{sure[:1].upper()}{sure[1:]}",
         compare_on_holdout(view),
         _name_unjudged(view),
@@ -119,7 +121,7 @@ def on_all_images(evaluation: Evaluation) -> str:
     )
 
 
-def _accuracy_basis(evaluation: Evaluation) -> str:
+def _explain_accuracy(evaluation: Evaluation) -> str:
     """Return on which images the accuracy was measured, and what had learnt from them."""
     quantity = evaluation.accuracy
     judged = evaluation.holdout_accuracy
@@ -156,14 +158,14 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
     )
 
 
-def _unknown(view: RunView, why: str) -> str:
+def _explain_unknown(view: RunView, why: str) -> str:
     less = ""
     if view.task.other_conditions:
         less = f" Expect less: {view.task.other_conditions}."
     return f"unknown, because {why}.{less} {TO_KNOW}"
 
 
-def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
+def _explain_new_conditions(view: RunView, evaluation: Evaluation) -> str:
     """Return what the accuracy in new conditions rests on; empty where nothing is to say."""
     quantity = evaluation.new_conditions
     named = " top-1" if view.other_metric else ""
@@ -171,7 +173,7 @@ def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
     if unknown:
         return (
             "Its accuracy in new conditions (another visit, camera or day) is"
-            f" {_unknown(view, unknown)}."
+            f" {_explain_unknown(view, unknown)}."
         )
     if quantity is None:
         return ""
@@ -187,7 +189,7 @@ def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
     )
 
 
-def _latency_basis(evaluation: Evaluation) -> str:
+def _explain_latency(evaluation: Evaluation) -> str:
     """Return where the latency was measured, or how far it is only predicted."""
     quantity = evaluation.latency
     target = evaluation.configuration.target
@@ -226,28 +228,30 @@ def describe_certainty(view: RunView) -> str:
         f"{nearly}With {again} drawn again, the pick stays in {show_probability(share)} of the"
         " draws"
     )
-    by_key = {e.configuration.key: e for e in view.evaluations}
-    others = []
-    for key, chance in chances.items():
-        if key != view.pick_key:
-            others.append((by_key[key], chance))
-    names = [
-        f"{text.file(other)} ({show_probability(chance)})"
-        for other, chance in others[:RIVALS_NAMED]
-    ]
-    left = sum(chance for _, chance in others[RIVALS_NAMED:])
-    more = []
-    if left:
-        more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({show_probability(left)})"]
-    otherwise = ""
-    if names:
-        otherwise = f"; otherwise it is {', '.join((*names, *more))}"
     order = (
         " Files that did not run on the hold-out come after the others."
         if view.decision.unjudged
         else ""
     )
-    return f"{stays}{otherwise}.{order}"
+    return f"{stays}{_name_replacements(view)}.{order}"
+
+
+def _name_replacements(view: RunView) -> str:
+    """Return which files are the pick in the other draws, and in how many; empty for none."""
+    chances = view.decision.chances
+    by_key = {e.configuration.key: e for e in view.evaluations}
+    others = []
+    for key, chance in chances.items():
+        if key != view.pick_key:
+            others.append((by_key[key], chance))
+    names = []
+    for other, chance in others[:RIVALS_NAMED]:
+        names.append(f"{text.file(other)} ({show_probability(chance)})")
+    left = sum(chance for _, chance in others[RIVALS_NAMED:])
+    if left:
+        count = plural(len(others) - RIVALS_NAMED, "other")
+        names.append(f"{count} ({show_probability(left)})")
+    return f"; otherwise it is {', '.join(names)}" if names else ""
 
 
 def find_holdout_rival(view: RunView) -> Evaluation | None:
@@ -273,12 +277,12 @@ def find_holdout_rival(view: RunView) -> Evaluation | None:
         if figure.value > best.value and view.limits.met_by(row):
             best = figure
             rival = row
-    if best.value - chosen.value > _noise_between(best, chosen) / STANDARD_ERRORS:
+    if best.value - chosen.value > _compute_noise(best, chosen) / STANDARD_ERRORS:
         return rival
     return None
 
 
-def _noise_between(first: Quantity, second: Quantity) -> float:
+def _compute_noise(first: Quantity, second: Quantity) -> float:
     """Return the half width in points of the 95 % interval of the difference of two accuracies."""
     return math.hypot(compute_half_width(first), compute_half_width(second))
 
@@ -287,16 +291,14 @@ def compare_on_holdout(view: RunView) -> str:
     """Return a sentence about the file that :func:`find_holdout_rival` finds; empty for none."""
     pick = view.decision.pick
     rival = find_holdout_rival(view)
-    if (
-        rival is None
-        or pick is None
-        or rival.holdout_accuracy is None
-        or pick.holdout_accuracy is None
-    ):
+    if rival is None or pick is None:
         return ""
     best = rival.holdout_accuracy
-    more = best.value - pick.holdout_accuracy.value
-    noise = _noise_between(best, pick.holdout_accuracy)
+    chosen = pick.holdout_accuracy
+    if best is None or chosen is None:
+        return ""
+    more = best.value - chosen.value
+    noise = _compute_noise(best, chosen)
     costs = f"{show_latency(rival.latency)}, {show_bytes(rival.size_bytes)}"
     named = (
         f"{text.file(rival)} ({costs}) has {best.value:.1f} % on the hold-out, {more:.1f} points"

@@ -96,18 +96,18 @@ class Section:
     opened: bool = False  #: it is open until a click closes it
 
 
-def _answer(view: RunView) -> Variables:
+def _describe_answer(view: RunView) -> Variables:
     """Return the variables of the page's first section."""
     pick = view.decision.pick
     return {
         "opening": opening_lines(view),
         "meeting_line": meeting_line(view),
         "worthless": WORTHLESS if is_worthless(view) else "",
-        "growth": _growth(pick),
+        "growth": _find_growth(pick),
         "phones": PHONES,
         "size_of": show_bytes,
-        "chart": _chart(view),
-        "mistakes": _mistakes(view)[:FIRST_PHOTOS],
+        "chart": _draw_chart(view),
+        "mistakes": _list_mistakes(view)[:FIRST_PHOTOS],
         "drawn": _list_drawn_photos(view)[:FIRST_PHOTOS],
         "explanation": explain_pick(view),
         "warnings": list_warned_blocks(view),
@@ -121,28 +121,30 @@ def _answer(view: RunView) -> Variables:
     }
 
 
-def _growth(pick: Evaluation | None) -> AppGrowth | None:
+def _find_growth(pick: Evaluation | None) -> AppGrowth | None:
     """Return by how much an app grows with a file; nothing where its size is not known."""
     if pick is None or pick.size is None:
         return None
     return app_growth(round(pick.size.value), pick.configuration.target.accelerator)
 
 
-def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
+def _draw_chart(view: RunView) -> tuple[blocks.Chart, ...]:
     """Return the plot of accuracy against latency with the pick in it;
     nothing where there is nothing to compare.
     """
     pick = view.decision.pick
-    fastest = phrases.fastest_per_artefact(view.ok)[:ROWS_SHOWN]
-    # The pick may have another number of threads than the fastest evaluation of its file,
-    # which breaks a limit.
-    rows = [pick if pick is not None and row.variant == pick.variant else row for row in fastest]
-    figures = [(text.name(row), row.latency, row.accuracy) for row in rows]
+    if pick is None:
+        return ()
+    rows = []
     dots = []
-    for name, latency, accuracy in figures:
-        if latency and accuracy:
-            dots.append((name, latency.value, accuracy.value))
-    if pick is None or len(dots) < 2:
+    for row in phrases.fastest_per_artefact(view.ok)[:ROWS_SHOWN]:
+        # The pick may have another number of threads than the fastest evaluation of its file,
+        # which breaks a limit.
+        shown = pick if row.variant == pick.variant else row
+        rows.append(shown)
+        if shown.latency and shown.accuracy:
+            dots.append((text.name(shown), shown.latency.value, shown.accuracy.value))
+    if len(dots) < 2:
         return ()
     wide = is_wide(latency for _, latency, _ in dots)
     caption = "Accuracy against latency of each file; the large dot is the pick"
@@ -163,15 +165,13 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
     )
 
 
-def _mistakes(view: RunView) -> list[pages.Photo]:
+def _list_mistakes(view: RunView) -> list[pages.Photo]:
     """Return images of the hold-out that the pick answers wrongly, first one of each confusion."""
     pick = view.decision.pick
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
-    return (
-        pages.wrong_photos(confidence.varied_mistakes, view.images, view.classes)
-        if confidence
-        else []
-    )
+    if confidence is None:
+        return []
+    return pages.wrong_photos(confidence.varied_mistakes, view.images, view.classes)
 
 
 def _list_drawn_photos(view: RunView) -> list[pages.Photo]:
@@ -193,7 +193,7 @@ def _list_drawn_photos(view: RunView) -> list[pages.Photo]:
     return [photo for photo in shown if photo.image]
 
 
-def _devices(view: RunView) -> Variables | None:
+def _describe_devices(view: RunView) -> Variables | None:
     if not view.by_device and not view.limits.must_run_on:
         return None
     pick = view.decision.pick
@@ -205,7 +205,7 @@ def _devices(view: RunView) -> Variables | None:
     }
 
 
-def _classes(view: RunView) -> Variables | None:
+def _describe_classes(view: RunView) -> Variables | None:
     """Return the variables of the section on classes; None if the pick's answers have none."""
     pick = view.decision.pick
     labels = view.classes
@@ -215,21 +215,13 @@ def _classes(view: RunView) -> Variables | None:
     class_recalls = compute_recalls(answers, labels)
     if not class_recalls:
         return None
-    configuration = pick.configuration
-    floats = next(
-        (row for row in view.ok if row.configuration == replace(configuration, compression=FLOAT)),
-        None,
-    )
-    compressed = (
-        floats is not None and configuration.compression != FLOAT and view.task.probabilities
-    )
     return {
         "judged_on": (
             "images held out from training" if pick.holdout_answers else "validation images"
         ),
         "recalls": class_recalls,
         "counted": any(recall.precision is not None for recall in class_recalls),
-        "lost": compute_lost_recall(floats.answers, pick.answers) if floats and compressed else {},
+        "lost": _compute_lost_recall(view, pick),
         "weakest": find_weakest(class_recalls),
         "pairs": list_confused_pairs(answers, labels),
         "confusions": compare_confusions(pick, view.decision.runner_up, labels),
@@ -239,17 +231,31 @@ def _classes(view: RunView) -> Variables | None:
     }
 
 
-def _images(view: RunView) -> Variables | None:
+def _compute_lost_recall(view: RunView, pick: Evaluation) -> dict[str, float]:
+    """Return the points of recall that compression costs each class; nothing for a float file,
+    for other answers than classes, and without the float file.
+    """
+    configuration = pick.configuration
+    if configuration.compression == FLOAT or not view.task.probabilities:
+        return {}
+    of_float = replace(configuration, compression=FLOAT)
+    for row in view.ok:
+        if row.configuration == of_float:
+            return compute_lost_recall(row.answers, pick.answers)
+    return {}
+
+
+def _describe_images(view: RunView) -> Variables | None:
     labels = view.classes
     changed = view.insights.disagreements
-    mistakes = _mistakes(view)
+    mistakes = _list_mistakes(view)
     if not mistakes and changed is None:
         return None
     changes = pages.list_changed_photos(changed, view.images, labels) if changed else []
     return {"mistakes": mistakes, "changes": changes, "changed": changed}
 
 
-def _boxes(view: RunView) -> Variables | None:
+def _describe_boxes(view: RunView) -> Variables | None:
     """Return the variables of the section with photographs and their boxes;
     None if there are none.
     """
@@ -264,7 +270,7 @@ def _boxes(view: RunView) -> Variables | None:
     }
 
 
-def _overlays(view: RunView) -> Variables | None:
+def _describe_overlays(view: RunView) -> Variables | None:
     pick = view.decision.pick
     overlays = pick.holdout_answers.overlays if pick and pick.holdout_answers else None
     if overlays is None:
@@ -275,7 +281,7 @@ def _overlays(view: RunView) -> Variables | None:
     }
 
 
-def _robustness(view: RunView) -> Variables | None:
+def _describe_robustness(view: RunView) -> Variables | None:
     pick = view.decision.pick
     if pick is None or not pick.capture.by_condition:
         return None
@@ -285,17 +291,17 @@ def _robustness(view: RunView) -> Variables | None:
     return {"robust": pick.capture.holdout, "rows": rows, "usual": judged or plain}
 
 
-def _operators(view: RunView) -> Variables | None:
+def _describe_operators(view: RunView) -> Variables | None:
     pick = view.decision.pick
     return {"file": pick.file_features} if pick and pick.file_features else None
 
 
-def _losses(view: RunView) -> Variables | None:
+def _describe_losses(view: RunView) -> Variables | None:
     losses = [(row, diagnosis, diagnosis_html(diagnosis)) for row, diagnosis in view.diagnosed]
     return {"losses": losses} if view.insights.diagnoses else None
 
 
-def _evaluations(view: RunView) -> Variables | None:
+def _describe_evaluations(view: RunView) -> Variables | None:
     """Return the variables of the table of evaluations; None if there are none."""
     if not view.evaluations:
         return None
@@ -308,44 +314,43 @@ def _evaluations(view: RunView) -> Variables | None:
     }
 
 
-def _data(view: RunView) -> Variables | None:
+def _describe_data(view: RunView) -> Variables | None:
     dataset = view.dataset
-    shown = REJECTED_SHOWN
-    return (
-        {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
-    )
+    if dataset is None:
+        return None
+    return {"dataset": dataset, "parts": phrases.parts(dataset), "shown": REJECTED_SHOWN}
 
 
 @cache
 def list_sections() -> tuple[Section, ...]:
     """Return the sections of the page in their order."""
     return (
-        Section("answer", "Answer", _answer, folded=False),
+        Section("answer", "Answer", _describe_answer, folded=False),
         Section(
             "explore",
             "Trade-offs",
             lambda view: {"facets": list_facets(view)} if view.ok else None,
             folded=False,
         ),
-        Section("devices", "Devices", _devices, folded=False),
-        Section("classes", "Classes", _classes, opened=True),
+        Section("devices", "Devices", _describe_devices, folded=False),
+        Section("classes", "Classes", _describe_classes, opened=True),
         Section("metrics", "Metrics", metric_blocks),
         Section("confidence", "Confidence", describe_confidence),
         Section("unknown", "Unknown", describe_unknown),
-        Section("images", "Images", _images, opened=True),
-        Section("boxes", "Boxes", _boxes),
-        Section("overlays", "Images by errors", _overlays),
-        Section("robustness", "Capture", _robustness),
-        Section("operators", "Operators", _operators),
-        Section("losses", "Losses", _losses),
-        Section("evaluations", "All evaluations", _evaluations),
+        Section("images", "Images", _describe_images, opened=True),
+        Section("boxes", "Boxes", _describe_boxes),
+        Section("overlays", "Images by errors", _describe_overlays),
+        Section("robustness", "Capture", _describe_robustness),
+        Section("operators", "Operators", _describe_operators),
+        Section("losses", "Losses", _describe_losses),
+        Section("evaluations", "All evaluations", _describe_evaluations),
         Section(
             "funnel",
             "Funnel",
             lambda view: {"steps": phrases.funnel(view)} if view.evaluations else None,
         ),
         Section("failures", "Failures", phrases.failure_blocks),
-        Section("data", "Data", _data),
+        Section("data", "Data", _describe_data),
         Section("method", "Method", phrases.method),
     )
 
@@ -354,13 +359,14 @@ def render_html(view: RunView, sections: Sequence[Section] = list_sections()) ->
     """Return the whole page. A section that fails becomes an error card;
     the other sections are not affected.
     """
-    added = [
-        Section(name, part.TITLE, part.blocks, folded=False)
-        for name, part in report_parts().items()
-    ]
-    bodies = [
-        (section, _section(section, view)) for section in (sections[0], *added, *sections[1:])
-    ]
+    added = []
+    for name, part in report_parts().items():
+        added.append(Section(name, part.TITLE, part.blocks, folded=False))
+    bodies = []
+    for section in (sections[0], *added, *sections[1:]):
+        body = _render_section(section, view)
+        if body is not None:
+            bodies.append((section, body))
     return render_page(
         "page",
         styles=["report.css"],
@@ -369,8 +375,8 @@ def render_html(view: RunView, sections: Sequence[Section] = list_sections()) ->
         packed_scripts=[plotly_script()],
         view=view,
         limits=phrases.describe_limits(view),
-        sections=[(section, body) for section, body in bodies if body is not None],
-        data=pack_text(_script_data(view)),
+        sections=bodies,
+        data=pack_text(_make_script_data(view)),
         library=pack_text(plotly_script()),
     )
 
@@ -380,7 +386,7 @@ def summary_html(view: RunView) -> str:
     return str(Markup("<div>{}</div>").format(draw(make_summary(view))))
 
 
-def _section(section: Section, view: RunView) -> Markup | None:
+def _render_section(section: Section, view: RunView) -> Markup | None:
     """Return a section as HTML; if it cannot be made, an error card in its place,
     so that the report survives.
     """
@@ -401,7 +407,7 @@ def _section(section: Section, view: RunView) -> Markup | None:
         return render("error", section=section, error=error, kind=type(error).__name__)
 
 
-def _script_data(view: RunView) -> str:
+def _make_script_data(view: RunView) -> str:
     """Return the data of the script; if that fails, the error: the page still has every table."""
     try:
         return json_for_script(make_payload(view))

@@ -21,10 +21,10 @@ def incumbent_sentences(view: RunView) -> tuple[str, ...]:
     """Return a sentence about each file that the user ships:
     it is the pick, or what switching gains and costs.
     """
-    return tuple(_incumbent(view, incumbent) for incumbent in view.insights.incumbents)
+    return tuple(_describe_incumbent(view, incumbent) for incumbent in view.insights.incumbents)
 
 
-def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
+def _compare_with_rival(view: RunView, incumbent: Incumbent) -> str:
     """Compare a shipped file that is the pick with the best file trained here, on the hold-out;
     empty if unknown.
     """
@@ -41,37 +41,32 @@ def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
     return f"On the hold-out it has {pick_share} %, and {best} ({gain})."
 
 
-def _incumbent(view: RunView, incumbent: Incumbent) -> str:
+def _describe_incumbent(view: RunView, incumbent: Incumbent) -> str:
     """Return what changes if the pick replaces a file that the user ships;
     what it lacks if it is the pick itself.
     """
     name = text.name(incumbent.evaluation)
     if incumbent.picked:
         still = "is still the pick" if view.decision.feasible else "is the closest to the limits"
-        return " ".join(
-            filter(None, (f"{name} {still}.", _beside_the_rival(view, incumbent), LEARNT))
-        )
+        sentences = (f"{name} {still}.", _compare_with_rival(view, incumbent), LEARNT)
+        return " ".join(filter(None, sentences))
     pick = view.decision.pick
     shipped = incumbent.evaluation
     points = incumbent.points
     assert pick is not None, "there is an incumbent only beside a pick"
     changes = []
     if points is not None:
-        images = ""
-        if points.n:
-            images = f" on the same {plural(points.n, 'image')}"
-        changes.append(
-            f"{view.metric} by {points.value:+.1f}"
-            f" points{text.confidence(points, ' (', ')')}{images}"
-        )
-    for what, to, before, show in (
+        ends = text.confidence(points, " (", ")")
+        images = f" on the same {plural(points.n, 'image')}" if points.n else ""
+        changes.append(f"{view.metric} by {points.value:+.1f} points{ends}{images}")
+    for what, after, before, show in (
         ("latency", pick.latency, shipped.latency, show_ms),
         ("size", pick.size, shipped.size, show_bytes),
     ):
-        if to and before and before.value:
-            percent = 100 * (to.value / before.value - 1)
+        if after and before and before.value:
+            percent = 100 * (after.value / before.value - 1)
             changes.append(
-                f"{what} from {show(before.value)} to {show(to.value)} ({percent:+.0f} %)"
+                f"{what} from {show(before.value)} to {show(after.value)} ({percent:+.0f} %)"
             )
     judged = shipped.holdout_accuracy if incumbent.part == "hold-out" else shipped.accuracy
     reached = ""

@@ -51,12 +51,9 @@ def _make_predictor(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Qu
         devices[describe_unit(device.identity), f"{kind} ({phone.profile.title}, {year})"] = device
 
     def predict(file: Evaluation) -> dict[UnitOfPlace, Quantity]:
-        rows_of_phones = {
-            words: predictor.evaluate([file], device, None) for words, device in devices.items()
-        }
         latencies = {}
-        for words, evaluations in rows_of_phones.items():
-            for evaluation in evaluations:
+        for words, device in devices.items():
+            for evaluation in predictor.evaluate([file], device, None):
                 if evaluation.latency and evaluation.status is Status.OK:
                     latencies[words] = evaluation.latency
         return latencies
