@@ -372,7 +372,7 @@ def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
     from advisor.isolation import usable_cores
 
     return tuple(
-        usable_cores() if given == "all" else parse_count("threads", given) for given in threads
+        usable_cores() if count == "all" else parse_count("threads", count) for count in threads
     )
 
 

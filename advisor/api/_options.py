@@ -66,13 +66,13 @@ def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool =
         raise UsageError(
             f"the folder '{path.parent}' does not exist", "create it, or give another folder"
         )
-    given = {}
+    chosen = {}
     for name, value in options.items():
         if value is not None:
-            given[name] = value
+            chosen[name] = value
     # A request that is refused is not written.
-    resolve(given)
-    write_atomically(path, "\n".join(_list_lines(path, given)) + "\n")
+    resolve(chosen)
+    write_atomically(path, "\n".join(_list_lines(path, chosen)) + "\n")
     return path
 
 
@@ -85,7 +85,7 @@ def _find_schema() -> Path:
     return (shipped_folder("schemas") / "request.schema.json").resolve()
 
 
-def _list_lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
+def _list_lines(path: Path, chosen: Mapping[str, Any]) -> Iterator[str]:
     # Editors read the schema that this comment names: they complete keys and mark mistakes. The
     # path is relative, so it holds for everyone whose environment lies in the same place beside
     # the file.
@@ -107,8 +107,8 @@ def _list_lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
                 yield from textwrap.wrap(
                     option.help, WIDTH, initial_indent="# ", subsequent_indent="# "
                 )
-                line = _show_option(key, given.get(key, option.default))
-                yield line if key in given else f"# {line}"
+                line = _show_option(key, chosen.get(key, option.default))
+                yield line if key in chosen else f"# {line}"
 
 
 def _show_option(option: str, value: object) -> str:

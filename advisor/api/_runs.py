@@ -241,9 +241,9 @@ def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Raises UsageError: an option names other images, or the folder cannot be written.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
     for name in NOT_IN_DEMO:
-        if name in given:
+        if name in chosen:
             raise UsageError(
                 f"--demo draws its own images and cannot be combined with --{name}",
                 f"leave out --demo, or --{name}",
@@ -253,9 +253,9 @@ def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
     began_s = time.monotonic()
     # Clock and processor together tell how long the work waited for a core of a busy machine.
     began_cpu_s = time.process_time()
-    folder = draw_demo(Path(given.get("out", "runs")) / DEMO_IMAGES)
+    folder = draw_demo(Path(chosen.get("out", "runs")) / DEMO_IMAGES)
     time_limit = choose_demo_limit(time.monotonic() - began_s, time.process_time() - began_cpu_s)
-    return {**DEMO_OPTIONS, "time_limit": time_limit, **given, "data": str(folder)}
+    return {**DEMO_OPTIONS, "time_limit": time_limit, **chosen, "data": str(folder)}
 
 
 def choose_demo_limit(drawing_s: float, drawing_cpu_s: float) -> str:
@@ -290,26 +290,26 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
     return preview(_make_request(options))
 
 
-def _make_request(given: Mapping[str, Any]) -> Request:
+def _make_request(options: Mapping[str, Any]) -> Request:
     """Return the request of a new run, or of one that continues;
     a ``UsageError`` as of :func:`search`.
     """
     from advisor.engine import resolve, resume_request, with_files
 
-    options = {}
+    search_options = {}
     for name, option in SEARCH.items():
         if option.kept:
-            options[name] = given.get(name)
-    file = Path(given["request"]) if given.get("request") else None
-    resume = given.get("resume")
-    extend = given.get("extend")
+            search_options[name] = options.get(name)
+    file = Path(options["request"]) if options.get("request") else None
+    resume = options.get("resume")
+    extend = options.get("extend")
     if resume is not None:
-        return resume_request(Path(resume), options, file, extend)
+        return resume_request(Path(resume), search_options, file, extend)
     if extend is not None:
         raise UsageError(
             "--extend continues a run, and --resume names none", "add --resume runs/latest"
         )
-    asked = with_files(resolve(options, file))
+    asked = with_files(resolve(search_options, file))
     if asked.question.fleet:
         # A fleet that cannot be read is an error before anything is spent.
         require_fleet(asked.question.fleet, asked.question.profiles)

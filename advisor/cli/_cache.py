@@ -90,6 +90,7 @@ def keep(
     if as_json:
         print_document(run=use.run, kept=use.kept, entries=len(use.keys))
         return
-    typer.echo(f"{use.run}: {len(use.keys)} results {'stay' if use.kept else 'may go'}")
+    future = "stay" if use.kept else "may go"
+    typer.echo(f"{use.run}: {len(use.keys)} results {future}")
     if use.kept:
         note("let them go with: advisor cache keep RUN --off")

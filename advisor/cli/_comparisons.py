@@ -152,7 +152,7 @@ def reevaluate(
     ] = None,
     *,
     asked: ReevaluateOptions,
-    **given: Any,
+    **shared: Any,
 ) -> None:
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
@@ -179,11 +179,11 @@ def reevaluate(
     if run is not None:
         warn_of_problems(run)
     if asked.fleet is not None:
-        _reevaluate_fleet(run, asked, given, form)
+        _reevaluate_fleet(run, asked, shared, form)
         return
     with progress("reading the runs") as tell:
         results = api.reevaluate(
-            run, runs=asked.runs, since_last=asked.since_last, tell=tell, **given
+            run, runs=asked.runs, since_last=asked.since_last, tell=tell, **shared
         )
     shown = rows.of(results)
     if form == "json":
@@ -198,11 +198,11 @@ def reevaluate(
 
 
 def _reevaluate_fleet(
-    run: str | None, asked: ReevaluateOptions, given: Mapping[str, Any], form: str
+    run: str | None, asked: ReevaluateOptions, shared: Mapping[str, Any], form: str
 ) -> None:
     from advisor import api
 
-    if run is None or any(given.values()) or asked.since_last:
+    if run is None or any(shared.values()) or asked.since_last:
         raise UsageError(
             "--fleet answers one run for a fleet, and takes no --all or --since-last, and no"
             " device",

@@ -83,8 +83,8 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
         groups.setdefault(profile.kind if by_kind else "", []).append(profile)
     blocks.show([blocks.table_of(_list_device_columns(), group) for group in groups.values()])
     # The measurements of all that are shown, which the filters have chosen.
-    known = sum(map(listing.count_measured, profiles))
-    count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
+    count_known = sum(map(listing.count_measured, profiles))
+    count = f"{plural(len(profiles), 'device')}, {count_known:,} measurements of models on them"
     typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")
 
 
@@ -181,7 +181,8 @@ def print_added_device(added: NewDevice, phone: AddedPhone | None = None) -> Non
         _print_phone(phone)
     targets = plural(len(profile.targets), "target")
     typer.echo(f"{profile.name}: {targets}, {plural(len(profile.measurements), 'measurement')}")
-    typer.echo(f"{'replaced' if added.replaced else 'kept in'} {plain(str(added.path))}")
+    verb = "replaced" if added.replaced else "kept in"
+    typer.echo(f"{verb} {plain(str(added.path))}")
     if added.hides_shipped:
         typer.echo("it is used instead of the shipped profile of this name")
     # A profile from a file was not tried by adding it: to look at it comes first.

@@ -56,7 +56,7 @@ def benchmark(
     models: Annotated[list[str], argument("MODEL", "One .tflite file, or several to compare.")],
     *,
     asked: BenchmarkOptions,
-    **given: Any,
+    **shared: Any,
 ) -> None:
     """Time .tflite files on this machine or on a device,
     and say whether the timings can be trusted.
@@ -71,17 +71,17 @@ def benchmark(
     from advisor.core import HOST
     from advisor.devices import canonical
 
-    is_other_device = canonical(given["device"] or "") not in ("", HOST)
+    is_other_device = canonical(shared["device"] or "") not in ("", HOST)
     # This machine times files on its CPU alone.
-    is_other_unit = given["accelerator"] not in (None, "", "cpu")
-    has_connection = any(given[name] for name in ("ssh", "adb", "benchmark_model", "cores"))
+    is_other_unit = shared["accelerator"] not in (None, "", "cpu")
+    has_connection = any(shared[name] for name in ("ssh", "adb", "benchmark_model", "cores"))
     if is_other_device or is_other_unit or has_connection:
-        _benchmark_there(models, asked, given)
+        _benchmark_there(models, asked, shared)
     else:
-        _benchmark_here(models, asked, given)
+        _benchmark_here(models, asked, shared)
 
 
-def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str, Any]) -> None:
+def _benchmark_here(models: list[str], asked: BenchmarkOptions, shared: dict[str, Any]) -> None:
     """Measure on this machine's CPU. Raises typer.Exit: a file could not be measured."""
     from advisor import api
     from advisor.core import units
@@ -97,7 +97,7 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
             cpus=parse_numbers(asked.cpus, "--cpus"),
             sustained_s=sustained_s,
             tell=tell,
-            **{name: given[name] for name in HERE},
+            **{name: shared[name] for name in HERE},
         )
     shown = rows.of(file_benchmark.timings)
     if asked.as_json:
@@ -109,7 +109,7 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str, Any]) -> None:
+def _benchmark_there(models: list[str], asked: BenchmarkOptions, shared: dict[str, Any]) -> None:
     """Measure on a device, or predict for it. Raises typer.Exit: neither was possible for a
     file.
     """
@@ -119,11 +119,11 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
     cpu_only = {
         "--shape": asked.shape,
         "--no-xnnpack": not asked.xnnpack,
-        "--runtime": given["runtime"],
+        "--runtime": shared["runtime"],
         "--cpus": asked.cpus,
-        "--contended": given["contended"],
+        "--contended": shared["contended"],
         "--sustained": asked.sustained,
-        "--image": given["image"],
+        "--image": shared["image"],
     }
     for name, value in cpu_only.items():
         if value:
@@ -135,7 +135,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
     names = (*THERE, "threads", "effort")
     with progress("reading the files") as tell:
         device_benchmark = api.benchmark_device(
-            *models, tell=tell, **{name: given[name] for name in names}
+            *models, tell=tell, **{name: shared[name] for name in names}
         )
     shown = replace(device_benchmark, rows=rows.of(device_benchmark.rows))
     if asked.as_json:
@@ -280,7 +280,7 @@ def compress(
     model: Annotated[str, argument("MODEL", "A float .tflite file.")],
     *,
     asked: CompressOptions,
-    **given: Any,
+    **shared: Any,
 ) -> None:
     """Make compressed files of a float .tflite file and measure what each costs.
 
@@ -313,7 +313,7 @@ def compress(
                 **chosen,
             )
 
-    compression = with_readings(compress_with, given)
+    compression = with_readings(compress_with, shared)
     shown = rows.of(compression.forms)
     if asked.as_json:
         print_json(replace(compression, forms=tuple(shown)).to_json())

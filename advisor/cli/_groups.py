@@ -96,9 +96,9 @@ class SearchCommand(GroupedCommand):
         _write_group("Options", parameters, ctx, formatter)
 
 
-def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
+def _show_all(ctx: Context, _: Parameter, is_asked: bool) -> None:
     # While a shell completes a line, what is printed here would count as completions.
-    if given and not ctx.resilient_parsing:
+    if is_asked and not ctx.resilient_parsing:
         ctx.meta[_ALL] = True
         typer.echo(ctx.get_help())
         ctx.exit()

@@ -175,7 +175,7 @@ def _ask_question() -> dict[str, str]:
             raise typer.BadParameter(f"unknown task '{task}'{nearest(task, TASKS)}")
         return task.strip()
 
-    given = {
+    answers = {
         "task": typer.prompt(
             f"Task: {', '.join(TASKS)}", DEFAULT_TASK, value_proc=require_task, err=True
         ),
@@ -186,7 +186,7 @@ def _ask_question() -> dict[str, str]:
         "budget": ask("Latency limit (empty: none)", "50ms"),
         "device": ask("Device to ship on, as advisor devices list names it (empty: this machine)"),
     }
-    options = {name: value for name, value in given.items() if value}
+    options = {name: value for name, value in answers.items() if value}
     if options.get("task") == DEFAULT_TASK:
         del options["task"]
     command = "advisor search"
@@ -286,7 +286,7 @@ def check(
     sort: Sort = "",
     only: Filter = None,
     as_json: AsJson = False,
-    **given: Any,
+    **shared: Any,
 ) -> None:
     """Find faults in images and boxes: unreadable, repeated, wrong labels, unlike a phone's.
     No image is changed.
@@ -315,12 +315,12 @@ def check(
                 raise _refuse_sheet(sheet, str(error.strerror)) from None
         return checked
 
-    checked = with_readings(check_with, {"data": data, **given})
+    checked = with_readings(check_with, {"data": data, **shared})
     shown = rows.of(checked.findings)
     if as_json:
         print_json(replace(checked, findings=shown).to_json())
     else:
-        fixed = Path(given["fix"]) if given["fix"] else None
+        fixed = Path(shared["fix"]) if shared["fix"] else None
         print_data_check(checked, sheet, fixed, shown=shown)
     if not checked.survey.dataset.images:
         raise typer.Exit(ExitCode.USAGE)

@@ -94,10 +94,10 @@ class LocalServer:
         reads_only = origin is None and method in READS
         if origin != f"{self.scheme}://{host}" and not reads_only:
             return "This server takes changes from its own pages only."
-        expected, given = self.keys_of(path.removeprefix("/").split("/"))
+        expected, actual = self.keys_of(path.removeprefix("/").split("/"))
         # As bytes, because it refuses texts beyond ASCII.
         # Its time does not tell how much of the token is right.
-        if not hmac.compare_digest(expected.encode(), given.encode()):
+        if not hmac.compare_digest(expected.encode(), actual.encode()):
             return (
                 "The address lacks the token, or it is of an earlier server. "
                 f"'advisor {self.command}' prints the address."

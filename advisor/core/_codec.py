@@ -160,12 +160,12 @@ def _parse_object(kind: Any, value: Any) -> Any:
     entries = with_new_names(_require_mapping(value))
     readers = _make_readers(kind)
     computed = _list_computed(kind)
-    known = {}
+    fields_of_value = {}
     for name, entry in entries.items():
         if name not in computed:
             read_entry = readers.get(name, _keep_value)
-            known[name] = read_entry(entry)
-    return kind(**known)
+            fields_of_value[name] = read_entry(entry)
+    return kind(**fields_of_value)
 
 
 @cache

@@ -124,18 +124,18 @@ def decide(
     before one without it.
     """
     # Without accuracy, latency and size, an evaluation has no price, so no rule can rank it.
-    known = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
-    if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
+    ranked = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
+    if not ranked and any(evaluation.status is Status.OK for evaluation in evaluations):
         return Decision(None, False, UNRANKED)
-    feasible = list(filter(limits.met_by, known))
-    if not known:
+    feasible = list(filter(limits.met_by, ranked))
+    if not ranked:
         return Decision(None, False, _explain_no_result(evaluations))
     if not feasible:
-        return _pick_closest(known, limits)
+        return _pick_closest(ranked, limits)
     # Only now are the limits known to be reachable:
     # a preference that is scaled by them ranks what meets them.
     preference = preference.within(limits.by_figure)
-    chooser = Chooser(Posterior(known, answers), preference, judged_first)
+    chooser = Chooser(Posterior(ranked, answers), preference, judged_first)
     choice = chooser.choose(feasible)
     pick = choice.pick
     others = [e for e in feasible if e.variant != pick.variant]
@@ -152,7 +152,7 @@ def decide(
         noise_points=choice.noise_points,
         unjudged=choice.unjudged,
         flips=_find_flips(feasible, pick, chooser),
-        loosenings=_find_loosenings(known, feasible, pick, limits, chooser),
+        loosenings=_find_loosenings(ranked, feasible, pick, limits, chooser),
         front=front(feasible),
         rule=preference.rule,
         why_not_faster=explain_slower_pick(choice, preference),
@@ -177,10 +177,12 @@ def _explain_no_result(evaluations: Sequence[Evaluation]) -> str:
     )
 
 
-def _pick_closest(known: Sequence[Evaluation], limits: Limits) -> Decision:
+def _pick_closest(ranked: Sequence[Evaluation], limits: Limits) -> Decision:
     # Accuracy only orders what is equally far beyond the limits:
     # the question was about the limits.
-    pick = min(known, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration))
+    pick = min(
+        ranked, key=lambda e: (sum_overrun(e, limits), -e.accuracy_percent, e.configuration)
+    )
     broken = " and ".join(excess_texts(pick, limits))
     return Decision(
         pick=pick,
@@ -189,8 +191,8 @@ def _pick_closest(known: Sequence[Evaluation], limits: Limits) -> Decision:
             f"Nothing meets the budget; closest to the limits is {pick.describe_figures()}:"
             f" {broken}."
         ),
-        relaxations=list_relaxations(known, limits),
-        front=front(known),
+        relaxations=list_relaxations(ranked, limits),
+        front=front(ranked),
     )
 
 
@@ -220,7 +222,7 @@ def _list_first_flips(others: Iterable[_OtherPick], pick: Evaluation) -> list[Fl
 
 
 def _find_loosenings(
-    known: Sequence[Evaluation],
+    ranked: Sequence[Evaluation],
     feasible: Sequence[Evaluation],
     pick: Evaluation,
     limits: Limits,
@@ -230,7 +232,7 @@ def _find_loosenings(
     keep the smallest change that gives the best other pick.
     """
     loosenings = []
-    for limit, beyond in list_just_beyond(known, limits).items():
+    for limit, beyond in list_just_beyond(ranked, limits).items():
         other = chooser.pick([*feasible, *beyond])
         # A looser limit admits every file up to it, and each may change the ties:
         # so the rule decides among them again.

@@ -243,10 +243,10 @@ def nearest(value: str, valid: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty
     string.
     """
-    known = {name.casefold(): name for name in valid}
-    matches = get_close_matches(value.casefold(), list(known), n=1, cutoff=0.55)
+    by_folded_name = {name.casefold(): name for name in valid}
+    matches = get_close_matches(value.casefold(), list(by_folded_name), n=1, cutoff=0.55)
     if matches:
-        return f" (did you mean '{known[matches[0]]}'?)"
+        return f" (did you mean '{by_folded_name[matches[0]]}'?)"
     return ""
 
 

@@ -32,12 +32,12 @@ def takes_options(
     """
 
     def declare(function: Function) -> Function:
-        known = defaults_of(kind) if stated else {}
-        signature = _add_options(inspect.signature(function), kind, known)
+        stated_defaults = defaults_of(kind) if stated else {}
+        signature = _add_options(inspect.signature(function), kind, stated_defaults)
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            options = dict(known)
+            options = dict(stated_defaults)
             for name, value in keywords.items():
                 if name not in signature.parameters:
                     raise TypeError(
@@ -66,7 +66,7 @@ def takes_options(
 
 
 def _add_options(
-    plain: inspect.Signature, kind: type, known: Mapping[str, Any]
+    plain: inspect.Signature, kind: type, stated_defaults: Mapping[str, Any]
 ) -> inspect.Signature:
     """Return a signature with the options in place of ``**options``: after the parameters that
     have a place, and before the function's other keywords.
@@ -81,7 +81,9 @@ def _add_options(
             places.append(parameter)
     options = []
     for name, hint in get_type_hints(kind).items():
-        options.append(inspect.Parameter(name, keyword, default=known.get(name), annotation=hint))
+        options.append(
+            inspect.Parameter(name, keyword, default=stated_defaults.get(name), annotation=hint)
+        )
     return plain.replace(parameters=[*places, *options, *others])
 
 

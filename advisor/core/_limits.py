@@ -119,9 +119,9 @@ class Limits:
             "accuracy": self.min_accuracy,
             "memory": self.memory_bytes,
         }
-        known = {name: value for name, value in values.items() if value is not None}
+        limits = {name: value for name, value in values.items() if value is not None}
         drops = {f"{name} {DROP}": points for name, points in self.max_metric_drops}
-        return known | dict(self.min_metrics) | drops
+        return limits | dict(self.min_metrics) | drops
 
     @property
     def floors(self) -> dict[str, float]:

@@ -132,9 +132,9 @@ def defaults_of(declared: type) -> Mapping[str, Any]:
     return {name: get_args(hint)[1].default for name, hint in hints.items()}
 
 
-def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
+def completed(declared: type[Keywords], values: Mapping[str, Any]) -> Keywords:
     """Return a typed dictionary with the stated default of each key that is not given."""
-    return cast("Keywords", {**defaults_of(declared), **given})
+    return cast("Keywords", {**defaults_of(declared), **values})
 
 
 def parse_path(text: str | Path, _option: str) -> Path:

@@ -64,15 +64,15 @@ def _limit_of(limit: str, limits: Limits) -> float:
     return limits.by_figure.get("latency" if limit.startswith(ON) else limit, 1.0)
 
 
-def list_relaxations(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
+def list_relaxations(ranked: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
     """Return, for each limit alone, the smallest change that admits a candidate;
     else for several at once.
     """
-    broken = {e.configuration.key: limits.violations(e) for e in known}
+    broken = {e.configuration.key: limits.violations(e) for e in ranked}
     changes = []
     for limit in dict.fromkeys(chain.from_iterable(broken.values())):
         candidates = []
-        for evaluation in known:
+        for evaluation in ranked:
             breaks_it_alone = set(broken[evaluation.configuration.key]) == {limit}
             if breaks_it_alone and _can_loosen(limit, evaluation, limits):
                 candidates.append(evaluation)
@@ -85,15 +85,15 @@ def list_relaxations(known: Sequence[Evaluation], limits: Limits) -> tuple[Relax
 
         if candidates:
             changes.append(_make_relaxation((limit,), min(candidates, key=rank), limits))
-    return tuple(changes) or _relax_together(known, limits)
+    return tuple(changes) or _relax_together(ranked, limits)
 
 
-def list_just_beyond(known: Sequence[Evaluation], limits: Limits) -> dict[str, list[Evaluation]]:
+def list_just_beyond(ranked: Sequence[Evaluation], limits: Limits) -> dict[str, list[Evaluation]]:
     """Return, by limit, the candidates that break it alone and by at most :data:`LOOSER`,
     the nearest first.
     """
     nearest: dict[str, list[tuple[float, Evaluation]]] = {}
-    for evaluation in known:
+    for evaluation in ranked:
         violations = limits.violations(evaluation)
         for limit, excess in violations.items():
             allowed = _limit_of(limit, limits)
@@ -102,8 +102,8 @@ def list_just_beyond(known: Sequence[Evaluation], limits: Limits) -> dict[str, l
                 nearest.setdefault(limit, []).append((excess, evaluation))
     ordered = {}
     for limit, rows in nearest.items():
-        ranked = sorted(rows, key=lambda row: (row[0], row[1].configuration))
-        ordered[limit] = [evaluation for _, evaluation in ranked]
+        by_excess = sorted(rows, key=lambda row: (row[0], row[1].configuration))
+        ordered[limit] = [evaluation for _, evaluation in by_excess]
     return ordered
 
 
@@ -123,13 +123,13 @@ def find_loosening(
     )
 
 
-def _relax_together(known: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
+def _relax_together(ranked: Sequence[Evaluation], limits: Limits) -> tuple[Relaxation, ...]:
     """Return the change of all limits that the nearest candidate exceeds,
     where no single one admits any.
     """
     # A figure that is not known meets no limit, however loose: such a candidate is no way out.
     possible = []
-    for evaluation in known:
+    for evaluation in ranked:
         if all(_can_loosen(limit, evaluation, limits) for limit in limits.violations(evaluation)):
             possible.append(evaluation)
     if not possible:

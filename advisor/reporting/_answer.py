@@ -32,7 +32,7 @@ from advisor.reporting._incumbents import TITLE, incumbent_sentences
 from advisor.reporting._phrases import (
     counts,
     describe_limits,
-    leave_out_said,
+    leave_out_sentence,
     shortlist,
     wrong_labels,
 )
@@ -110,7 +110,8 @@ def _sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
     # What stands beside the accuracy above the table, such as copies in a split, is said once.
     opening = " ".join(first.opening)
     yield from filter(
-        None, (leave_out_said(block, first.risk, opening) for block in list_warned_blocks(view))
+        None,
+        (leave_out_sentence(block, first.risk, opening) for block in list_warned_blocks(view)),
     )
     yield from list_alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
@@ -164,7 +165,7 @@ def list_warned_blocks(view: RunView) -> list[Labelled]:
     warning_risks = (
         list_warnings(list_risks(view, view.decision.pick)) if view.decision.pick else ()
     )
-    said = [
+    warnings = [
         Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in warning_risks
     ]
     more = {
@@ -173,7 +174,7 @@ def list_warned_blocks(view: RunView) -> list[Labelled]:
     }
     proof = [Labelled("Warning, run folder", problem, "warning") for problem in view.problems]
     proof += [Labelled("Warning, own file", remark, "warning") for remark in view.remarks]
-    return [*proof, *said, *(Labelled(name, words) for name, words in more.items() if words)]
+    return [*proof, *warnings, *(Labelled(name, words) for name, words in more.items() if words)]
 
 
 def other_risks(view: RunView) -> list[Risk]:

@@ -231,11 +231,11 @@ def _reasons(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     else:
         for file, row in timed:
             label = f"{names[file.model]}, {plural(row.threads, 'thread')}".removeprefix(", ")
-            said = f"{row.verdict.value}, {row.reason}"
+            sentence = f"{row.verdict.value}, {row.reason}"
             if row.contended:
                 clock = row.clock.partition(",")[0]
-                said += f"; ranked by {clock}: {figure(row.rank_ms)} ms"
-            yield Labelled(label, said, LOOKS[row.verdict])
+                sentence += f"; ranked by {clock}: {figure(row.rank_ms)} ms"
+            yield Labelled(label, sentence, LOOKS[row.verdict])
     for file in benchmark.failed:
         yield Labelled("Failed", file.failure, "bad")
 
@@ -323,8 +323,8 @@ def _remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
                 "good" if row.agreement.alike else "bad",
             )
         elif row.reason:
-            said = f"{name}, {plural(row.threads, 'thread')}: {row.reason}"
-            yield Labelled("Note", said, "warn" if row.throttled else "")
+            sentence = f"{name}, {plural(row.threads, 'thread')}: {row.reason}"
+            yield Labelled("Note", sentence, "warn" if row.throttled else "")
     for ratio in benchmark.ratios:
         differs = "" if ratio.differs else ", which is not a significant difference"
         takes = (

@@ -276,14 +276,15 @@ def table_of(
     """Return the table of some items, each cell made by its column."""
     rows = []
     for item in items:
-        rows.append([_said(column, item) for column in columns])
+        rows.append([_make_cell(column, item) for column in columns])
     return DataTable(columns, rows, caption, look)
 
 
-def _said(column: TableColumn[T], item: T) -> Words:
+def _make_cell(column: TableColumn[T], item: T) -> Words:
     cell = column.cell(item) if column.cell else ""
     if cell is None or isinstance(cell, float):
         return text.figure(cell)
+    # A cell may also return a whole number, or what has a text of its own.
     return cell if isinstance(cell, str | Span | tuple) else str(cell)
 
 
@@ -307,10 +308,10 @@ def show(report: Iterable[Block], console: Console | None = None) -> None:
     to standard output (plain if NO_COLOR is set or it is not a terminal).
     """
     console = console or default_console()
-    write(_lines(report, console), console)
+    write(_list_lines(report, console), console)
 
 
-def _lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType]:
+def _list_lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType]:
     """Yield what is printed, with an empty line around tables and groups, and before headings."""
     apart = False
     for number, block in enumerate(report):
@@ -322,7 +323,7 @@ def _lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType
             case DataTable():
                 yield table(block.columns, block.rows, console)
             case Group():
-                yield from _lines(block.blocks, console)
+                yield from _list_lines(block.blocks, console)
             case Heading():
                 yield style_words(block.words, "bold")
             case Paragraph():
@@ -338,10 +339,8 @@ def _break_command(block: Labelled) -> Iterator[Text]:
     """Yield a sentence, and a command in it on a line of its own:
     one that is broken cannot be copied.
     """
-    label = (
-        f"{text.plain(block.label)}{': ' if block.colon else ' '}",
-        f"bold {style(block.look)}".strip(),
-    )
+    separator = ": " if block.colon else " "
+    label = (f"{text.plain(block.label)}{separator}", f"bold {style(block.look)}".strip())
     *words, last = list_spans(block.words)
     if last.look != "command":
         yield Text.assemble(label, style_words(block.words))
@@ -369,15 +368,15 @@ def style_words(words: Words, base: str = "") -> Text:
     """Return words with their styles, safe for a terminal;
     those with the look ``line`` begin a line.
     """
-    made = Text(style=base)
+    styled = Text(style=base)
     for part in list_spans(words):
-        made.append(
-            ("\n" if part.look == "line" else "") + text.inner(part.text), style(part.look) or None
-        )
-    return made
+        line_break = "\n" if part.look == "line" else ""
+        styled.append(line_break + text.inner(part.text), style(part.look) or None)
+    return styled
 
 
 def list_spans(words: Words) -> list[Span]:
+    """Return the pieces of a text, each with its look; empty for none."""
     parts = words if isinstance(words, tuple) else (words,)
     return [Span(part, "") if isinstance(part, str) else part for part in parts]
 
@@ -398,18 +397,18 @@ def table(
     if gap is not None:
         # Above, right, below, left.
         padding = (0, gap, 0, gap)
-    made = Table(
+    drawn = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="bold", show_edge=False
     )
     for column in (header[index] for index in indices):
         title = column.title if roomy else column.short or column.title
         whole = column.whole and console.width >= NARROW
-        made.add_column(
+        drawn.add_column(
             title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole
         )
     for row in rows:
-        made.add_row(*(style_words(row[index]) for index in indices))
-    return made
+        drawn.add_row(*(style_words(row[index]) for index in indices))
+    return drawn
 
 
 def write(parts: Iterable[RenderableType], console: Console) -> None:
@@ -424,11 +423,8 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
     recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
     with recorder.capture() as capture:
         recorder.print(group)
-    console.print(
-        Text(
-            capture.get().rstrip("\n").translate(_ASCII).encode("ascii", "replace").decode("ascii")
-        )
-    )
+    drawn = capture.get().rstrip("\n").translate(_ASCII)
+    console.print(Text(drawn.encode("ascii", "replace").decode("ascii")))
 
 
 class _WithUnits:

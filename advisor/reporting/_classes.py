@@ -190,11 +190,11 @@ def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, 
 def find_weakest(recalls: Sequence[ClassRecall]) -> ClassRecall | None:
     """Return the class with the lowest recall; None where no class has an image."""
     # The place decides between equal ones: rows have no order.
-    known = []
+    rows_with_figures = []
     for place, row in enumerate(recalls):
         if row.recall is not None:
-            known.append((row.recall, place))
-    return recalls[min(known)[1]] if known else None
+            rows_with_figures.append((row.recall, place))
+    return recalls[min(rows_with_figures)[1]] if rows_with_figures else None
 
 
 def list_confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
@@ -339,8 +339,10 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     guess = ""
     if better:
         guess = f" A constant guess counts better: {listed(better, CLASSES_SHOWN)}."
-    said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
-    yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
+    sentence = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
+    yield replace(
+        table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[sentence]
+    )
     compared = compare_confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
         pairs = (
@@ -409,11 +411,11 @@ def metric_blocks(view: RunView) -> list[Block]:
     other = view.decision.runner_up
     if pick is None or not pick.answers.metrics:
         return []
-    known = []
+    files = []
     for row in (pick, other):
         if row is not None:
-            known.append(row)
-    judged = all(row.holdout_answers and row.holdout_answers.metrics for row in known)
+            files.append(row)
+    judged = all(row.holdout_answers and row.holdout_answers.metrics for row in files)
     rows = []
     for name, metric in METRICS.items():
         pick_figure, its = (
@@ -433,7 +435,7 @@ def metric_blocks(view: RunView) -> list[Block]:
     both = (
         f"{text.name(pick)} and the runner-up, {text.name(other)}," if other else text.name(pick)
     )
-    said = (
+    sentence = (
         f"Other ways to count right and wrong answers, of {both} on the"
         f" {'hold-out' if judged else 'validation'}."
     )
@@ -445,7 +447,7 @@ def metric_blocks(view: RunView) -> list[Block]:
     caption = "In %, with 95 % intervals; higher is better"
     return [
         blocks.Heading("Metrics", "metrics"),
-        blocks.Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
+        blocks.Paragraph(f"{sentence} Candidates are compared by {view.metric}{ask}.", "lead"),
         blocks.DataTable(
             blocks.columns("metric", *titles, "what it is", left=names), cells, caption
         ),

@@ -6,7 +6,6 @@ web pages of ``serve`` show the same topics (:func:`list_topics`).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
 from advisor.engine import ChangedFigure, Comparison, Reevaluation
@@ -66,10 +65,8 @@ class Change:
     @property
     def line(self) -> str:
         """All of it in one line."""
-        return (
-            f"{self.what}: {self.before} ->"
-            f" {self.after}{f' ({self.verdict})' if self.verdict else ''}"
-        )
+        line = f"{self.what}: {self.before} -> {self.after}"
+        return f"{line} ({self.verdict})" if self.verdict else line
 
 
 @dataclass(frozen=True)
@@ -88,19 +85,19 @@ class Topic:
 def list_topics(comparison: Comparison) -> Iterator[Topic]:
     """Yield the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
-        rows = []
+        missing = MISSING.get(topic, "none")
+        changes = []
         for row in comparison.differences:
             if row.topic == topic:
-                rows.append(row)
-        missing = MISSING.get(topic, "none")
-        yield Topic(
-            topic, [Change(row.what, row.before or missing, row.after or missing) for row in rows]
-        )
+                changes.append(Change(row.what, row.before or missing, row.after or missing))
+        yield Topic(topic, changes)
     for name, counts in (
         ("figures that changed", True),
         ("figures that vary within the noise", False),
     ):
-        changed = [_find_change(row) for row in comparison.figures if row.delta.counts is counts]
+        changed = [
+            _describe_change(row) for row in comparison.figures if row.delta.counts is counts
+        ]
         # Figures that differ in digits which nobody is shown are the same to a reader.
         changed = [change for change in changed if change.before != change.after]
         if changed:
@@ -115,7 +112,7 @@ def _limit_rows(rows: Sequence[Change]) -> list[str]:
     return lines
 
 
-def _find_change(row: ChangedFigure) -> Change:
+def _describe_change(row: ChangedFigure) -> Change:
     delta = row.delta
     verdict = delta.why
     if delta.counts:
@@ -146,20 +143,24 @@ def render_reevaluations(reevaluations: Sequence[Reevaluation], form: str) -> st
     failed = sum(bool(result.error) for result in reevaluations)
     summary = "no new answer"
     if reevaluations:
-        summary = (
-            f"{plural(len(reevaluations), 'answer')}: {changed}"
-            f" changed{f', {failed} skipped' if failed else ''}"
-        )
+        summary = f"{plural(len(reevaluations), 'answer')}: {changed} changed"
+        if failed:
+            summary += f", {failed} skipped"
     if form == "markdown":
         lines = [f"## advisor: {summary}", ""]
-        for first, *rest in map(_lines, reevaluations):
-            lines += [f"- {escaped(first)}", *(f"  - {escaped(line)}" for line in rest)]
+        for result in reevaluations:
+            first, *details = _list_lines(result)
+            lines.append(f"- {escaped(first)}")
+            lines += (f"  - {escaped(detail)}" for detail in details)
     else:
-        lines = [*map(plain, chain.from_iterable(map(_lines, reevaluations))), summary]
+        lines = []
+        for result in reevaluations:
+            lines += map(plain, _list_lines(result))
+        lines.append(summary)
     return "\n".join(lines) + "\n"
 
 
-def _lines(result: Reevaluation) -> list[str]:
+def _list_lines(result: Reevaluation) -> list[str]:
     """Return what became of the answer of one run on one device, and why."""
     subject = f"{result.parent} on {result.device}"
     causes = "; ".join(result.causes)

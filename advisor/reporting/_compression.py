@@ -269,7 +269,8 @@ def diagnosis_html(diagnosis: Diagnosis) -> Markup:
         against=Path(diagnosis.against).name,
         snr=snr_plot(diagnosis),
         plots=[
-            (layers[one.index], channel_plot(layers[one.index], one)) for one in diagnosis.channels
+            (layers[channels.index], channel_plot(layers[channels.index], channels))
+            for channels in diagnosis.channels
         ],
         decibel=show_decibel,
         layers=[table_of(LAYERS, diagnosis.layers, CAPTION, "tall layers")],

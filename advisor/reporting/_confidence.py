@@ -1,5 +1,8 @@
-"""Confidence: reliability, thresholds, the risk-coverage curve,
-and guarantees of thresholds that are not kept.
+"""The confidence of a classifier: reliability, thresholds, the risk-coverage curve, and guarantees
+that no threshold keeps.
+
+The page has a section of it (:func:`describe_confidence`), every form of an answer the thresholds
+(:func:`threshold_blocks`), and the risks the broken guarantees (:func:`list_broken_guarantees`).
 """
 
 from __future__ import annotations
@@ -75,23 +78,21 @@ def describe_confidence(view: RunView) -> Mapping[str, object] | None:
     # A row says whose answers, the guaranteed share of right ones, and the threshold. Asked-for
     # guarantees of single classes leave the plain one to the others.
     rows = [("other classes" if by_class else "all classes", facts.guaranteed, facts.threshold)]
-    rows += [
-        (name, by_class.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()
-    ]
+    for name, threshold in facts.by_class.items():
+        rows.append((name, by_class.get(name, facts.guaranteed), threshold))
+    judged_on = "images held out from training" if pick.holdout_answers else "validation images"
     return {
-        "judged_on": (
-            "images held out from training" if pick.holdout_answers else "validation images"
-        ),
+        "judged_on": judged_on,
         "facts": facts,
         "thresholds": rows[:SHOWN],
         "recalls": list(facts.recall.items())[:SHOWN],
         "asked": list(threshold_blocks(view)),
-        "curve": curve_of(facts),
+        "curve": make_curve(facts),
         "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
     }
 
 
-def curve_of(facts: ConfidenceFacts) -> Curve | None:
+def make_curve(facts: ConfidenceFacts) -> Curve | None:
     """Return the risk-coverage curve with the threshold that counts, or would count;
     None if it was not kept.
     """
@@ -103,25 +104,19 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
     # point is divided by the height of the axis, and a file can be right on all images.
     floor = min(AXIS_STEP * (lowest // AXIS_STEP), 1 - AXIS_STEP)
 
-    def mark(images: int, right: float, score: float) -> Mark:
-        share = images / total
-        said = (
-            f"from {score:.3f} on: {100 * images / total:.1f} % answered, {100 * right:.1f} %"
-            " right"
-        )
-        return Mark(100 * share, 100 * (1 - right) / (1 - floor), said)
+    def make_mark(images: int, right: float, score: float) -> Mark:
+        percent = 100 * images / total
+        title = f"from {score:.3f} on: {percent:.1f} % answered, {100 * right:.1f} % right"
+        return Mark(100 * (images / total), 100 * (1 - right) / (1 - floor), title)
 
     chosen = facts.answered or facts.threshold
     chosen_mark = None
     if chosen and chosen.precision:
-        chosen_mark = mark(chosen.images, chosen.precision.value, chosen.score)
-    return Curve(
-        tuple(
-            mark(point.images, point.right / point.images, point.score) for point in facts.curve
-        ),
-        chosen_mark,
-        floor,
-    )
+        chosen_mark = make_mark(chosen.images, chosen.precision.value, chosen.score)
+    marks = []
+    for point in facts.curve:
+        marks.append(make_mark(point.images, point.right / point.images, point.score))
+    return Curve(tuple(marks), chosen_mark, floor)
 
 
 def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
@@ -143,19 +138,17 @@ def list_broken_guarantees(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     if chosen is None or not chosen.wanted.options:
         return
     yield from _explain_broken_precision(chosen)
-    missing = {}
-    for name, one in chosen.recall.items():
-        if not one.kept:
-            missing[name] = one
-    if missing:
-        said = []
-        for name, one in missing.items():
-            said.append(f"'{name}' {_percent(one.wanted)} ({_show_reachable_recall(one)})")
+    names = []
+    for name, threshold in chosen.recall.items():
+        if not threshold.kept:
+            reachable = _show_reachable_recall(threshold)
+            names.append(f"'{name}' {_percent(threshold.wanted)} ({reachable})")
+    if names:
         yield (
             RECALL,
             (
                 "No threshold can guarantee the wanted recall of these classes:"
-                f" {listed(said, NAMED)}. The bundle has no recall threshold for them: add images"
+                f" {listed(names, NAMED)}. The bundle has no recall threshold for them: add images"
                 " of these classes, or ask for less with --min-recall."
             ),
         )
@@ -244,37 +237,33 @@ def _explain_broken_precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, st
                 " add images, or ask for less with --min-precision."
             ),
         )
-    missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
-    if missing:
-        best = {}
-        for name in missing:
-            best[name] = (
-                f"(the images support {_show_reachable(chosen.reachable_by_class.get(name))})"
-            )
-        said = [f"'{name}' {_percent(wanted.by_class[name])} {best[name]}" for name in missing]
+    names = []
+    for name, share in wanted.by_class.items():
+        if chosen.by_class.get(name) is None:
+            reachable = _show_reachable(chosen.reachable_by_class.get(name))
+            names.append(f"'{name}' {_percent(share)} (the images support {reachable})")
+    if names:
         yield (
             PRECISION,
             (
                 "No threshold can guarantee the wanted share of right answers of these classes:"
-                f" {listed(said, NAMED)}. The bundle has no own threshold for them: add images of"
+                f" {listed(names, NAMED)}. The bundle has no own threshold for them: add images of"
                 " these classes, or ask for less with --min-precision."
             ),
         )
     # Both guarantees can hold alone and not together:
     # then precision, which keeps wrong answers away, counts.
-    if (
-        wanted.plain is not None
-        and chosen.threshold
-        and cover
-        and chosen.threshold.score > cover.at.score
-    ):
+    threshold = chosen.threshold
+    if wanted.plain is None or threshold is None or cover is None:
+        return
+    if threshold.score > cover.at.score:
         yield (
             COVERAGE,
             (
                 f"{_percent(wanted.plain)} of right answers need a probability of"
-                f" {chosen.threshold.score:.3f}, which {_percent(chosen.threshold.coverage)} of"
-                f" the images reach, not {_percent(cover.wanted)}. With {_percent(cover.wanted)}"
-                f" of the images answered, {_percent(cover.precision)} of right answers can be"
+                f" {threshold.score:.3f}, which {_percent(threshold.coverage)} of the images"
+                f" reach, not {_percent(cover.wanted)}. With {_percent(cover.wanted)} of the"
+                f" images answered, {_percent(cover.precision)} of right answers can be"
                 " guaranteed. The bundle has the threshold for precision."
             ),
         )
@@ -357,17 +346,17 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
     facts = answers.confidence
     if facts is None:
         return
-    said = [*_say_precision(facts), *_say_recall(facts)]
+    sentences = [*_say_precision(facts), *_say_recall(facts)]
     answered = facts.answered
     if answered and answered.precision:
         where = "the hold-out" if pick.holdout_answers else "validation"
-        said.append(
+        sentences.append(
             f"On {where}, {_percent(answered.coverage)} of the images are answered,"
             f" {text.share(answered.precision)} % of these right; the other"
             f" {_percent(1 - answered.coverage)} go to a person."
         )
-    if said:
-        yield Labelled("Threshold", " ".join(said))
+    if sentences:
+        yield Labelled("Threshold", " ".join(sentences))
 
 
 def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:

@@ -62,19 +62,19 @@ _GRAVE = frozenset(
     }
 )
 _SIZES: tuple[TableColumn[ObjectSizes], ...] = (
-    TableColumn("input", lambda one: str(one.input)),
-    TableColumn("object side px: 5 %", lambda one: f"{one.low:.0f}"),
-    TableColumn("median", lambda one: f"{one.median:.0f}"),
-    TableColumn("95 %", lambda one: f"{one.high:.0f}"),
-    TableColumn(f"under {SMALL_SIDE:.0f} px %", lambda one: f"{100 * one.small:.1f}"),
+    TableColumn("input", lambda sizes: str(sizes.input)),
+    TableColumn("object side px: 5 %", lambda sizes: f"{sizes.low:.0f}"),
+    TableColumn("median", lambda sizes: f"{sizes.median:.0f}"),
+    TableColumn("95 %", lambda sizes: f"{sizes.high:.0f}"),
+    TableColumn(f"under {SMALL_SIDE:.0f} px %", lambda sizes: f"{100 * sizes.small:.1f}"),
 )
 _CONDITIONS: tuple[TableColumn[MeasureDistribution], ...] = (
-    TableColumn("image quality", lambda one: one.name, left=True),
-    TableColumn("5 %", lambda one: f"{one.low:.3g}"),
-    TableColumn("median", lambda one: f"{one.median:.3g}"),
-    TableColumn("95 %", lambda one: f"{one.high:.3g}"),
-    TableColumn("poor %", lambda one: f"{100 * one.outside:.1f}"),
-    TableColumn("meaning", lambda one: one.words, left=True, width=blocks.PAGES),
+    TableColumn("image quality", lambda measure: measure.name, left=True),
+    TableColumn("5 %", lambda measure: f"{measure.low:.3g}"),
+    TableColumn("median", lambda measure: f"{measure.median:.3g}"),
+    TableColumn("95 %", lambda measure: f"{measure.high:.3g}"),
+    TableColumn("poor %", lambda measure: f"{100 * measure.outside:.1f}"),
+    TableColumn("meaning", lambda measure: measure.words, left=True, width=blocks.PAGES),
 )
 
 
@@ -91,12 +91,15 @@ def print_data_check(
     columns: tuple[TableColumn[Finding], ...] = (
         TableColumn(
             "found",
-            lambda one: Span(one.kind.value, "bad" if one.kind in _GRAVE else "warn"),
+            lambda finding: Span(finding.kind.value, "bad" if finding.kind in _GRAVE else "warn"),
             left=True,
         ),
-        TableColumn("what", lambda one: one.message, left=True),
+        TableColumn("what", lambda finding: finding.message, left=True),
         TableColumn(
-            "for example", lambda one: _examples(checked, one) or None, left=True, width=100
+            "for example",
+            lambda finding: _examples(checked, finding) or None,
+            left=True,
+            width=100,
         ),
     )
     counts = f"{checked.content.summary}: {_counts(checked.content.counts)}"

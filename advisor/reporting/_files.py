@@ -97,7 +97,8 @@ def _draw_part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunVi
         return draw_markdown(content(view))
     except Exception as error:
         _log.exception("report.md: the part '%s' could not be made", content.__name__)
-        return f"> This part could not be made: {escaped(f'{type(error).__name__}: {error}')}"
+        what = escaped(f"{type(error).__name__}: {error}")
+        return f"> This part could not be made: {what}"
 
 
 def _list_figures(view: RunView) -> Iterator[blocks.Block]:

@@ -104,20 +104,21 @@ def on_all_images(evaluation: Evaluation) -> str:
     """Return what is known of the file that learns from all images, or why there is none;
     empty if not asked for.
     """
-    made = evaluation.on_all
-    if made is None:
+    shipped = evaluation.on_all
+    if shipped is None:
         return ""
-    if not made.file:
+    if not shipped.file:
         return (
-            f"It has not learnt from all images, but from all outside the hold-out: {made.reason}."
+            "It has not learnt from all images, but from all outside the hold-out:"
+            f" {shipped.reason}."
         )
-    share = 100 * made.more / max(1, made.images - made.more)
+    share = 100 * shipped.more / max(1, shipped.images - shipped.more)
+    more = f"{shipped.more:,} ({share:.0f} %) more than the judged file"
+    same = f"{100 * shipped.same:.1f} % of {shipped.compared:,} validation images"
     return (
-        f"It has learnt from all {made.images:,} images, {made.more:,} ({share:.0f} %) more than"
-        " the judged file. Its accuracy is not measured: each figure is of the judged file, the"
-        " same network without the hold-out. Both files give the same answer to"
-        f" {100 * made.same:.1f} % of {made.compared:,} validation images, which both have learnt"
-        " from."
+        f"It has learnt from all {shipped.images:,} images, {more}. Its accuracy is not measured:"
+        " each figure is of the judged file, the same network without the hold-out. Both files"
+        f" give the same answer to {same}, which both have learnt from."
     )
 
 

@@ -68,18 +68,20 @@ def _compare_with_guess(
     if dataset is None or figure is None or figure.provenance is not Provenance.MEASURED:
         return None
     if figure.value < LEAST_PERCENT:
-        said = (
+        sentence = (
             f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not"
             " ship it."
         )
-        return Risk(FINDS_NOTHING, Level.HIGH, f"{said} Give the search more time or more images.")
+        return Risk(
+            FINDS_NOTHING, Level.HIGH, f"{sentence} Give the search more time or more images."
+        )
     guess = question.of_task.guess
     if guess and figure.low is not None and figure.low <= guess:
-        said = (
+        sentence = (
             f"A guess reaches {guess:.0f} % {question.of_task.metric}; this file reaches"
             f" {text.with_interval(figure)} %"
         )
-        return Risk(A_GUESS, Level.HIGH, f"{said}. Give the search more time or more images.")
+        return Risk(A_GUESS, Level.HIGH, f"{sentence}. Give the search more time or more images.")
     counts = dataset.images_per_class
     # The share of a class is comparable with top-1 only; other metrics do not count images.
     is_top1 = question.of_task.probabilities and question.metric == Metric.TOP1
@@ -89,8 +91,10 @@ def _compare_with_guess(
     share = 100 * counts[usual] / dataset.images
     if figure.low is None or figure.low > share:
         return None
-    said = f"Always answering '{usual}' would be right on {share:.0f} % of your images"
-    return Risk(A_GUESS, Level.HIGH, f"{said}; this file reaches {text.with_interval(figure)} %.")
+    sentence = f"Always answering '{usual}' would be right on {share:.0f} % of your images"
+    return Risk(
+        A_GUESS, Level.HIGH, f"{sentence}; this file reaches {text.with_interval(figure)} %."
+    )
 
 
 def _name_missed_classes(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
@@ -111,12 +115,12 @@ def _name_missed_classes(question: Question, evaluation: Evaluation) -> Iterator
     if not missed or len(shares) < 2:
         return
     of_all = f"{len(missed)} of {plural(len(shares), 'class', 'classes')}"
-    said = f"It finds next to nothing of {listed(missed, NAMED)} ({of_all})."
+    sentence = f"It finds next to nothing of {listed(missed, NAMED)} ({of_all})."
     topic = "Missed classes"
     # One class that is found is the background, which covers most of an image.
     if len(missed) >= len(shares) - 1:
         topic = FINDS_NOTHING
-    yield Risk(topic, Level.HIGH, f"{said} Give the search more time or more images of them.")
+    yield Risk(topic, Level.HIGH, f"{sentence} Give the search more time or more images of them.")
 
 
 def _warn_of_leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
@@ -236,10 +240,10 @@ def _compare_new_conditions(question: Question, evaluation: Evaluation) -> Itera
     if expected and measured and measured.low is not None and expected.value < measured.low:
         figure = "%" if question.metric == Metric.TOP1 else "% top-1"
         expect = f"{expected.value:.1f} {figure}{text.confidence(expected, ' (', ')')}"
-        said = (
+        sentence = (
             f"Expect about {expect} on images of another place or day, not {measured.value:.1f} %."
         )
-        yield Risk("New conditions", Level.HIGH, said)
+        yield Risk("New conditions", Level.HIGH, sentence)
 
 
 def _compare_with_training(
@@ -284,8 +288,8 @@ def _warn_of_penalty(evaluation: Evaluation) -> Iterator[Risk]:
     head = evaluation.head
     if head is not None and head.at_grid_end:
         end = f"C = {head.regularization:g} of the head is at the end of the values tried"
-        said = f"{end}: cross-validation found no optimum, so do not rely on it."
-        yield Risk("Regularization", Level.HIGH, said)
+        sentence = f"{end}: cross-validation found no optimum, so do not rely on it."
+        yield Risk("Regularization", Level.HIGH, sentence)
 
 
 def _begin_sentence(some: Sized, classes: Sized) -> str:

@@ -41,17 +41,17 @@ def _draw_block(block: Block) -> str:
     """Return a block as Markdown; a chart has none."""
     match block:
         case Heading():
-            return f"{'##' if block.id else '###'} {_words(block.words)}"
+            level = "##" if block.id else "###"
+            return f"{level} {_draw_words(block.words)}"
         case Paragraph():
-            return f"{'> ' if block.look == 'unfinished' else ''}{_words(block.words)}"
+            start = "> " if block.look == "unfinished" else ""
+            return f"{start}{_draw_words(block.words)}"
         case Labelled():
             start = {"lead": "", "warning": "> "}.get(block.look, "- ")
-            return (
-                f"{start}**{escaped(block.label)}**{':' if block.colon else ''}"
-                f" {_words(block.words)}"
-            )
+            colon = ":" if block.colon else ""
+            return f"{start}**{escaped(block.label)}**{colon} {_draw_words(block.words)}"
         case Items():
-            return "\n".join(f"- {_words(row)}" for row in block.rows)
+            return "\n".join(f"- {_draw_words(row)}" for row in block.rows)
         case Code():
             command = text.plain(block.text)
             # A fence is longer than any run of backticks in the command.
@@ -62,33 +62,36 @@ def _draw_block(block: Block) -> str:
             return f"<details>{summary}\n\n{draw_markdown(block.blocks)}\n\n</details>"
         case Figures():
             titles = columns("figure", "value", "remark", left=("figure", "remark"))
-            return _rows(
-                titles, [(figure.label, figure.value, figure.remark) for figure in block.rows]
-            )
+            rows = [(figure.label, figure.value, figure.remark) for figure in block.rows]
+            return _draw_rows(titles, rows)
         case DataTable():
-            return "\n\n".join([_rows(block.columns, block.rows), *map(escaped, block.notes)])
+            table = _draw_rows(block.columns, block.rows)
+            return "\n\n".join([table, *map(escaped, block.notes)])
         case Chart():
             return ""
 
 
-def _rows(columns: Sequence[TableColumn[Any]], rows: Iterable[Sequence[Words]]) -> str:
+def _draw_rows(columns: Sequence[TableColumn[Any]], rows: Iterable[Sequence[Words]]) -> str:
+    """Return the lines of a table: its titles, the sides of its columns, and its rows."""
     sides = ["---" if column.left else "---:" for column in columns]
-    shown = [[column.title for column in columns], *rows]
-    head, *others = (f"| {' | '.join(map(_words, cells))} |" for cells in shown)
-    return "\n".join([head, f"| {' | '.join(sides)} |", *others])
+    lines = [_draw_row([column.title for column in columns]), f"| {' | '.join(sides)} |"]
+    lines += map(_draw_row, rows)
+    return "\n".join(lines)
 
 
-def _words(said: Words) -> str:
+def _draw_row(cells: Sequence[Words]) -> str:
+    return f"| {' | '.join(map(_draw_words, cells))} |"
+
+
+def _draw_words(words: Words) -> str:
     """Return text with its looks, escaped, on one line."""
-    shown = []
-    for part in list_spans(said):
+    drawn = []
+    for part in list_spans(words):
         # A backtick inside would end the code.
         if part.look in ("code", "command") and "`" not in part.text:
-            shown.append(f"`{text.plain(part.text)}`")
+            drawn.append(f"`{text.plain(part.text)}`")
+        elif part.look == "strong":
+            drawn.append(f"**{escaped(part.text)}**")
         else:
-            shown.append(
-                f"**{escaped(part.text)}**"
-                if part.look == "strong"
-                else text.inner(part.text, escaped)
-            )
-    return "".join(shown)
+            drawn.append(text.inner(part.text, escaped))
+    return "".join(drawn)

@@ -98,14 +98,14 @@ def cell_html(
 
 def _plot(view: RunView) -> dict[str, object]:
     """Return accuracy against latency as the variables of the template, in whole pixels."""
-    known = []
+    rows_with_figures = []
     for row in view.ok:
         if row.accuracy and 0.0 < row.latency_ms < math.inf:
-            known.append(row)
-    if not known:
+            rows_with_figures.append(row)
+    if not rows_with_figures:
         return {"points": ""}
-    accuracies = sorted(evaluation.accuracy_percent for evaluation in known)
-    times = sorted(evaluation.latency_ms for evaluation in known)
+    accuracies = sorted(evaluation.accuracy_percent for evaluation in rows_with_figures)
+    times = sorted(evaluation.latency_ms for evaluation in rows_with_figures)
 
     def place(evaluation: Evaluation) -> tuple[int, int]:
         # Latencies of networks differ by two orders of magnitude.
@@ -118,11 +118,14 @@ def _plot(view: RunView) -> dict[str, object]:
         return "".join(f"M{x} {y}h0" for x, y in sorted(set(map(place, evaluations))))
 
     pick = view.decision.pick
+    part = " on validation" if view.dataset else ""
     return {
-        "points": dots(known),
-        "front": dots(row for row in known if row.configuration.key in view.front_keys),
-        "pick": place(pick) if pick in known else None,
-        "metric": f"{view.task.heading}{' on validation' if view.dataset else ''}",
+        "points": dots(rows_with_figures),
+        "front": dots(
+            row for row in rows_with_figures if row.configuration.key in view.front_keys
+        ),
+        "pick": place(pick) if pick in rows_with_figures else None,
+        "metric": f"{view.task.heading}{part}",
         "accuracies": [f"{end:.1f} %" for end in (accuracies[0], accuracies[-1])],
         "times": list(map(show_ms, (times[0], times[-1]))),
     }

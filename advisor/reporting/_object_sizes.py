@@ -32,7 +32,8 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
     on = "hold-out" if pick.holdout_answers else "validation"
     columns: tuple[TableColumn[ObjectsOfSize], ...] = (
         TableColumn(
-            f"side of the object{' in pixels' if side else ''}", lambda row: _range(row, side)
+            "side of the object in pixels" if side else "side of the object",
+            lambda row: _show_range(row, side),
         ),
         TableColumn("true", lambda row: row.true),
         TableColumn(
@@ -47,22 +48,22 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
         f" {boxes.threshold:.2f} on."
     )
     yield replace(table_of(columns, boxes.by_size, caption="Objects by size"), notes=[note])
-    lost = _tell_loss(pick, side)
+    lost = _describe_loss(pick, side)
     if lost:
         yield Labelled("What compression costs by size", lost)
-    remedy = _tell_remedy(boxes.by_size, side)
+    remedy = _describe_remedy(boxes.by_size, side)
     if remedy:
         yield Labelled("Small objects", remedy)
 
 
-def _range(row: ObjectsOfSize, side: int) -> str:
+def _show_range(row: ObjectsOfSize, side: int) -> str:
     """Return the range of sizes in pixels of the input,
     or in % of the image's side if the input is not known.
     """
     return _join_ends(row, side or 100, "" if side else " %", text.DASH)
 
 
-def _range_in_words(row: ObjectsOfSize, side: int) -> str:
+def _describe_range(row: ObjectsOfSize, side: int) -> str:
     """Return the range as it stands in a sentence after a noun."""
     words = _join_ends(row, side or 100, " pixels" if side else " % of the image's side", " to ")
     return words if words.startswith("below") else f"of {words}"
@@ -80,7 +81,7 @@ def _join_ends(row: ObjectsOfSize, scale: int, unit: str, between: str) -> str:
     return f"{least}{between}{below}{unit}"
 
 
-def _tell_loss(pick: Evaluation, side: int) -> str:
+def _describe_loss(pick: Evaluation, side: int) -> str:
     """Return which objects a compressed file finds less often than its float32 file;
     empty where it is not known.
     """
@@ -102,7 +103,7 @@ def _tell_loss(pick: Evaluation, side: int) -> str:
             continue
         ends = f"{100 * low:.0f} to {100 * high:.0f}"
         clear.append(
-            f"{100 * row.lost:.0f} of 100 fewer objects {_range_in_words(row, side)} (95 %:"
+            f"{100 * row.lost:.0f} of 100 fewer objects {_describe_range(row, side)} (95 %:"
             f" {ends})"
         )
     if not clear:
@@ -113,7 +114,7 @@ def _tell_loss(pick: Evaluation, side: int) -> str:
     return f"On validation, {compression} finds {', and '.join(clear)}, compared with float32."
 
 
-def _tell_remedy(rows: Sequence[ObjectsOfSize], side: int) -> str:
+def _describe_remedy(rows: Sequence[ObjectsOfSize], side: int) -> str:
     """Return which input would make the smallest objects as large as those that are found;
     empty if they are found.
     """
@@ -128,8 +129,8 @@ def _tell_remedy(rows: Sequence[ObjectsOfSize], side: int) -> str:
     needed = math.ceil(side * larger.least / smallest.middle / units.INPUT_STEP) * units.INPUT_STEP
     times = (needed / side) ** 2
     shares = (
-        f"Of 100 objects {_range_in_words(smallest, side)}, {100 * smallest.recall:.0f} are found;"
-        f" of 100 {_range_in_words(larger, side)}, {100 * larger.recall:.0f}."
+        f"Of 100 objects {_describe_range(smallest, side)}, {100 * smallest.recall:.0f} are found;"
+        f" of 100 {_describe_range(larger, side)}, {100 * larger.recall:.0f}."
     )
     return (
         f"{shares} At an input of {needed} x {needed} pixels, half of the small ones would be of"

@@ -152,7 +152,9 @@ def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:
     """
     if quantity is None:
         return Markup('<td class="n none">') + shown
-    title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
+    title = quantity.source
+    if quantity.n:
+        title += f", n = {quantity.n}"
     template = Markup('<td class="n" title="{}">{}<small>{} {}</small>')
     return template.format(title, shown, ends, quantity.provenance.value)
 
@@ -255,14 +257,14 @@ def outlines(
         by_colour.setdefault(colours[box.label] % COLOURS, []).append(box)
     drawn = []
     for number, some in sorted(by_colour.items()):
-        drawn.append(Outline(f"c{number}", _path(some)))
+        drawn.append(Outline(f"c{number}", _draw_path(some)))
     # The last one lies above the others.
     if marked:
-        drawn.append(Outline("marked", _path(marked[:DRAWN])))
+        drawn.append(Outline("marked", _draw_path(marked[:DRAWN])))
     return tuple(drawn)
 
 
-def _path(boxes: Iterable[Box]) -> str:
+def _draw_path(boxes: Iterable[Box]) -> str:
     """Return the outlines of boxes as the path of an SVG."""
     outlines = []
     for box in boxes:
@@ -341,7 +343,7 @@ def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[st
     Their paths count from ``root``, which is None to leave out their pixels;
     ``labels`` are the names of the classes.
     """
-    return [_photo(image, root, labels) for image in images]
+    return [_make_photo(image, root, labels) for image in images]
 
 
 def wrong_photos(
@@ -350,9 +352,9 @@ def wrong_photos(
     """Return images with wrong answers; arguments as of :func:`photos`."""
     wrong = []
     for mistake in mistakes:
-        label = _label(mistake.label, labels)
-        answer = _label(mistake.answer, labels)
-        image = _data_uri(root, mistake.path, mistake.sha256, SMALL_SIDE)
+        label = _name_label(mistake.label, labels)
+        answer = _name_label(mistake.answer, labels)
+        image = _read_data_uri(root, mistake.path, mistake.sha256, SMALL_SIDE)
         words = f"{label} taken for {answer}, {100 * mistake.probability:.0f} %"
         wrong.append(Photo(mistake.path, image, words, label=label, answer=answer))
     return wrong
@@ -365,22 +367,24 @@ def overlaid_photos(images: Sequence[OverlaidImage], root: Path | None) -> list[
     An image of which nothing is said by pixels is shown once.
     """
     shown = []
-    for one in images:
-        image = _data_uri(root, one.path, one.sha256)
-        if not one.found:
-            shown.append(Photo(one.path, image, one.result, (), one.width, one.height))
-        for said, layer in ((TRUE, one.true), (one.result, one.found)):
+    for overlaid in images:
+        image = _read_data_uri(root, overlaid.path, overlaid.sha256)
+        if not overlaid.found:
+            shown.append(
+                Photo(overlaid.path, image, overlaid.result, (), overlaid.width, overlaid.height)
+            )
+        for words, layer in ((TRUE, overlaid.true), (overlaid.result, overlaid.found)):
             if layer:
                 layers = (f"data:image/png;base64,{layer}",)
-                first = said == TRUE
+                first = words == TRUE
                 shown.append(
                     Photo(
-                        one.path,
+                        overlaid.path,
                         image,
-                        said,
+                        words,
                         (),
-                        one.width,
-                        one.height,
+                        overlaid.width,
+                        overlaid.height,
                         layers=layers,
                         first=first,
                     )
@@ -395,23 +399,29 @@ def list_changed_photos(
     arguments as of :func:`photos`.
     """
     shown = []
-    for one in disagreements.rows[:CHANGED_SHOWN]:
+    for disagreement in disagreements.rows[:CHANGED_SHOWN]:
         answers = []
-        for file, given, right in zip(
-            (disagreements.form, FLOAT), (one.compressed, one.floats), one.right, strict=True
+        for file, answer, right in zip(
+            (disagreements.form, FLOAT),
+            (disagreement.compressed, disagreement.floats),
+            disagreement.right,
+            strict=True,
         ):
             sure = ""
-            if given.probability is not None:
-                sure = f", {100 * given.probability:.0f} %"
-            answers.append(
-                f"{file}: {_label(given.label, labels)}{sure} {RIGHT if right else WRONG}"
+            if answer.probability is not None:
+                sure = f", {100 * answer.probability:.0f} %"
+            mark = RIGHT if right else WRONG
+            answers.append(f"{file}: {_name_label(answer.label, labels)}{sure} {mark}")
+        image = _read_data_uri(root, disagreement.path, disagreement.sha256, SMALL_SIDE)
+        shown.append(
+            Photo(
+                disagreement.path, image, _name_label(disagreement.label, labels), tuple(answers)
             )
-        image = _data_uri(root, one.path, one.sha256, SMALL_SIDE)
-        shown.append(Photo(one.path, image, _label(one.label, labels), tuple(answers)))
+        )
     return shown
 
 
-def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
+def _make_photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
     """Return a photograph with its true and found boxes, and in words what was missed and
     wrong.
     """
@@ -423,8 +433,8 @@ def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Phot
         answered.append(_draw_box(image, box, "right" if box.matched else "wrong", labels))
     return Photo(
         name=image.path,
-        image=_data_uri(root, image.path, image.sha256),
-        result=image.describe(partial(_label, labels=labels)),
+        image=_read_data_uri(root, image.path, image.sha256),
+        result=image.describe(partial(_name_label, labels=labels)),
         width=image.width,
         height=image.height,
         boxes=(*true, *answered),
@@ -437,10 +447,10 @@ def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Phot
 def _name_most(boxes: Sequence[JudgedBox], labels: Sequence[str]) -> str:
     """Return the most frequent class of boxes without a match; empty if all have one."""
     counts = Counter(box.label for box in boxes if not box.matched)
-    return "".join(_label(label, labels) for label, _ in counts.most_common(1))
+    return "".join(_name_label(label, labels) for label, _ in counts.most_common(1))
 
 
-def _label(label: int, labels: Sequence[str]) -> str:
+def _name_label(label: int, labels: Sequence[str]) -> str:
     # A damaged run can hold any number; a negative one would count from the last class.
     if 0 <= label < len(labels):
         return labels[label]
@@ -461,12 +471,12 @@ def _draw_box(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[st
     score = ""
     if look in ("right", "wrong"):
         score = f", score {box.score:.2f}"
-    title = f"{_label(box.label, labels)}: {LOOKS[look]}{score}"
+    title = f"{_name_label(box.label, labels)}: {LOOKS[look]}{score}"
     # SVG draws no rectangle with a negative side, which a damaged run can hold.
     return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), title)
 
 
-def _data_uri(root: Path | None, path: str, sha256: str, side: int = SIDE) -> str:
+def _read_data_uri(root: Path | None, path: str, sha256: str, side: int = SIDE) -> str:
     """Return the image as a ``data:`` address;
     empty without a root, or if the file is gone or has changed.
     """

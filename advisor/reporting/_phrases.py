@@ -322,8 +322,8 @@ def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation,
     """
     best: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
-        known = best.setdefault(evaluation.variant, evaluation)
-        if evaluation.latency_ms < known.latency_ms:
+        fastest = best.setdefault(evaluation.variant, evaluation)
+        if evaluation.latency_ms < fastest.latency_ms:
             best[evaluation.variant] = evaluation
     return tuple(best.values())
 
@@ -432,13 +432,13 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
     ):
         if count:
             groups.append(f"{count} {how}")
-    said = (
+    sentence = (
         f"Of {plural(configurations.planned, 'configuration')}, {', '.join(groups)}. A failure"
         f" does not stop the run.{more}"
     )
     shown: list[blocks.Block] = [
         blocks.Heading("Failures and skips", "failures"),
-        blocks.Paragraph(said, "lead"),
+        blocks.Paragraph(sentence, "lead"),
     ]
     if stopped:
         shown.append(failures(stopped[:FAILURES_SHOWN]))
@@ -449,18 +449,20 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
     return shown
 
 
-def leave_out_said(warned: Labelled, said: Labelled | None, opening: str) -> Labelled | None:
-    """Return a warning without the sentence ``said``, which stands above the table;
+def leave_out_sentence(
+    warned: Labelled, sentence: Labelled | None, opening: str
+) -> Labelled | None:
+    """Return a warning without a ``sentence``, which stands above the table;
     None if nothing is left of it.
 
     ``opening`` has all that stands above the table.
     """
     if str(warned.words) in opening:
         return None
-    if said is None or not isinstance(warned.words, str):
+    if sentence is None or not isinstance(warned.words, str):
         return warned
     first = text.first_sentence(warned.words)
-    if not str(said.words).startswith(first):
+    if not str(sentence.words).startswith(first):
         return warned
     rest = warned.words.removeprefix(first).strip()
     return replace(warned, words=rest) if rest else None

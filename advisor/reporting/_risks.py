@@ -66,8 +66,8 @@ def risks_of(
 ) -> tuple[Risk, ...]:
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
     risks = list_image_risks(question, dataset, evaluation)
-    for name, said in list_broken_guarantees(evaluation):
-        risks.append(Risk(name, Level.HIGH, said))
+    for name, sentence in list_broken_guarantees(evaluation):
+        risks.append(Risk(name, Level.HIGH, sentence))
     of_file = (
         _judge_latency(question.limits, evaluation),
         _judge_compression(evaluation),
@@ -116,11 +116,13 @@ def _judge_latency(limits: Limits, evaluation: Evaluation) -> Risk | None:
         )
     # The machine of a search is rarely the one that the file ships to.
     if device == HOST:
-        said = (
+        sentence = (
             f"The budget was checked on this machine, which leaves {100 * room:.0f} % of"
             f" {show_ms(limit)}."
         )
-        return Risk(NOT_YOUR_DEVICE, Level.SOME, f"{said} Name the device to ship on: --device.")
+        return Risk(
+            NOT_YOUR_DEVICE, Level.SOME, f"{sentence} Name the device to ship on: --device."
+        )
     is_certain = room >= LEAST_ROOM and latency.provenance is Provenance.MEASURED
     level = Level.LOW if is_certain else Level.SOME
     return Risk(
@@ -135,11 +137,11 @@ def _judge_compression(evaluation: Evaluation) -> Risk:
     drop = evaluation.drop
     recipe = evaluation.configuration.compression
     if evaluation.card_facts.as_it_is:
-        said = (
+        sentence = (
             "It is judged as you ship it: its figures are too high if it has learnt from your"
             " images."
         )
-        return Risk("Learnt images", Level.HIGH, said)
+        return Risk("Learnt images", Level.HIGH, sentence)
     if recipe == FLOAT:
         return Risk(
             "Compression",
@@ -156,16 +158,16 @@ def _judge_compression(evaluation: Evaluation) -> Risk:
         level = Level.HIGH
     if drop.value < 0:
         gain = text.as_gain(drop)
-        said = (
+        sentence = (
             f"{recipe} gains {text.points(gain)} points{text.confidence(gain, ' (', ')')} against"
             " float32."
         )
     else:
-        said = (
+        sentence = (
             f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against"
             " float32."
         )
-    return Risk("Compression", level, said)
+    return Risk("Compression", level, sentence)
 
 
 def _judge_capture(
@@ -195,11 +197,11 @@ def _judge_capture(
     if not question.of_task.probabilities:
         reached = f"it reaches {worst.top1:.1f} % {question.of_task.metric}"
     less = f"{lost:.1f} points less than on the unchanged images"
-    said = f"Under the worst capture condition ({condition}), {reached}, {less}."
+    sentence = f"Under the worst capture condition ({condition}), {reached}, {less}."
     if level is Level.HIGH and question.of_task.robust and not question.robust:
         learns = ", and trains with them" if question.of_task.labelled else ""
-        said += f" A search with --objective {ROBUST} compares by such images{learns}."
-    return Risk("Capture", level, said)
+        sentence += f" A search with --objective {ROBUST} compares by such images{learns}."
+    return Risk("Capture", level, sentence)
 
 
 def _judge_unknown(evaluation: Evaluation) -> Risk | None:

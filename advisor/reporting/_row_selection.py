@@ -157,7 +157,7 @@ def _sort_rows(rows: Sequence[_Row[T]], column: str, ascending: bool) -> list[_R
     """Return the rows in the order of a column;
     those without a value there come last, in either order.
     """
-    known = []
+    keyed = []
     missing = []
     for row in rows:
         cells, _ = row
@@ -165,9 +165,9 @@ def _sort_rows(rows: Sequence[_Row[T]], column: str, ascending: bool) -> list[_R
         if value is None:
             missing.append(row)
         else:
-            known.append((_fold_case(value), row))
-    known.sort(key=itemgetter(0), reverse=not ascending)
-    return [row for _, row in known] + missing
+            keyed.append((_fold_case(value), row))
+    keyed.sort(key=itemgetter(0), reverse=not ascending)
+    return [row for _, row in keyed] + missing
 
 
 def _fold_case(value: Any) -> Any:

@@ -118,16 +118,16 @@ def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
 
 def accuracy_of(evaluation: Evaluation) -> float:
     """Return the accuracy to expect in %: that on the hold-out if it is known; -1 if none is."""
-    known = evaluation.holdout_accuracy or evaluation.accuracy
-    return known.value if known else -1.0
+    accuracy = evaluation.holdout_accuracy or evaluation.accuracy
+    return accuracy.value if accuracy else -1.0
 
 
 def _on_own_images(evaluation: Evaluation) -> bool:
     """Return whether the accuracy is one on the user's images; otherwise it is that of
     ImageNet.
     """
-    known = evaluation.holdout_accuracy or evaluation.accuracy
-    return known is not None and known.provenance is Provenance.MEASURED
+    accuracy = evaluation.holdout_accuracy or evaluation.accuracy
+    return accuracy is not None and accuracy.provenance is Provenance.MEASURED
 
 
 def _by_accuracy(evaluation: Evaluation) -> tuple[bool, float]:

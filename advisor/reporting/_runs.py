@@ -447,11 +447,11 @@ def _find_state(
         return RunState.INTERRUPTED, "it was interrupted"
     if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
         return RunState.FINISHED, stopped.get("text", "")
+    why = "its process ended before the search did"
     last = read_snapshot(run)
-    return (
-        RunState.INTERRUPTED,
-        f"its process ended before the search did{f', while {last.now}' if last else ''}",
-    )
+    if last:
+        why += f", while {last.now}"
+    return RunState.INTERRUPTED, why
 
 
 def _show_value(value: object) -> str:

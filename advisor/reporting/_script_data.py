@@ -160,5 +160,5 @@ def is_wide(values: Iterable[float]) -> bool:
     """Return whether the values span so much
     that most would be squeezed together on a linear axis.
     """
-    known = list(filter(math.isfinite, values))
-    return bool(known) and min(known) > 0 and max(known) / min(known) >= LOG_RATIO
+    finite = list(filter(math.isfinite, values))
+    return bool(finite) and min(finite) > 0 and max(finite) / min(finite) >= LOG_RATIO

@@ -212,11 +212,11 @@ def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
         class_recalls = compute_recalls(answers, view.classes) if answers.has_classes else ()
     except UsageError:  # they are damaged, which the section on classes says
         class_recalls = ()
-    known = []
+    rows_with_figures = []
     for row in class_recalls:
         if row.low is not None and row.high is not None:
-            known.append((row.high - row.low, row.label))
-    width, label = max(known, default=(0.0, ""))
+            rows_with_figures.append((row.high - row.low, row.label))
+    width, label = max(rows_with_figures, default=(0.0, ""))
     images = 0
     if view.dataset:
         images = view.dataset.images_per_class.get(label, 0)

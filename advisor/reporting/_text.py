@@ -44,7 +44,9 @@ def number(value: float) -> str:
     """
     # Not 100: what rounds up to 100 needs no decimal.
     if abs(value) >= 99.95:
-        return f"{value:,.0f}".replace(",", "\u202f" if abs(value) >= 9999.5 else "")
+        # Only five digits and more are hard to read without a space.
+        separator = "\u202f" if abs(value) >= 9999.5 else ""
+        return f"{value:,.0f}".replace(",", separator)
     if abs(value) >= 9.995:
         return f"{value:.1f}"
     return f"{value:.2f}"
@@ -89,7 +91,9 @@ def with_interval(quantity: Quantity | None) -> str:
     dash.
     """
     ends = interval(quantity)
-    return percent(quantity) + (f" ({ends})" if ends else "")
+    if not ends:
+        return percent(quantity)
+    return f"{percent(quantity)} ({ends})"
 
 
 def bounds(interval: Interval, digits: int, scale: float = 1.0) -> str:
@@ -273,16 +277,17 @@ def term(name: str) -> Term:
     case, dashes and underscores do not matter.
     """
     spaces = str.maketrans("-_", "  ")
-    known = {}
+    by_alias = {}
     for entry in terms():
         for alias in (entry.name, *entry.also):
-            known[alias.casefold().translate(spaces)] = entry
+            by_alias[alias.casefold().translate(spaces)] = entry
     wanted = name.casefold().translate(spaces).strip()
-    if wanted not in known:
+    if wanted not in by_alias:
         raise UsageError(
-            f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms"
+            f"'{name}' is not explained{nearest(wanted, by_alias)}",
+            "advisor explain lists all terms",
         )
-    return known[wanted]
+    return by_alias[wanted]
 
 
 def whole_percent(share: float) -> str:

@@ -56,13 +56,13 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     costs = [f"is {more} larger"] if more else []
     if facts.kept is not None:
         costs.append(f"gives up {text.share(share_given_up(facts.kept))} % of the known images")
-    said = ""
+    sentence = ""
     if costs:
-        said = f"The file with the class '{facts.label}' {' and '.join(costs)}. "
+        sentence = f"The file with the class '{facts.label}' {' and '.join(costs)}. "
     if ships:
-        yield Labelled("With one more class", (f"{said}To ship it: ", Span(ships, "command")))
-    elif said:
-        yield Labelled("With one more class", said.strip())
+        yield Labelled("With one more class", (f"{sentence}To ship it: ", Span(ships, "command")))
+    elif sentence:
+        yield Labelled("With one more class", sentence.strip())
 
 
 def describe_left_out(pick: Evaluation, facts: UnknownFacts) -> str:
@@ -78,13 +78,15 @@ def describe_left_out(pick: Evaluation, facts: UnknownFacts) -> str:
     )
     if pick.configuration.compression != FLOAT and facts.float_auroc is not None:
         ranks += f"; float32: {facts.float_auroc.value:.2f}"
-    said = f"{ranks}.{f' {FLATTERED}' if is_flattered(pick) else ''}"
+    sentence = f"{ranks}."
+    if is_flattered(pick):
+        sentence += f" {FLATTERED}"
     if facts.accepted is None:
-        return said
+        return sentence
     return (
         "An image of something that is none of your classes passes as known in"
         f" {100 * facts.accepted:.0f} % of the cases, if {100 * KEPT_SHARE:.0f} % of the known"
-        f" images are to pass. {said}"
+        f" images are to pass. {sentence}"
     )
 
 
@@ -131,9 +133,8 @@ def make_export_command(view: RunView, facts: UnknownFacts) -> str:
     """Return the command that exports the file with one more class; empty if there is no file."""
     if not facts.file or not view.folder:
         return ""
+    export = f"advisor export {view.typed_folder} --to bundle"
     # The next command is another one where the pick is that of another question.
-    is_export = view.next_command.startswith("advisor export")
-    return (
-        f"{view.next_command if is_export else f'advisor export {view.typed_folder} --to bundle'}"
-        " --unknown-class"
-    )
+    if view.next_command.startswith("advisor export"):
+        export = view.next_command
+    return f"{export} --unknown-class"
