@@ -225,37 +225,37 @@ def main() -> NoReturn:
     except Exception as error:
         if os.environ.get("ADVISOR_DEBUG"):
             raise
-        sys.exit(_report_failure(error))
+        _exit_for(error)
     sys.exit(ExitCode.OK)
 
 
-def _report_failure(error: Exception) -> ExitCode:
-    """Print what failed, and return the exit code: of the system, of memory, or a bug of ours."""
+def _exit_for(error: Exception) -> NoReturn:
+    """Print what failed, and end the process: the system, memory, or a bug of ours."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
         place = error.filename or "the output"
         _complain(f"{place}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
-        return ExitCode.USAGE
+        sys.exit(ExitCode.USAGE)
     # Of Path.resolve, before Python 3.13.
     if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):
         _complain(os.strerror(errno.ELOOP), _SYSTEM_HINTS[errno.ELOOP])
-        return ExitCode.USAGE
+        sys.exit(ExitCode.USAGE)
     if os.strerror(errno.EMFILE) in text:  # of a library that cannot be loaded
         _complain(text, _SYSTEM_HINTS[errno.EMFILE])
-        return ExitCode.USAGE
+        sys.exit(ExitCode.USAGE)
     if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
         _complain(f"memory ran out{_measure_memory()}", _SYSTEM_HINTS[errno.ENOMEM])
-        return ExitCode.UNSATISFIED
+        sys.exit(ExitCode.UNSATISFIED)
     # Python's functions for files raise no class of their own for such a path.
     if isinstance(error, ValueError) and "embedded null" in text:
         _complain("a path contains a NUL character", "check the paths that you gave")
-        return ExitCode.USAGE
+        sys.exit(ExitCode.USAGE)
     _complain(
         f"internal error: {type(error).__name__}: {error}",
         "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and"
         " please report it",
     )
-    return ExitCode.INTERNAL_ERROR
+    sys.exit(ExitCode.INTERNAL_ERROR)
 
 
 def _measure_memory() -> str:

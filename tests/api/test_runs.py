@@ -77,8 +77,7 @@ def test_every_argument_reaches_the_request_or_leaves_the_file_its_say(
 
 
 def test_to_extend_needs_a_run() -> None:
-    caught = must_fail(UsageError, "--resume", search, extend="30min")
-    assert "--resume runs/latest" in caught.hint
+    assert "--resume runs/latest" in must_fail(UsageError, "--resume", search, extend="30min").hint
 
 
 @pytest.fixture

@@ -63,8 +63,7 @@ def test_metadata_of_another_version_are_told_with_a_hint(
 ) -> None:
     found = [importlib.metadata.EntryPoint(name, value, RUNTIMES) for name, value in points]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_group: found)
-    refused = must_fail(UsageError, words, runtime_of, "chromium")
-    assert "pip install" in refused.hint
+    assert "pip install" in must_fail(UsageError, words, runtime_of, "chromium").hint
 
 
 def install_toy(folder: Path, group: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:

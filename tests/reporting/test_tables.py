@@ -86,9 +86,8 @@ def test_reasons_that_differ_in_their_figures_alone_are_one_line(planned: PlanVi
 def lines_of(monkeypatch: pytest.MonkeyPatch, folder: Path, data: Path, **options: str) -> list[str]:
     """Plan a search over one card, with an empty cache."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder / "cache"))
-    return list(
-        list_sentences(preview(resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options})))
-    )
+    request = resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options})
+    return list(list_sentences(preview(request)))
 
 
 def test_boxes_are_counted_in_all_and_in_each_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
