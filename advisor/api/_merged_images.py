@@ -67,9 +67,9 @@ class MergedImages:
         """Return the images that judge both files: the new ones, or those of the old hold-out."""
         judging = []
         for image in self.images:
-            if image.part == PARTS[0]:
+            if image.part == PARTS[0] and image.new is new:
                 judging.append(image)
-        return [image for image in judging if image.new is new]
+        return judging
 
 
 def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
@@ -86,11 +86,11 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     """
     from advisor.datasets import near_duplicates
 
-    read = _read_images(earlier, data)
-    classes = read.dataset.classes
-    images = read.dataset.images
+    survey = _read_images(earlier, data)
+    classes = survey.dataset.classes
+    images = survey.dataset.images
     of_run = [image for image in images if image.part]
-    pairs = [(pair.first, pair.second) for pair in near_duplicates(read.thumbnails)]
+    pairs = [(pair.first, pair.second) for pair in near_duplicates(survey.thumbnails)]
     labels, known, corrected = _match_bytes(images, len(of_run))
     merged = []
     for place, image in enumerate(of_run):
@@ -100,41 +100,48 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
     returned = 0
     free: list[int] = []
     for place in range(len(of_run), len(images)):
-        part = claims.get(place, "")
-        image = images[place]
         if place in known:
             continue
+        part = claims.get(place, "")
+        image = images[place]
         if part == PARTS[0]:
             returned += 1
         elif part:
-            merged.append(
-                GrownImage(image.path, classes[image.label], part, image.group, new=True)
-            )
+            label_of_new = classes[image.label]
+            merged.append(GrownImage(image.path, label_of_new, part, image.group, new=True))
         else:
             free.append(place)
-    merged += _divide(read, free, pairs)
-    known_classes = {classes[image.label] for image in of_run}
-    _require_known_class(data, known_classes, {image.label for image in merged if image.new})
-    _require_same_names(
-        data, [classes[image.label] for image in of_run], [image.label for image in merged]
-    )
+    merged += _divide(survey, free, pairs)
+    labels_of_run = [classes[image.label] for image in of_run]
+    _require_names(data, labels_of_run, merged)
     if not any(image.new for image in merged) and not corrected:
         raise _refuse_nothing_new(data, len(known), returned)
-    new_classes = tuple(sorted({image.label for image in merged} - known_classes))
+    new_classes = {image.label for image in merged} - set(labels_of_run)
     return MergedImages(
-        tuple(merged), new_classes, len(known) - len(corrected), returned, tuple(corrected)
+        images=tuple(merged),
+        new_classes=tuple(sorted(new_classes)),
+        known=len(known) - len(corrected),
+        returned=returned,
+        corrected=tuple(corrected),
     )
+
+
+def _require_names(data: Path, before: Sequence[str], merged: Sequence[GrownImage]) -> None:
+    """Refuse new images whose classes are those of the run under other names."""
+    new = {image.label for image in merged if image.new}
+    _require_known_class(data, set(before), new)
+    _require_same_names(data, before, [image.label for image in merged])
 
 
 def _refuse_nothing_new(data: Path, known: int, returned: int) -> UsageError:
     """Return the error of new files that are all known or returned, see :class:`MergedImages`."""
-    seen = []
+    reasons = []
     if known:
-        seen.append(f"{plural(known, 'file is', 'files are')} in the run with this label")
+        reasons.append(f"{plural(known, 'file is', 'files are')} in the run with this label")
     if returned:
-        seen.append(f"{plural(returned, 'file shows', 'files show')} the same as its hold-out")
+        reasons.append(f"{plural(returned, 'file shows', 'files show')} the same as its hold-out")
     return UsageError(
-        f"'{data}' has nothing new: {' and '.join(seen) or 'all of it is in the run'}",
+        f"'{data}' has nothing new: {' and '.join(reasons) or 'all of it is in the run'}",
         "add images that the run has not seen, or correct labels",
     )
 
@@ -167,12 +174,12 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
     for entry in listing.entries:
         if labels.get(entry.path.resolve()) != entry.label:
             new.append(replace(entry, part=""))
-    read = survey(Listing(root, [*old, *new], rejected=listing.rejected))
-    _require_old_images(earlier, hashes, read)
-    _require_one_label(
-        data, read.dataset.classes, [image for image in read.dataset.images if not image.part]
-    )
-    return read
+    surveyed = survey(Listing(root, [*old, *new], rejected=listing.rejected))
+    _require_old_images(earlier, hashes, surveyed)
+    dataset = surveyed.dataset
+    added = [image for image in dataset.images if not image.part]
+    _require_one_label(data, dataset.classes, added)
+    return surveyed
 
 
 def _claim_copies(
@@ -190,9 +197,9 @@ def _claim_copies(
     return claims
 
 
-def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], read: Survey) -> None:
+def _require_old_images(earlier: LoadedRun, hashes: Mapping[Path, str], survey: Survey) -> None:
     """Refuse a run whose images are gone, cannot be read, or have changed."""
-    present = {image.path: image.sha256 for image in read.dataset.images}
+    present = {image.path: image.sha256 for image in survey.dataset.images}
     lost = []
     for path, sha256 in hashes.items():
         if present.get(path) != sha256:
@@ -277,7 +284,7 @@ def _match_bytes(
 
 
 def _divide(
-    read: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]]
+    survey: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]]
 ) -> list[GrownImage]:
     """Return new images with their parts:
     of each class a share for the hold-out and the validation.
@@ -285,33 +292,12 @@ def _divide(
     Images that show the same, or that the user put in one group, stay together.
     The draw depends on the bytes alone.
     """
-    images = read.dataset.images
-    # The images of a unit lead to one of them, from each through the one that it was joined to.
-    leader = {place: place for place in free}
-
-    def find_leader(place: int) -> int:
-        while leader[place] != place:
-            place = leader[place]
-        return place
-
-    by_group: dict[str, int] = {}
-    linked = []
-    for first, second in pairs:
-        if {first, second} <= leader.keys():
-            linked.append((first, second))
-    for place in free:
-        group = images[place].group
-        if group:
-            linked.append((by_group.setdefault(group, place), place))
-    for first, second in linked:
-        leader[find_leader(second)] = find_leader(first)
-    units: dict[int, list[int]] = {}
-    for place in free:
-        units.setdefault(find_leader(place), []).append(place)
+    images = survey.dataset.images
+    units = _join_units(images, free, pairs)
     total = Counter(images[place].label for place in free)
     taken: Counter[tuple[int, str]] = Counter()
     divided: list[GrownImage] = []
-    for unit in sorted(units.values(), key=lambda places: _draw(images[places[0]].sha256)):
+    for unit in sorted(units, key=lambda places: _draw(images[places[0]].sha256)):
         label = images[unit[0]].label
         part = "train"
         for name, share in ((PARTS[0], HOLDOUT_OF_NEW), (PARTS[1], VALIDATION_OF_NEW)):
@@ -323,12 +309,40 @@ def _divide(
         taken[label, part] += len(unit)
         for place in unit:
             image = images[place]
-            divided.append(
-                GrownImage(
-                    image.path, read.dataset.classes[image.label], part, image.group, new=True
-                )
-            )
+            name_of_class = survey.dataset.classes[image.label]
+            divided.append(GrownImage(image.path, name_of_class, part, image.group, new=True))
     return divided
+
+
+def _join_units(
+    images: Sequence[LabelledImage], free: Sequence[int], pairs: Iterable[tuple[int, int]]
+) -> list[list[int]]:
+    """Return the places of new images in units that stay together: copies, and groups of the
+    user.
+    """
+    # The images of a unit lead to one of them, from each through the one that it was joined to.
+    leader = {place: place for place in free}
+
+    def find_leader(place: int) -> int:
+        while leader[place] != place:
+            place = leader[place]
+        return place
+
+    linked = []
+    for first, second in pairs:
+        if {first, second} <= leader.keys():
+            linked.append((first, second))
+    first_of_group: dict[str, int] = {}
+    for place in free:
+        group = images[place].group
+        if group:
+            linked.append((first_of_group.setdefault(group, place), place))
+    for first, second in linked:
+        leader[find_leader(second)] = find_leader(first)
+    units: dict[int, list[int]] = {}
+    for place in free:
+        units.setdefault(find_leader(place), []).append(place)
+    return list(units.values())
 
 
 def _draw(sha256: str) -> str:
@@ -342,16 +356,17 @@ def write_merged(merged: MergedImages, path: Path) -> Path:
     """
     from advisor.datasets import write_rows
 
-    rows = (
-        {
-            # Absolute, because the manifest is in another folder than the images.
-            "path": str(image.path.resolve()),
-            "label": image.label,
-            "split": WRITTEN_PARTS[image.part],
-            "group": image.group,
-        }
-        for image in merged.images
-    )
+    rows = []
+    for image in merged.images:
+        rows.append(
+            {
+                # Absolute, because the manifest is in another folder than the images.
+                "path": str(image.path.resolve()),
+                "label": image.label,
+                "split": WRITTEN_PARTS[image.part],
+                "group": image.group,
+            }
+        )
     # What is wrong with the folder is said by the error of the file.
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -117,7 +117,7 @@ class Heatmap:
     shares: Matrix
 
 
-def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None:
+def _read_confusion(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None:
     """Return the confusion matrix as counts, or None where it is missing;
     a damaged one is a ``UsageError``.
     """
@@ -140,7 +140,7 @@ def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Class
     """Return the recall of each class:
     from the confusion matrix with intervals, else ``per_class_recall`` (shares).
     """
-    table = _confusion_of(answers, labels)
+    table = _read_confusion(answers, labels)
     if table is None:
         boxes = answers.boxes.by_class if answers.boxes else {}
         rows = []
@@ -199,7 +199,7 @@ def find_weakest(recalls: Sequence[ClassRecall]) -> ClassRecall | None:
 
 def list_confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
     """Return the most frequent wrong answers, at most :data:`PAIRS`."""
-    table = _confusion_of(answers, labels) or ()
+    table = _read_confusion(answers, labels) or ()
     pairs = []
     for true, row in enumerate(table):
         for answer, count in enumerate(row):
@@ -210,7 +210,7 @@ def list_confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[C
 
 def make_heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None:
     """Return the heat map, or None where there is no matrix or it has too many classes."""
-    table = _confusion_of(answers, labels)
+    table = _read_confusion(answers, labels)
     if table is None or len(labels) > HEATMAP_CLASSES:
         return None
     # The row of a class without an image has no counts.
@@ -263,29 +263,28 @@ def compare_confusions(
         ("validation", pick.answers, runner_up.answers if runner_up else None),
     )
     for part, pick_answers, other in parts:
+        if pick_answers is None or other is None:
+            continue
+        first = _read_confusion(pick_answers, labels)
+        second = _read_confusion(other, labels)
+        if first is None or second is None:
+            continue
         # Equal sums of the rows: both files ran on the same images,
         # so their counts can be subtracted.
-        first, second = (
-            _confusion_of(answers, labels) if answers else None
-            for answers in (pick_answers, other)
-        )
-        if (
-            pick_answers
-            and other
-            and first
-            and second
-            and list(map(sum, first)) == list(map(sum, second))
-        ):
+        if list(map(sum, first)) == list(map(sum, second)):
             changes = tuple(map(_subtract_counts, first, second))
             maps = (make_heatmap(pick_answers, labels), make_heatmap(other, labels))
-            wrong = (_wrong(first), _wrong(second))
-            pairs = _differences(first, changes, labels)
+            wrong = (_count_wrong(first), _count_wrong(second))
+            pairs = _list_differences(first, changes, labels)
             return Confusions(part, sum(map(sum, first)), wrong, *maps, changes, pairs)
     for part, pick_answers, _ in parts:
-        table = _confusion_of(pick_answers, labels) if pick_answers else None
+        table = _read_confusion(pick_answers, labels) if pick_answers else None
         if pick_answers and table:
             return Confusions(
-                part, sum(map(sum, table)), (_wrong(table),), make_heatmap(pick_answers, labels)
+                part,
+                sum(map(sum, table)),
+                (_count_wrong(table),),
+                make_heatmap(pick_answers, labels),
             )
     return None
 
@@ -294,11 +293,11 @@ def _subtract_counts(before: Sequence[int], after: Sequence[int]) -> tuple[int, 
     return tuple(new - old for old, new in zip(before, after, strict=True))
 
 
-def _wrong(table: Matrix) -> int:
+def _count_wrong(table: Matrix) -> int:
     return sum(sum(row) - row[label] for label, row in enumerate(table))
 
 
-def _differences(
+def _list_differences(
     pick: Matrix, changes: Matrix, labels: Sequence[str]
 ) -> tuple[PairDifference, ...]:
     differing = []
@@ -341,7 +340,7 @@ def class_blocks(view: RunView) -> Iterator[Block]:
         guess = f" A constant guess counts better: {listed(better, CLASSES_SHOWN)}."
     sentence = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
     yield replace(
-        table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[sentence]
+        table_of(_list_columns(task.by_class, answers.boxes is not None), weak), notes=[sentence]
     )
     compared = compare_confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
@@ -355,20 +354,20 @@ def class_blocks(view: RunView) -> Iterator[Block]:
         yield Labelled("Pick and runner-up", compared.sentence + most)
 
 
-def _one_decimal(value: float | None) -> str | None:
+def _show_decimal(value: float | None) -> str | None:
     if value is None:
         return None
     return f"{value:.1f}"
 
 
-def _with_ends(row: ClassRecall) -> str:
-    recall = _one_decimal(row.recall) or text.MISSING
+def _show_recall(row: ClassRecall) -> str:
+    recall = _show_decimal(row.recall) or text.MISSING
     if row.low is None or row.high is None:
         return recall
     return f"{recall} ({row.low:.0f}{text.DASH}{row.high:.0f})"
 
 
-def _share(place: int) -> Callable[[ClassRecall], str | None]:
+def _make_share_cell(place: int) -> Callable[[ClassRecall], str | None]:
 
     def percent(row: ClassRecall) -> str | None:
         share = row.shares[place]
@@ -379,25 +378,25 @@ def _share(place: int) -> Callable[[ClassRecall], str | None]:
     return percent
 
 
-def _columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:
+def _list_columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:
     """Return the columns of the table of classes: of answers, or of ``boxes``."""
     name = TableColumn[ClassRecall]("class", lambda row: Span(row.label, "name"), left=True)
     if not boxes:
         return (
             name,
             TableColumn("images", lambda row: row.n),
-            TableColumn(f"{metric.lower()} % (95 %)", _with_ends),
-            TableColumn("precision %", lambda row: _one_decimal(row.precision)),
+            TableColumn(f"{metric.lower()} % (95 %)", _show_recall),
+            TableColumn("precision %", lambda row: _show_decimal(row.precision)),
         )
     return (
         name,
         TableColumn("true", lambda row: row.boxes.true if row.boxes else None),
         TableColumn("found", lambda row: row.boxes.found if row.boxes else None),
-        TableColumn(f"{metric} %", lambda row: _one_decimal(row.recall)),
-        TableColumn("precision %", _share(0)),
-        TableColumn("recall %", _share(1)),
-        TableColumn("count error %", _share(2)),
-        TableColumn("constant guess %", _share(3)),
+        TableColumn(f"{metric} %", lambda row: _show_decimal(row.recall)),
+        TableColumn("precision %", _make_share_cell(0)),
+        TableColumn("recall %", _make_share_cell(1)),
+        TableColumn("count error %", _make_share_cell(2)),
+        TableColumn("constant guess %", _make_share_cell(3)),
     )
 
 
@@ -411,47 +410,65 @@ def metric_blocks(view: RunView) -> list[Block]:
     other = view.decision.runner_up
     if pick is None or not pick.answers.metrics:
         return []
-    files = []
-    for row in (pick, other):
-        if row is not None:
-            files.append(row)
+    files = [pick] if other is None else [pick, other]
     judged = all(row.holdout_answers and row.holdout_answers.metrics for row in files)
-    rows = []
-    for name, metric in METRICS.items():
-        pick_figure, its = (
-            row.metric_on_parts(name)[judged] if row else None for row in (pick, other)
-        )
-        if pick_figure or its:
-            counts = metric == view.counted
-            limits = view.limits
-            limit = limits.min_accuracy if counts else dict(limits.min_metrics).get(name)
-            marks = ", ".join(
-                filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else ""))
-            )
-            label = f"{metric.label} ({marks})" if marks else metric.label
-            remark = "; ".join(filter(None, (metric.meaning, metric_note(name, pick_figure))))
-            others = [text.with_interval(its)] if other else []
-            rows.append((not counts, (label, text.with_interval(pick_figure), *others, remark)))
-    both = (
-        f"{text.name(pick)} and the runner-up, {text.name(other)}," if other else text.name(pick)
-    )
-    sentence = (
-        f"Other ways to count right and wrong answers, of {both} on the"
-        f" {'hold-out' if judged else 'validation'}."
-    )
+    files_in_words = text.name(pick)
+    if other is not None:
+        files_in_words = f"{text.name(pick)} and the runner-up, {text.name(other)},"
+    part = "hold-out" if judged else "validation"
     ask = "" if view.other_metric else "; --metric asks for another one"
-    picked = "pick" if view.decision.feasible else "closest"
-    titles = (picked, "runner-up") if other else (picked,)
-    names = ("metric", "what it is")
-    cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
-    caption = "In %, with 95 % intervals; higher is better"
+    lead = (
+        f"Other ways to count right and wrong answers, of {files_in_words} on the {part}."
+        f" Candidates are compared by {view.metric}{ask}."
+    )
+    titles = ["pick" if view.decision.feasible else "closest"]
+    if other is not None:
+        titles.append("runner-up")
+    header = blocks.columns("metric", *titles, "what it is", left=("metric", "what it is"))
     return [
         blocks.Heading("Metrics", "metrics"),
-        blocks.Paragraph(f"{sentence} Candidates are compared by {view.metric}{ask}.", "lead"),
+        blocks.Paragraph(lead, "lead"),
         blocks.DataTable(
-            blocks.columns("metric", *titles, "what it is", left=names), cells, caption
+            header,
+            _list_metric_rows(view, files, judged),
+            "In %, with 95 % intervals; higher is better",
         ),
     ]
+
+
+def _list_metric_rows(
+    view: RunView, files: Sequence[Evaluation], judged: bool
+) -> list[tuple[str, ...]]:
+    """Return the cells of each metric of which a figure is known; the one that counts is first."""
+    first = []
+    rows = []
+    for name, metric in METRICS.items():
+        quantities = []
+        for row in files:
+            on_validation, on_holdout = row.metric_on_parts(name)
+            quantities.append(on_holdout if judged else on_validation)
+        if not any(quantities):
+            continue
+        figures = map(text.with_interval, quantities)
+        remark = "; ".join(filter(None, (metric.meaning, metric_note(name, quantities[0]))))
+        cells = (_label_metric(view, metric), *figures, remark)
+        if metric == view.counted:
+            first.append(cells)
+        else:
+            rows.append(cells)
+    return [*first, *rows]
+
+
+def _label_metric(view: RunView, metric: Metric) -> str:
+    """Return the label of a metric, and whether it counts or has a limit."""
+    marks = []
+    limit = dict(view.limits.min_metrics).get(metric.name)
+    if metric == view.counted:
+        marks.append("counts")
+        limit = view.limits.min_accuracy
+    if limit:
+        marks.append(f"≥ {limit:g} %")
+    return f"{metric.label} ({', '.join(marks)})" if marks else metric.label
 
 
 def metric_note(name: str, quantity: Quantity | None) -> str:

@@ -69,7 +69,7 @@ def next_steps(view: RunView) -> tuple[NextStep, ...]:
     pick = view.decision.pick
     if pick is None or view.insights.unfinished or not view.decision.feasible:
         return ()
-    return tuple(_steps(view, pick))
+    return tuple(_list_steps(view, pick))
 
 
 def step_blocks(view: RunView) -> list[Labelled]:
@@ -94,7 +94,7 @@ def command_words(view: RunView) -> Words:
     return step.words if view.next_topic else Span(view.next_command, "command")
 
 
-def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
+def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     """Yield what the user can do next, what is most useful first."""
     if view.demonstration:
         what = "search with your own photographs, a folder for each class"
@@ -113,11 +113,11 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
         what = f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}"
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
-    if whole := view.manifest.get("whole_networks"):
-        what = f"{plural(len(whole), 'network')} without weights here that learnt other objects"
-        yield NextStep(
-            "a start from other objects", what, f"advisor catalog fetch {' '.join(whole)}"
-        )
+    networks = view.manifest.get("whole_networks")
+    if networks:
+        what = f"{plural(len(networks), 'network')} without weights here that learnt other objects"
+        command = f"advisor catalog fetch {' '.join(networks)}"
+        yield NextStep("a start from other objects", what, command)
     images, label = count_wanted_images(view, pick)
     if images:
         more = f"{plural(images, 'more image')} of '{label}'"
@@ -138,11 +138,9 @@ def list_rest(view: RunView) -> Iterator[NextStep]:
     left = count_configurations(view).unreached
     # An answer to another question than the run's ends in the command that ships its pick.
     answers_again = view.next_command.startswith("advisor export")
-    if (
-        stopped.get("why") in RAN_OUT
-        and left
-        and not (view.demonstration or view.insights.unfinished or answers_again)
-    ):
+    if view.demonstration or view.insights.unfinished or answers_again:
+        return
+    if stopped.get("why") in RAN_OUT and left:
         # The line of counts says how many these are.
         what = "the rest of the search, which its limit ended"
         yield NextStep("the rest of the search", what, continue_command(view.folder))
@@ -151,12 +149,9 @@ def list_rest(view: RunView) -> Iterator[NextStep]:
 def is_int8_next(view: RunView) -> bool:
     """Return whether the first step makes an int8 file of the pick."""
     pick = view.decision.pick
-    return (
-        pick is not None
-        and not view.demonstration
-        and bool(next_steps(view))
-        and lacks_int8(view, pick)
-    )
+    if pick is None or view.demonstration or not next_steps(view):
+        return False
+    return lacks_int8(view, pick)
 
 
 def lacks_int8(view: RunView, pick: Evaluation) -> bool:
@@ -186,21 +181,24 @@ def list_int8(view: RunView, pick: Evaluation) -> list[Evaluation]:
     """Return the evaluations of the int8 form of the pick's network."""
     forms = []
     for row in view.evaluations:
-        if row.network == pick.network:
+        if row.network == pick.network and row.configuration.compression == INT8:
             forms.append(row)
-    return [row for row in forms if row.configuration.compression == INT8]
+    return forms
 
 
 def find_failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
     """Return the int8 file of a float pick that failed;
     None if it did not fail, or if there is another one.
     """
-    int8 = list_int8(view, pick)
-    if pick.configuration.compression not in FLOATS or any(
-        row.status is Status.OK for row in int8
-    ):
+    if pick.configuration.compression not in FLOATS:
         return None
-    return next((row for row in int8 if row.status is Status.FAILED), None)
+    failed = None
+    for row in list_int8(view, pick):
+        if row.status is Status.OK:
+            return None
+        if row.status is Status.FAILED and failed is None:
+            failed = row
+    return failed
 
 
 def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
