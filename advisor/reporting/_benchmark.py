@@ -76,7 +76,7 @@ LOADING: tuple[TableColumn[tuple[str, FileBenchmark, ModelTiming]], ...] = (
     TableColumn("", lambda row: row[0], left=True),
     TableColumn("file MB", lambda row: row[1].size_bytes / 1e6),
     TableColumn("arena MB", lambda row: row[1].arena_bytes / 1e6),
-    TableColumn("peak MB", lambda row: _mega(row[2].peak_memory_bytes)),
+    TableColumn("peak MB", lambda row: _to_megabytes(row[2].peak_memory_bytes)),
     TableColumn("load ms", lambda row: row[2].results[0].load_ms),
     TableColumn("from bytes ms", lambda row: row[2].load_content_ms),
     TableColumn("first run ms", lambda row: row[2].results[0].first_ms),
@@ -86,7 +86,7 @@ RATIOS: tuple[TableColumn[tuple[str, Ratio]], ...] = (
     TableColumn("thr.", lambda row: row[1].threads),
     TableColumn("times the first", lambda row: f"{row[1].ratio:.3f}"),
     TableColumn("95 %", lambda row: f"{row[1].low:.3f}\u2013{row[1].high:.3f}"),
-    TableColumn("differs", lambda row: _direction(row[1]), left=True),
+    TableColumn("differs", lambda row: _show_direction(row[1]), left=True),
 )
 PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
     TableColumn("", lambda row: row[0], left=True),
@@ -100,7 +100,7 @@ PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
 )
 
 
-def _direction(ratio: Ratio) -> str:
+def _show_direction(ratio: Ratio) -> str:
     if not ratio.differs:
         return "no, the interval contains 1"
     return "slower" if ratio.ratio > 1 else "faster"
@@ -114,58 +114,61 @@ def print_benchmark(
     """Write the tables and sentences to the console;
     the first table has the latencies ``timed``, all if None.
     """
-    # A, B, ..., Z, AA, AB, ...; a single file needs no name
-    letters = ("",) if len(benchmark.files) == 1 else map(_letters, range(len(benchmark.files)))
-    names = {file.model: letter for file, letter in zip(benchmark.files, letters, strict=True)}
+    names = _name_files(benchmark)
     timed = benchmark.timings if timed is None else timed
-    latencies = [(names[file.model], row, _verdict(row)) for file, row in timed]
+    latencies = [(names[file.model], row, _show_verdict(row)) for file, row in timed]
     shown: list[Block] = [
-        *_head(benchmark, names),
+        *_describe_files(benchmark, names),
         table_of(_list_timing_columns(), latencies),
-        *_reasons(benchmark, names),
+        *_explain_verdicts(benchmark, names),
     ]
     if benchmark.ratios:
         shown.append(table_of(RATIOS, [(names[row.model], row) for row in benchmark.ratios]))
-    ran = []
+    runs = []
+    under_load = []
+    pipelines = []
     for file in benchmark.files:
+        name = names[file.model]
         if file.timing:
-            ran.append((names[file.model], file, file.timing))
-    shown.append(table_of(LOADING, ran))
-    loaded = []
-    for file in benchmark.files:
+            runs.append((name, file, file.timing))
         for row in file.loaded:
-            loaded.append((names[file.model], row, Span("as requested", "dim")))
-    if loaded:
-        shown += [
-            blocks.Heading("With a load on the other processors"),
-            table_of(_list_timing_columns(), loaded),
-        ]
-    pipelines = [(names[file.model], file.pipeline) for file in benchmark.files if file.pipeline]
+            under_load.append((name, row, Span("as requested", "dim")))
+        if file.pipeline:
+            pipelines.append((name, file.pipeline))
+    shown.append(table_of(LOADING, runs))
+    if under_load:
+        shown.append(blocks.Heading("With a load on the other processors"))
+        shown.append(table_of(_list_timing_columns(), under_load))
     if pipelines:
-        shown += [blocks.Heading("From an image to an answer, ms"), table_of(PIPELINE, pipelines)]
-    advice = []
+        shown.append(blocks.Heading("From an image to an answer, ms"))
+        shown.append(table_of(PIPELINE, pipelines))
     for file in benchmark.files:
         for sentence in file.advice:
-            advice.append(Labelled(names[file.model] or "Found", sentence))
-    shown += advice
-    shown += (Labelled("Note", note, "warn") for note in benchmark.notes)
-    shown += [
-        blocks.next_command(f"advisor profile {file.model}")
-        for file in benchmark.files
-        if file.timing
-    ][:1]
+            shown.append(Labelled(names[file.model] or "Found", sentence))
+    for note in benchmark.notes:
+        shown.append(Labelled("Note", note, "warn"))
+    if runs:
+        _, first, _ = runs[0]
+        shown.append(blocks.next_command(f"advisor profile {first.model}"))
     blocks.show(shown, console)
 
 
-def _letters(index: int) -> str:
+def _name_files(benchmark: Benchmark) -> dict[str, str]:
+    """Return the letters of the files, as tables name them; a single file needs none."""
+    if len(benchmark.files) == 1:
+        return {benchmark.files[0].model: ""}
+    return {file.model: _make_letters(index) for index, file in enumerate(benchmark.files)}
+
+
+def _make_letters(index: int) -> str:
     """Return the letters of a file as columns of a sheet have them: A to Z, then AA."""
     last = chr(ord("A") + index % 26)
     if index < 26:
         return last
-    return _letters(index // 26 - 1) + last
+    return _make_letters(index // 26 - 1) + last
 
 
-def _head(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+def _describe_files(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     unlike = len({Path(model).name for model in names}) == len(names)
     for model, letter in names.items():
         # Files of one name in several folders need their paths.
@@ -182,7 +185,7 @@ Timed = tuple[str, LatencyResult | None, Span]
 """A row of the table of latencies: the name of the file, its timing, and the verdict on it."""
 
 
-def _verdict(row: LatencyResult | None) -> Span:
+def _show_verdict(row: LatencyResult | None) -> Span:
     if row:
         return Span(row.verdict.value, LOOKS[row.verdict])
     return Span("failed", "strong bad")
@@ -195,7 +198,7 @@ def _make_timing_column(
     return TableColumn(title, lambda row: cell(row[1]) if row[1] else None, width=width)
 
 
-def _mega(size: int | None) -> float | None:
+def _to_megabytes(size: int | None) -> float | None:
     return None if size is None else size / 1e6
 
 
@@ -218,7 +221,7 @@ def _list_timing_columns() -> tuple[TableColumn[Timed], ...]:
     )
 
 
-def _reasons(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+def _explain_verdicts(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     """Yield the reason for each verdict, on one line where all are stable."""
     timed = []
     for file in benchmark.files:
@@ -240,21 +243,21 @@ def _reasons(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
         yield Labelled("Failed", file.failure, "bad")
 
 
-def _ends(row: DeviceRow) -> str | None:
+def _show_ends(row: DeviceRow) -> str | None:
     ends = row.latency
     if ends is None or ends.low is None or ends.high is None:
         return None
     return span(ends.low, ends.high)
 
 
-def _file_of(row: DeviceRow) -> str:
+def _name_file(row: DeviceRow) -> str:
     """Return the name of a row's file, with the device if the rows are of several."""
     if row.device:
         return f"{Path(row.model).name} in {row.device}"
     return Path(row.model).name
 
 
-def _status(row: DeviceRow) -> Span:
+def _show_status(row: DeviceRow) -> Span:
     otherwise = "command" if row.status == Provenance.PREDICTED else ""
     return Span(row.status, DEVICE_LOOKS.get(row.status, otherwise))
 
@@ -263,35 +266,35 @@ def _status(row: DeviceRow) -> Span:
 def _list_device_columns() -> tuple[TableColumn[DeviceRow], ...]:
     """Return the columns of files on devices."""
     return (
-        TableColumn("file", _file_of, left=True),
+        TableColumn("file", _name_file, left=True),
         TableColumn("thr.", lambda row: row.threads or None),
         TableColumn("ms", lambda row: row.latency.value if row.latency else None),
-        TableColumn("interval ms", _ends),
+        TableColumn("interval ms", _show_ends),
         TableColumn("first ms", lambda row: row.first_ms),
         TableColumn("load ms", lambda row: row.load_ms),
-        TableColumn("memory MB", lambda row: _mega(row.memory_bytes)),
+        TableColumn("memory MB", lambda row: _to_megabytes(row.memory_bytes)),
         TableColumn("arena MB", lambda row: row.arena_bytes / 1e6),
-        TableColumn("", _status, left=True),
+        TableColumn("", _show_status, left=True),
     )
 
 
 def print_device_benchmark(benchmark: DeviceBenchmark, console: Console | None = None) -> None:
     """Write the table and sentences to ``console``, or to standard output."""
     where = ":".join(filter(None, (benchmark.device, benchmark.target)))
-    head = blocks.Paragraph((Span(where, "strong"), f"  {_how(benchmark)}"))
+    head = blocks.Paragraph((Span(where, "strong"), f"  {_describe_origin(benchmark)}"))
     files = [(Path(model).name, delegation) for model, delegation in benchmark.delegations]
     blocks.show(
         [
             head,
             table_of(_list_device_columns(), benchmark.rows),
-            *_remarks(benchmark),
+            *_list_remarks(benchmark),
             *delegation_lines(files),
         ],
         console,
     )
 
 
-def _how(benchmark: DeviceBenchmark) -> str:
+def _describe_origin(benchmark: DeviceBenchmark) -> str:
     """Return how the figures were obtained:
     measured, published by others, predicted, or both of the latter.
     """
@@ -308,18 +311,18 @@ def _how(benchmark: DeviceBenchmark) -> str:
     return f"{' or '.join(known)}, not measured: 80 % intervals"
 
 
-def _remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
+def _list_remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
     """Yield what failed, how exports answer, what disturbed a timing, the ratios, and the
     notes.
     """
     for row in benchmark.rows:
-        name = _file_of(row)
+        name = _name_file(row)
         if row.failure:
             yield Labelled("Failed", row.failure, "bad")
         elif row.agreement:
             yield Labelled(
                 "Outputs",
-                f"{name}: {_said(row.agreement)}",
+                f"{name}: {_describe_agreement(row.agreement)}",
                 "good" if row.agreement.alike else "bad",
             )
         elif row.reason:
@@ -335,7 +338,7 @@ def _remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
         yield Labelled("Note", note, "warn")
 
 
-def _said(agreement: OutputAgreement) -> str:
+def _describe_agreement(agreement: OutputAgreement) -> str:
     """Return how far the outputs differ from those of the CPU."""
     answer = "the same class" if agreement.same_answer else "ANOTHER class"
     whole = "fully delegated" if agreement.whole else "not fully delegated"

@@ -59,17 +59,17 @@ LAYERS: tuple[TableColumn[DiagnosedLayer], ...] = (
     TableColumn("data", lambda layer: layer.data, left=True, width=blocks.PAGES),
     TableColumn("SNR dB alone", lambda layer: show_decibel(layer.own_snr_db), short="alone"),
     TableColumn("arriving", lambda layer: show_decibel(layer.snr_db)),
-    TableColumn("range", lambda layer: _span(layer.range), width=76),
-    TableColumn("values", lambda layer: _span(layer.used), width=blocks.PAGES),
+    TableColumn("range", lambda layer: _show_span(layer.range), width=76),
+    TableColumn("values", lambda layer: _show_span(layer.used), width=blocks.PAGES),
     TableColumn("used %", lambda layer: _show_scaled(layer.range_used, 100, 0)),
     TableColumn(
         "clipped %", lambda layer: layer.range and f"{100 * layer.clipped:.1f}", short="cut %"
     ),
     TableColumn(
-        "widest channel", lambda layer: _outlier(layer.channels), width=76, short="channel"
+        "widest channel", lambda layer: _show_outlier(layer.channels), width=76, short="channel"
     ),
-    TableColumn("kernel", lambda layer: _outlier(layer.kernel), width=WIDE),
-    TableColumn("scale", lambda layer: _scale_of(layer), left=True, width=WIDE),
+    TableColumn("kernel", lambda layer: _show_outlier(layer.kernel), width=WIDE),
+    TableColumn("scale", lambda layer: _name_scale(layer), left=True, width=WIDE),
     TableColumn("left by XNNPACK", lambda layer: layer.refused, left=True, width=blocks.PAGES),
     TableColumn("why", lambda layer: layer.cause, left=True, width=blocks.PAGES),
 )
@@ -80,20 +80,20 @@ CAPTION = (
 )
 
 
-def _scale_of(layer: DiagnosedLayer) -> str | None:
+def _name_scale(layer: DiagnosedLayer) -> str | None:
     if layer.per_channel is None:
         return None
     return "per channel" if layer.per_channel else "per tensor"
 
 
-def _figure(
+def _make_cell(
     path: str, factor: float, digits: int, sign: str = ""
 ) -> Callable[[RecipeResult], Cell]:
     """Return the cell of a figure of a form, times ``factor``; a dash if it is not known."""
     return lambda form: _show_scaled(value_at(form, path), factor, digits, sign)
 
 
-def _percents(path: str) -> Callable[[RecipeResult], Cell]:
+def _make_interval_cell(path: str) -> Callable[[RecipeResult], Cell]:
     """Return the cell of an interval of shares."""
 
     def ends(form: RecipeResult) -> Cell:
@@ -103,7 +103,7 @@ def _percents(path: str) -> Callable[[RecipeResult], Cell]:
     return ends
 
 
-def _show_loss(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult], Cell]:
+def _leave_out_float(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult], Cell]:
     """Return the cell of what a form loses against float32, which is the reference."""
     return lambda form: None if form.recipe == "float32" else cell(form)
 
@@ -114,27 +114,27 @@ def _show_scaled(value: float | None, factor: float, digits: int, sign: str = ""
     return f"{factor * value:{sign}.{digits}f}"
 
 
-def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
+def _list_columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
     """Return the columns: accuracy and drop where images were labelled,
     otherwise the agreement with float.
     """
     answers: tuple[TableColumn[RecipeResult], ...] = (
-        TableColumn("as float %", _figure("agreement.share.value", 100, 1)),
-        TableColumn("95 %", _percents("agreement.share"), width=WIDE),
-        TableColumn("SNR dB", _figure("agreement.snr_db", 1, 0)),
+        TableColumn("as float %", _make_cell("agreement.share.value", 100, 1)),
+        TableColumn("95 %", _make_interval_cell("agreement.share"), width=WIDE),
+        TableColumn("SNR dB", _make_cell("agreement.snr_db", 1, 0)),
     )
     if any(form.agreement and form.agreement.accuracy for form in compression.forms):
         answers = (
-            TableColumn(f"{compression.metric} %", _figure("agreement.accuracy.value", 100, 1)),
-            TableColumn("95 %", _percents("agreement.accuracy"), width=WIDE),
-            TableColumn("drop", _show_loss(_figure("agreement.drop.value", 100, 1, "+"))),
-            TableColumn("95 %", _show_loss(_percents("agreement.drop")), width=76),
+            TableColumn(f"{compression.metric} %", _make_cell("agreement.accuracy.value", 100, 1)),
+            TableColumn("95 %", _make_interval_cell("agreement.accuracy"), width=WIDE),
+            TableColumn("drop", _leave_out_float(_make_cell("agreement.drop.value", 100, 1, "+"))),
+            TableColumn("95 %", _leave_out_float(_make_interval_cell("agreement.drop")), width=76),
         )
     return (
         TableColumn("form", lambda form: form.recipe, left=True),
-        TableColumn("MB", _figure("sizes.size_bytes", 1e-6, 2)),
-        TableColumn("deflated", _figure("sizes.download_bytes", 1e-6, 2)),
-        TableColumn("zstd", _figure("sizes.download_zstd_bytes", 1e-6, 2), width=96),
+        TableColumn("MB", _make_cell("sizes.size_bytes", 1e-6, 2)),
+        TableColumn("deflated", _make_cell("sizes.download_bytes", 1e-6, 2)),
+        TableColumn("zstd", _make_cell("sizes.download_zstd_bytes", 1e-6, 2), width=96),
         *answers,
         TableColumn("ms", lambda form: form.speed.latency_ms if form.speed else None),
         TableColumn(
@@ -143,7 +143,7 @@ def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
             width=WIDE,
         ),
         TableColumn(
-            "memory MB", _figure("speed.memory_bytes", 1e-6, 1), width=WIDE, short="memory"
+            "memory MB", _make_cell("speed.memory_bytes", 1e-6, 1), width=WIDE, short="memory"
         ),
         TableColumn(
             f"{compression.accelerator} takes",
@@ -169,45 +169,18 @@ def print_compression(
         blocks.Paragraph(compression.model, "strong"),
         blocks.Paragraph(f"calibrated on {compression.calibration}", "dim"),
         blocks.Paragraph(f"scored on {compression.scored}", "dim"),
-        table_of(_columns(compression), good),
-        *_sentences(compression),
+        table_of(_list_columns(compression), good),
+        *_list_sentences(compression),
     ]
     blocks.show(report, console)
 
 
-def _sentences(compression: Compression) -> Iterator[Labelled]:
+def _list_sentences(compression: Compression) -> Iterator[Labelled]:
     """Yield what a row of the table cannot hold:
     failures, operators left to the CPU, outputs, notes, the next step.
     """
     for form in compression.forms:
-        if form.status != "ok":
-            yield Labelled(
-                f"{form.recipe} {form.status}",
-                form.reason,
-                "bad" if form.status == "failed" else "warn",
-            )
-        elif form.reason:
-            yield Labelled(form.recipe, f"not timed: {form.reason}", "warn")
-        taken = form.taken
-        ratios = form.agreement.by_output if form.agreement else {}
-        if taken and taken.left and (taken.share < ALL or taken.pieces > 1):
-            reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
-            runs = f"{compression.accelerator} runs {taken.share:.0%} of the arithmetic"
-            pieces = ""
-            if taken.taken:
-                pieces = f", in {plural(taken.pieces, 'piece')}"
-            yield Labelled(
-                form.recipe, f"{runs}{pieces}; the rest falls back to the CPU: {reasons}"
-            )
-        if any(ratio is not None for ratio in ratios.values()):
-            outputs = (
-                f"{name} {'equal' if ratio is None else f'{ratio:.0f}'}"
-                for name, ratio in ratios.items()
-            )
-            yield Labelled(form.recipe, f"SNR by output: {', '.join(outputs)}")
-        notes = notes_text(form.notes)
-        if notes:
-            yield Labelled(form.recipe, notes)
+        yield from _describe_form(compression, form)
     if compression.max_drop_points is not None:
         names = ", ".join(form.recipe for form in compression.good) or "none"
         look = "good" if compression.good else "warn"
@@ -229,6 +202,31 @@ def _sentences(compression: Compression) -> Iterator[Labelled]:
             yield next_command(f"advisor profile {worst} --against {compression.model}")
 
 
+def _describe_form(compression: Compression, form: RecipeResult) -> Iterator[Labelled]:
+    """Yield why a form failed or was not timed, what is left to the CPU, its outputs and notes."""
+    if form.status != "ok":
+        look = "bad" if form.status == "failed" else "warn"
+        yield Labelled(f"{form.recipe} {form.status}", form.reason, look)
+    elif form.reason:
+        yield Labelled(form.recipe, f"not timed: {form.reason}", "warn")
+    taken = form.taken
+    if taken and taken.left and (taken.share < ALL or taken.pieces > 1):
+        reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
+        runs = f"{compression.accelerator} runs {taken.share:.0%} of the arithmetic"
+        if taken.taken:
+            runs += f", in {plural(taken.pieces, 'piece')}"
+        yield Labelled(form.recipe, f"{runs}; the rest falls back to the CPU: {reasons}")
+    ratios = form.agreement.by_output if form.agreement else {}
+    if any(ratio is not None for ratio in ratios.values()):
+        outputs = []
+        for name, ratio in ratios.items():
+            outputs.append(f"{name} equal" if ratio is None else f"{name} {ratio:.0f}")
+        yield Labelled(form.recipe, f"SNR by output: {', '.join(outputs)}")
+    notes = notes_text(form.notes)
+    if notes:
+        yield Labelled(form.recipe, notes)
+
+
 def show_decibel(value: float | None) -> str:
     """Format a ratio in dB; a dash where nothing differs."""
     if value is None:
@@ -236,11 +234,11 @@ def show_decibel(value: float | None) -> str:
     return f"{value:.0f}"
 
 
-def _span(ends: tuple[float, float] | None) -> str | None:
+def _show_span(ends: tuple[float, float] | None) -> str | None:
     return ends and f"{ends[0]:.3g} to {ends[1]:.3g}"
 
 
-def _outlier(outlier: Outlier | None) -> str | None:
+def _show_outlier(outlier: Outlier | None) -> str | None:
     """Return a channel and its range as a multiple of the median."""
     if outlier is None:
         return None
@@ -287,16 +285,16 @@ def snr_plot(diagnosis: Diagnosis) -> Markup:
     for index, layer in enumerate(diagnosis.layers):
         ratio = layer.own_snr_db
         if ratio is not None:
-            top = _decibel_y(ratio)
+            top = _place_decibel(ratio)
             title = f"{layer.index} {layer.name}: {ratio:.0f} dB"
             kind = "weak" if layer.cause else "bar"
             height = HEIGHT - BOTTOM - top
-            bars += _bar(kind, LEFT + index * step, top, max(1.0, step - 1), height, title)
+            bars += _draw_bar(kind, LEFT + index * step, top, max(1.0, step - 1), height, title)
         if layer.snr_db is not None:
-            points.append(f"{LEFT + (index + 0.5) * step:.1f},{_decibel_y(layer.snr_db):.1f}")
+            points.append(f"{LEFT + (index + 0.5) * step:.1f},{_place_decibel(layer.snr_db):.1f}")
     arriving = f'<polyline class="arriving" points="{" ".join(points)}"/>'
-    grid = "".join(_tick(_decibel_y(value), f"{value} dB") for value in (0, 20, 40, 60))
-    return _drawing("Signal to noise of every layer", grid + bars + arriving)
+    grid = "".join(_draw_tick(_place_decibel(value), f"{value} dB") for value in (0, 20, 40, 60))
+    return _draw_frame("Signal to noise of every layer", grid + bars + arriving)
 
 
 def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
@@ -317,14 +315,14 @@ def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
             f'<rect class="held" x="{LEFT}" y="{top:.1f}" width="{WIDTH - LEFT}"'
             f' height="{tall:.1f}"/>'
         )
-    grid = "".join(_tick(compute_y(end), f"{end:.3g}") for end in dict.fromkeys((low, high)))
-    return _drawing(
+    grid = "".join(_draw_tick(compute_y(end), f"{end:.3g}") for end in dict.fromkeys((low, high)))
+    return _draw_frame(
         f"Channels of {layer.name}",
-        held + grid + "".join(_channel_bars(layer, channels, compute_y)),
+        held + grid + "".join(_draw_channels(layer, channels, compute_y)),
     )
 
 
-def _channel_bars(
+def _draw_channels(
     layer: DiagnosedLayer, channels: Channels, place: Callable[[float], float]
 ) -> Iterator[str]:
     """Yield a bar for each group of channels, from the least to the largest of their values."""
@@ -340,25 +338,25 @@ def _channel_bars(
             kind = "weak"
         title = f"channel {start}: {least:.3g} to {most:.3g}"
         height = place(least) - place(most)
-        yield _bar(
+        yield _draw_bar(
             kind, LEFT + index * step, place(most), max(0.8, step - 0.6), max(0.8, height), title
         )
 
 
-def _bar(kind: str, x: float, y: float, width: float, height: float, title: str) -> str:
+def _draw_bar(kind: str, x: float, y: float, width: float, height: float, title: str) -> str:
     where = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     return f'<rect class="{kind}" {where}><title>{escape(title)}</title></rect>'
 
 
-def _decibel_y(value: float) -> float:
+def _place_decibel(value: float) -> float:
     return 8 + (1 - min(1.0, max(0.0, value / TOP_DB))) * (HEIGHT - BOTTOM - 8)
 
 
-def _tick(y: float, label: str) -> str:
+def _draw_tick(y: float, label: str) -> str:
     line = f'<line class="grid" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
     return f'{line}<text x="{LEFT - 4}" y="{y + 4:.1f}">{label}</text>'
 
 
-def _drawing(title: str, body: str) -> Markup:
+def _draw_frame(title: str, body: str) -> Markup:
     box = f'class="drawing" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
     return Markup(f'<svg {box} aria-label="{escape(title)}">{body}</svg>')  # noqa: S704 - every name in it is escaped

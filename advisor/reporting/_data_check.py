@@ -97,18 +97,22 @@ def print_data_check(
         TableColumn("what", lambda finding: finding.message, left=True),
         TableColumn(
             "for example",
-            lambda finding: _examples(checked, finding) or None,
+            lambda finding: _show_examples(checked, finding) or None,
             left=True,
             width=100,
         ),
     )
-    counts = f"{checked.content.summary}: {_counts(checked.content.counts)}"
+    counts = f"{checked.content.summary}: {_show_counts(checked.content.counts)}"
     findings: blocks.Block = Paragraph(Span("No problems found.", "strong good"))
     if checked.findings:
         findings = table_of(columns, checked.findings if shown is None else shown)
-    parts = [*map(Paragraph, (counts, *_describe_split(checked))), findings, *_sizes(checked)]
+    parts = [
+        *map(Paragraph, (counts, *_describe_split(checked))),
+        findings,
+        *_list_size_tables(checked),
+    ]
     parts.append(table_of(_CONDITIONS, checked.conditions))
-    blocks.show([*parts, *_next(checked, sheet, manifest)], console)
+    blocks.show([*parts, *_list_next(checked, sheet, manifest)], console)
 
 
 def _describe_split(checked: DataCheck) -> tuple[str, ...]:
@@ -121,7 +125,7 @@ def _describe_split(checked: DataCheck) -> tuple[str, ...]:
     )
 
 
-def _counts(counts: Mapping[str, int]) -> str:
+def _show_counts(counts: Mapping[str, int]) -> str:
     """Return the count of each class; of many classes, the range and the smallest ones."""
     ascending = sorted(counts, key=lambda name: counts[name])
     if len(counts) <= CLASSES:
@@ -134,7 +138,7 @@ def _counts(counts: Mapping[str, int]) -> str:
     return f"{fewest:,} to {most:,} in each, the fewest in {smallest}"
 
 
-def _examples(checked: DataCheck, finding: Finding) -> str:
+def _show_examples(checked: DataCheck, finding: Finding) -> str:
     examples = []
     for group in finding.groups[:NAMED]:
         examples.append(" = ".join(map(checked.survey.dataset.show_path, group[:NAMED])))
@@ -143,20 +147,20 @@ def _examples(checked: DataCheck, finding: Finding) -> str:
     return " ".join(examples)
 
 
-def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
+def _list_size_tables(checked: DataCheck) -> list[blocks.DataTable]:
     if checked.content.sizes:
         return [table_of(_SIZES, checked.content.sizes)]
     return []
 
 
-def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
+def _list_next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
     """Yield advice, the files that were written, and the next command;
     ``--fix`` leaves out images and boxes.
     """
-    for advice in dict.fromkeys(
-        f"{finding.kind.value}: {finding.advice}" for finding in checked.findings
-    ):
-        yield Labelled("Advice", advice, "good")
+    # Several findings of a kind have the same advice.
+    advices = dict.fromkeys((finding.kind.value, finding.advice) for finding in checked.findings)
+    for kind, advice in advices:
+        yield Labelled("Advice", f"{kind}: {advice}", "good")
     if checked.not_judged:
         yield Labelled(
             "Note", f"wrong labels and crops were not checked: {checked.not_judged}", "warn"
@@ -200,7 +204,7 @@ def render(checked: DataCheck) -> str:
         counts=list(checked.content.counts.items()),
         colours=figures.colours if shown else {},
         samples=list(map(figures.show, shown)),
-        sizes=_sizes(checked),
+        sizes=_list_size_tables(checked),
         conditions=[table_of(_CONDITIONS, checked.conditions)],
         sections=make_sections(checked),
         split=_describe_split(checked),
@@ -217,11 +221,16 @@ def choose_samples(checked: DataCheck) -> list[Path]:
     others: list[Path] = []
     for image, shot in zip(images, shots, strict=True):
         drawing = checked.content.drawing(image.path)
-        if drawing and (drawing.boxes or drawing.layer):
-            (others if shot.orientation == 1 else rotated).append(image.path)
+        if drawing is None or not (drawing.boxes or drawing.layer):
+            continue
+        if shot.orientation == 1:
+            others.append(image.path)
+        else:
+            rotated.append(image.path)
     # Boxes of a rotated photo are wrong where a tool drew them on the stored pixels.
     rotated = rotated[: SAMPLES // 2]
-    return [*rotated, *others[:: max(1, len(others) // (SAMPLES - len(rotated)))]][:SAMPLES]
+    step = max(1, len(others) // (SAMPLES - len(rotated)))
+    return [*rotated, *others[::step]][:SAMPLES]
 
 
 def make_sections(checked: DataCheck) -> list[dict[str, Any]]:
@@ -231,11 +240,11 @@ def make_sections(checked: DataCheck) -> list[dict[str, Any]]:
     figures = _Figures(checked)
     entries = []
     for finding in checked.findings:
-        # Findings of some kinds have notes or boxes for none of their groups.
-        notes = (*finding.notes, *[""] * len(finding.groups))
-        marked = (*finding.marked, *[()] * len(finding.groups))
         groups = []
-        for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False):
+        for place, paths in enumerate(finding.groups[:GROUPS]):
+            # Findings of some kinds have notes or boxes for none of their groups.
+            note = finding.notes[place] if place < len(finding.notes) else ""
+            boxes = finding.marked[place] if place < len(finding.marked) else ()
             images = [figures.show(path, boxes) for path in paths[:MEMBERS]]
             groups.append({"images": images, "more": max(0, len(paths) - MEMBERS), "note": note})
         entries.append(

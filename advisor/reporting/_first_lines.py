@@ -89,15 +89,20 @@ def _state_risk(view: RunView, lines: tuple[str, ...], named: bool = False) -> L
     """
     pick_risks = list_risks(view, view.decision.pick) if view.decision.pick else ()
     stated = " ".join(lines)
-    # The lines above name the device and other risks already.
-    new = []
+    high = []
+    moderate = []
     for risk in pick_risks:
-        if risk.name != NOT_YOUR_DEVICE and risk.text not in stated:
-            new.append(risk)
-    high = [risk for risk in new if risk.warns]
-    main = next(iter(high or [risk for risk in new if risk.level is Level.SOME]), None)
-    if main is None:
+        # The lines above name the device and other risks already.
+        if risk.name == NOT_YOUR_DEVICE or risk.text in stated:
+            continue
+        if risk.warns:
+            high.append(risk)
+        elif risk.level is Level.SOME:
+            moderate.append(risk)
+    risks = high or moderate
+    if not risks:
         return None
+    main = risks[0]
     if named and high:
         more = f", and {len(high) - 1} more" if len(high) > 1 else ""
         return Labelled("Risk", f"{main.name.lower()}{more}, see below")

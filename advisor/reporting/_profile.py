@@ -68,7 +68,7 @@ class StepRow(NamedTuple):
     cumulative: float  # share (0-1) of the time of this row and those above it
 
 
-def _where(row: OperatorTime | TypeTime) -> blocks.Words:
+def _show_place(row: OperatorTime | TypeTime) -> blocks.Words:
     if row.where == "builtin":
         return Span(row.where, "warn")
     return row.where
@@ -80,7 +80,7 @@ def _list_step_columns() -> tuple[TableColumn[StepRow], ...]:
     return (
         TableColumn("step", lambda row: row.step.position),
         TableColumn("type", lambda row: Span(row.step.type, "name"), left=True, head=True),
-        TableColumn("where", lambda row: _where(row.step), left=True),
+        TableColumn("where", lambda row: _show_place(row.step), left=True),
         TableColumn("time us", lambda row: row.step.time_us, short="us"),
         TableColumn("share %", lambda row: f"{100 * row.step.share:.1f}", short="%"),
         TableColumn("sum %", lambda row: f"{100 * row.cumulative:.1f}"),
@@ -104,12 +104,12 @@ def _list_step_columns() -> tuple[TableColumn[StepRow], ...]:
         ),
         TableColumn(
             "output",
-            lambda row: ", ".join(shape for _, shape in _outputs(row.step)) or None,
+            lambda row: ", ".join(shape for _, shape in _list_outputs(row.step)) or None,
             left=True,
         ),
         TableColumn(
             "data",
-            lambda row: next((kind for kind, _ in _outputs(row.step)), None),
+            lambda row: next((kind for kind, _ in _list_outputs(row.step)), None),
             left=True,
             width=128,
         ),
@@ -124,7 +124,7 @@ def _list_type_columns() -> tuple[TableColumn[TypeTime], ...]:
     """Return the columns of the types of operators."""
     return (
         TableColumn("type", lambda row: Span(row.type, "name"), left=True),
-        TableColumn("where", _where, left=True),
+        TableColumn("where", _show_place, left=True),
         TableColumn("count", lambda row: row.count),
         TableColumn("time us", lambda row: row.time_us),
         TableColumn("share %", lambda row: f"{100 * row.share:.1f}"),
@@ -134,7 +134,7 @@ def _list_type_columns() -> tuple[TableColumn[TypeTime], ...]:
     )
 
 
-def _outputs(step: OperatorTime) -> list[tuple[str, str]]:
+def _list_outputs(step: OperatorTime) -> list[tuple[str, str]]:
     """Return data type and shape of each output."""
     outputs = (output.partition(" ") for output in (step.node.outputs if step.node else ()))
     return [(kind, shape) for kind, _, shape in outputs]
@@ -163,13 +163,13 @@ def print_profile(
         rows = tuple(steps if everything else steps[:SHOWN])
         title = f"{len(rows)} of {len(profile.operators)} steps, as selected"
     shown: list[blocks.Block] = [
-        *_head(profile),
+        *_describe_model(profile),
         blocks.Heading("By type"),
         table_of(_list_type_columns(), profile.by_type),
         blocks.Heading(title),
         _make_step_table(rows, everything and steps is None),
         *delegation_lines([("", delegation) for delegation in profile.delegations]),
-        *_ethos_lines(profile.ethos),
+        *_list_ethos_lines(profile.ethos),
         *(Labelled("Advice", sentence, "good") for sentence in profile.advice),
         *(Labelled("Note", note, "warn") for note in profile.notes),
         *(diagnosis_lines(diagnosis, everything) if diagnosis else ()),
@@ -209,7 +209,7 @@ def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[
     yield blocks.Group(lines)
 
 
-def _ethos_lines(estimates: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
+def _list_ethos_lines(estimates: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
     """Yield a heading, and for each Ethos-U what its compiler makes of the file;
     nothing without one.
     """
@@ -237,10 +237,12 @@ def count_unsupported(delegation: Delegation) -> list[str]:
             times = f" ({count}x)"
         reasons.append(f"{reason}{times}")
     more = len(reasons) - REASONS_SHOWN
-    return reasons[:REASONS_SHOWN] + ([f"and {plural(more, 'other reason')}"] if more > 0 else [])
+    if more > 0:
+        return [*reasons[:REASONS_SHOWN], f"and {plural(more, 'other reason')}"]
+    return reasons
 
 
-def _head(profile: Profile) -> Iterator[blocks.Block]:
+def _describe_model(profile: Profile) -> Iterator[blocks.Block]:
     """Yield the file with its time, its size, and how reliable the figures are."""
     whole = f"  {figure(profile.plain_us / 1e3)} ms a run at {plural(profile.threads, 'thread')}"
     roof = profile.roofline
@@ -258,11 +260,11 @@ def _head(profile: Profile) -> Iterator[blocks.Block]:
         f" MACs, activations {show_bytes(profile.arena_bytes)},"
         f" {plural(len(profile.by_type), 'operator type')}, {entered}"
     )
-    yield Paragraph(_quality(profile), "dim")
+    yield Paragraph(_describe_quality(profile), "dim")
     yield Paragraph(f"{profile.runtime} on {profile.host}{peak}", "dim")
 
 
-def _quality(profile: Profile) -> str:
+def _describe_quality(profile: Profile) -> str:
     """Return how reliable the figures are."""
     low, high = GOOD_COVERAGE
     good = "" if low <= profile.coverage <= high else f" (good is {low:.0%} to {high:.0%})"
@@ -290,20 +292,23 @@ def prepare_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, P
     """Return the file of each form, and make their folders before anything is measured,
     or raise a ``UsageError``.
     """
-    wanted = {**({form: folder / name for form, name in FILES.items()} if folder else {}), **paths}
+    wanted = dict[str, Path]()
+    if folder is not None:
+        wanted = {form: folder / name for form, name in FILES.items()}
+    wanted |= paths
     for path in wanted.values():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _unwritable(path, error.strerror) from error
+            raise _refuse_place(path, error.strerror) from error
         if path.is_dir() or not os.access(path.parent, os.W_OK):
-            raise _unwritable(
+            raise _refuse_place(
                 path, "it is a folder" if path.is_dir() else "its folder is not writable"
             )
     return wanted
 
 
-def _unwritable(path: Path, why: str | None) -> UsageError:
+def _refuse_place(path: Path, why: str | None) -> UsageError:
     return UsageError(f"cannot write '{path}': {why}", "choose another place")
 
 
@@ -321,7 +326,7 @@ def write_files(
         try:
             path.write_text(document or render(profile, diagnosis), encoding="utf-8")
         except OSError as error:
-            raise _unwritable(path, error.strerror) from error
+            raise _refuse_place(path, error.strerror) from error
 
 
 def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
@@ -334,17 +339,17 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
         scripts=[plotly_script(), asset("profile.js")],
         profile=profile,
         name=Path(profile.model).name,
-        facts=[blocks.Figures(_facts(profile))],
+        facts=[blocks.Figures(_list_facts(profile))],
         types=[table_of(_list_type_columns(), profile.by_type)],
         operators=[_make_step_table(profile.operators, True)],
-        quality=_quality(profile),
+        quality=_describe_quality(profile),
         diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
         reasons=count_unsupported,
-        data=trust_content(json_for_script(_payload(profile))),
+        data=trust_content(json_for_script(_make_payload(profile))),
     )
 
 
-def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
+def _list_facts(profile: Profile) -> tuple[blocks.Figure, ...]:
     """Return the key figures."""
     slowest = profile.top(1)[0]
     partitions = "off"
@@ -367,7 +372,7 @@ def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
     )
 
 
-def _payload(profile: Profile) -> dict[str, object]:
+def _make_payload(profile: Profile) -> dict[str, object]:
     """Return the data of the plots: the slowest operators, the roofline,
     and every operator below it.
     """
