@@ -1,9 +1,8 @@
-"""Look up the pinned dependencies in the advisory database of the Python ecosystem (OSV),
-with pip-audit.
+"""Look up the pinned dependencies in the advisory database of Python packages, with pip-audit.
 
 ``python -m tools.audit`` prints each known vulnerability and ends with 1 if there is any. Where no
-advisory database can be reached, it says so and ends with 0: a machine without internet can still
-lint. Options are those of pip-audit.
+advisory database (OSV) can be reached, it says so and ends with 0: a machine without internet can
+still lint. Options are those of pip-audit.
 """
 
 import json

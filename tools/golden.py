@@ -1,10 +1,9 @@
-"""Freeze what a change of form may not change:
-``python -m tools.golden FILE`` writes or compares it.
+"""Freeze what a change of form may not change: ``python -m tools.golden FILE``.
 
 The results are help texts, schemas, plans on six devices, and a seeded search with an empty cache:
 its cache keys, its evaluations without times, its pick and the files of its bundle. They belong to
-one machine. Write the file before the change, and compare after it. The weights of :data:`CARD`
-must be in the cache: ``advisor catalog fetch CARD``.
+one machine. The command writes FILE before the change, and compares with it afterwards. The
+weights of :data:`CARD` must be in the cache: ``advisor catalog fetch CARD``.
 """
 
 import argparse

@@ -1,5 +1,7 @@
-"""Build hook: the README as the long description of the package,
-readable where the repository is not.
+"""Build hook: the README as the long description of the package.
+
+``pyproject.toml`` names it. Links into the repository become addresses, or text
+where the project has no address.
 """
 
 import re

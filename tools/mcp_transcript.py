@@ -1,8 +1,7 @@
-"""Print a conversation with ``advisor mcp`` for docs/assistants.md:
-``python -m tools.mcp_transcript FOLDER``.
+"""Print a conversation with ``advisor mcp``, which docs/assistants.md shows.
 
-FOLDER is what the assistant may use.
-It has labelled images in ``photos/``, and a real search runs on them.
+``python -m tools.mcp_transcript FOLDER``: FOLDER is what the assistant may use. It has labelled
+images in ``photos/``, and a real search runs on them.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""Build hook: what a wheel holds besides the files of the repository,
-plotly.js and the JSON Schemas.
+"""Build hook: what a wheel holds besides the files of the repository, plotly.js and JSON Schemas.
 
-Reports need 5 of the 64 MB of plotly.
-The schemas are made from the types of the code, so the repository has none.
+``pyproject.toml`` names it. Reports need 5 of the 64 MB of plotly. The schemas are made from the
+types of the code, so the repository has none.
 """
 
 import shutil

@@ -1,5 +1,6 @@
-"""Run every check: ``python -m tools.checks`` prints each problem and ends with 1 if there is
-any.
+"""Run every check: ``python -m tools.checks`` prints each problem, and ends with 1 for any.
+
+``make lint`` calls it. A new check is a module with a function ``problems``, and its name here.
 """
 
 import gc

@@ -1,5 +1,6 @@
-"""Each command ends with a member of ``ExitCode`` or with the code of an error,
-never with a number.
+"""Check that each command ends with a member of ``ExitCode`` or with the code of an error.
+
+A number in its place would be a code that docs/design.md does not list.
 """
 
 import ast

@@ -1,4 +1,7 @@
-"""A contract for import-linter: a room is imported by its face, never by a module inside of it."""
+"""A contract for import-linter: a room is imported by its face, never by a module inside of it.
+
+``pyproject.toml`` names it; ``lint-imports`` calls it.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,9 @@
-"""The generated files of the repository are what their generators make today."""
+"""Check that the generated files of the repository are what their generators make today.
+
+These are the results and the page of latency prediction, its calibration, and the device profiles.
+A problem names the command that renews the file. The JSON Schemas are not in git: the check writes
+them, so that those of the checkout fit the code.
+"""
 
 import json
 import tempfile

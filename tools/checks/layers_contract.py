@@ -1,5 +1,7 @@
-"""A contract for import-linter: the order of the rooms holds
-for the imports of type checkers, too.
+"""A contract for import-linter: the order of the rooms holds for imports of type checkers, too.
+
+``pyproject.toml`` names it; ``lint-imports`` calls it. The linter's own contract leaves out what
+stands below ``if TYPE_CHECKING``.
 """
 
 from collections.abc import Iterator, Sequence

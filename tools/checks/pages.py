@@ -1,7 +1,7 @@
-"""The site has every page and public function, the changelog is short, and decisions are few,
-short and listed.
+"""Check that the site has every page and function, and that changelog and decisions are short.
 
-The number of a page that was merged into another one is refused, with the number that holds now.
+Decisions are few and listed. The number of a decision that was merged into another one is refused,
+with the number that holds now.
 """
 
 import re

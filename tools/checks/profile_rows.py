@@ -1,5 +1,7 @@
-"""Every published row of the shipped profiles says what was measured,
-and none stands out unexplained.
+"""Check the rows of the shipped profiles: each says what was measured, and none is an outlier.
+
+The rows are published measurements of others, in ``device_profiles/``. An outlier needs an
+explanation in its row.
 """
 
 from collections.abc import Iterable, Iterator

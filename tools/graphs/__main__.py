@@ -4,7 +4,8 @@ and check the answers.
 ``python -m tools.graphs FOLDER`` reads what ``from_timm`` or ``from_detectors`` wrote to FOLDER,
 writes ``catalogs/graphs/NAME.graph``, and prints a line for each network: bytes, constants, and
 the largest relative difference from PyTorch's answers. These are computed with a second set of
-weights, which took no part in finding the constants.
+weights, which took no part in finding the constants. The catalogue reads the files
+(``advisor/catalog/_graph_file.py``), so their format is the same in both places.
 """
 
 import io

@@ -1,8 +1,7 @@
-"""Find how a fused convolution follows from the branches that it replaces:
-as a sum of their kernels, or biases.
+"""Find how a fused convolution follows from the branches that it replaces, for ``tools.graphs``.
 
-RepVGG (https://arxiv.org/abs/2101.03697), MobileOne,
-RepViT and FastViT are trained with such branches.
+Its kernel is a sum of their kernels, and so is its bias. RepVGG
+(https://arxiv.org/abs/2101.03697), MobileOne, RepViT and FastViT are trained with such branches.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The JSON Schemas of documents and of files that users write, made from the types of the code."""
+"""The JSON Schemas of documents and of files that users write, made from the types of the code.
+
+They are not in git: ``python -m tools.schemas``, the checks, the site and the wheel make them.
+"""
 
 import json
 from collections.abc import Mapping

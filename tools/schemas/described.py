@@ -1,5 +1,4 @@
-"""JSON Schemas of dataclasses: types from the fields,
-descriptions from docstrings and comments ``#:`` of fields.
+"""JSON Schemas of dataclasses: types from the fields, descriptions from docstrings and ``#:``.
 
 pydantic makes the schema. A class whose document differs from its fields is in a table of entries:
 a name, and where its value comes from. That is a path of fields and properties, such as

@@ -1,4 +1,7 @@
-"""JSON Schemas of the files that users write."""
+"""JSON Schemas of the files that users write: catalogue, device profile and request.
+
+Editors complete keys by them. They come from the same types that read the files.
+"""
 
 from collections.abc import Mapping
 from functools import cache

@@ -1,4 +1,8 @@
-"""JSON Schemas of the documents that commands print with ``--json`` and that a run folder has."""
+"""JSON Schemas of the documents that commands print with ``--json`` and that a run folder has.
+
+A document that differs from the fields of its class has a table of entries here. Other programs
+read these documents, so an entry keeps its name and its meaning.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

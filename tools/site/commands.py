@@ -1,4 +1,7 @@
-"""The page of the commands, made from the command line itself."""
+"""The reference page of the commands, made from the command line itself.
+
+``hooks.py`` adds it to the site: a help text is changed where its option is declared.
+"""
 
 from collections.abc import Iterator
 from typing import Any

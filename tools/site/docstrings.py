@@ -1,10 +1,8 @@
-"""Docstrings as Markdown: the references and literal blocks
-of reStructuredText in them are rewritten.
+"""Docstrings as Markdown, for the reference of Python: references and literals are rewritten.
 
-The comments ``#:`` of a dataclass's fields become a section of its docstring.
-
-A function that takes the options of a search has its parameters and its docstring from them:
-both are read from the function itself.
+The comments ``#:`` of a dataclass's fields become a section of its docstring. A function that
+takes the options of a search has its parameters and its docstring from them: both are read from
+the function itself. ``mkdocs.yml`` names the module as an extension of mkdocstrings.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""The page that is made from the glossary."""
+"""The page of the terms, made from the glossary that ``advisor explain`` reads."""
 
 from advisor.reporting import text
 

@@ -1,5 +1,6 @@
-"""What mkdocs calls while it builds the site:
-add generated files and those beside ``docs/``, and mend links.
+"""What mkdocs calls while it builds the site.
+
+It adds generated pages and files that lie beside ``docs/``, and mends links between them.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Where a document of the repository is on the site, and what its links become there."""
+"""Where a document of the repository is on the site, and what its links become there.
+
+``hooks.py`` asks for each page: in the repository, links name files.
+"""
 
 import posixpath
 import re

@@ -1,6 +1,7 @@
 """A notebook as a page: its cells with the outputs that are kept in it.
 
-``python -m tools.site.notebooks`` runs the notebook again and keeps what it prints.
+``hooks.py`` makes the pages. ``python -m tools.site.notebooks`` runs the notebook again and keeps
+what it prints.
 """
 
 import json

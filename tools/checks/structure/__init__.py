@@ -1,5 +1,4 @@
-"""Limit what makes the package hard to read:
-doors between rooms that are passed by, dense lines, and names.
+"""Limit what makes the package hard to read: passed faces of rooms, dense lines, and names.
 
 ``python -m tools.checks.structure`` prints each figure beside its limit, and with the name of a
 figure the places that it counts. ``limits.yaml`` keeps the limits. The lines of the whole package,

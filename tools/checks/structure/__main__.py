@@ -1,4 +1,7 @@
-"""Print each figure beside its limit, or the places that one figure counts."""
+"""Print each figure of the structure beside its limit, or the places that one figure counts.
+
+``python -m tools.checks.structure [FIGURE]``
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""Measure how much stands in a line and in a function, and what its functions are called."""
+"""Measure how much stands in a line and in a function, and what functions are called.
+
+``structure`` compares the figures with their limits.
+"""
 
 import ast
 from collections.abc import Callable, Iterator, Sequence

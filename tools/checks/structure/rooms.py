@@ -1,5 +1,6 @@
-"""Measure how the rooms of a package are tied:
-what is imported, through which doors, and in chains of which length.
+"""Measure how the rooms of a package are tied: what is imported, by which doors, in which chains.
+
+``structure`` compares the figures with their limits.
 """
 
 import ast

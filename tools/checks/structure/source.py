@@ -1,5 +1,6 @@
-"""Read the modules of a package:
-their text, their syntax trees and what they import from its rooms.
+"""Read the modules of a package: their text, their syntax trees, and what they import from rooms.
+
+``rooms`` and ``density`` measure these :class:`Module` values.
 """
 
 import ast
