@@ -1,8 +1,8 @@
 """The public functions: one for each command, and a few that a command uses on the way.
 
-Read ``_runs.py`` first (a search, its plan, ``doctor``), then ``_answers.py`` (reports, exports,
-comparisons), ``_models.py`` (single files), ``_fleets.py`` (one app on many phones) and
-``_caches.py``.
+``import advisor`` offers most of them. Read ``_runs.py`` first (a search and its plan), then
+``_answers.py`` (reports, exports, comparisons), ``_models.py`` (single files), ``_updates.py`` (a
+model that grows), ``_fleets.py`` (one app on many phones), ``_doctor.py`` and ``_caches.py``.
 """
 
 from typing import TYPE_CHECKING

@@ -317,8 +317,8 @@ def _divide(
 def _join_units(
     images: Sequence[LabelledImage], free: Sequence[int], pairs: Iterable[tuple[int, int]]
 ) -> list[list[int]]:
-    """Return the places of new images in units that stay together: copies, and groups of the
-    user.
+    """Return the places of new images in units that stay together:
+    copies, and groups of the user.
     """
     # The images of a unit lead to one of them, from each through the one that it was joined to.
     leader = {place: place for place in free}

@@ -107,9 +107,7 @@ class Run:
 
     @property
     def pick(self) -> Evaluation | None:
-        """The recommended evaluation; the one closest to the limits if nothing meets the
-        budget.
-        """
+        """The recommended evaluation; if nothing meets the budget, the one closest to it."""
         return self.decision.pick
 
     @property

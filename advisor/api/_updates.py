@@ -160,9 +160,7 @@ class Update(Written):
 
 
 def _count_images(update: Update) -> str:
-    """Return how many new images were learnt from, and what became of the others, as a
-    sentence.
-    """
+    """Say how many new images were learnt from, and what became of the others."""
     parts = [f"learnt from {plural(update.added, 'new image')}"]
     if update.returned:
         same = "show the same as images of the old hold-out and were left out"
@@ -263,9 +261,7 @@ def _judge_new_run(earlier: LoadedRun, later: Run, merged: MergedImages) -> Upda
 
 
 def _refuse_early(folder: Path, time_limit: str | None, repeated: Evaluation | None) -> None:
-    """Refuse what cannot be served before the images are read and compared, which takes
-    minutes.
-    """
+    """Refuse what cannot be served, before minutes of reading and comparing images."""
     RunFolder.require_parent(folder)
     if time_limit is not None:
         units.parse_seconds(time_limit, "--time-limit")

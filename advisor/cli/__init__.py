@@ -1,7 +1,7 @@
-"""The command line. It declares options, calls one public function, and prints the result.
+"""The command line. A command declares options, calls one public function, and prints the result.
 
-Read ``_main.py`` first, then ``_groups.py`` and ``_options.py``.
-Commands of integrations use the names of this face.
+Read ``_main.py`` first, then ``_groups.py`` and ``_options.py``; README.md says which module has
+which command. Commands of integrations use the names of this face.
 """
 
 from typing import TYPE_CHECKING

@@ -286,9 +286,7 @@ def print_added_card(added: ImportedModel) -> None:
 
 
 def _describe_conversion(conversion: Conversion) -> str:
-    """Return how a conversion went: against what, how far apart, and the transposes that it
-    left.
-    """
+    """Return how a conversion went: against what, how far apart, transposes left."""
     left = "no transposes left"
     if conversion.transposes:
         moved = f"{100 * conversion.transposed:.1f} % of the values that operators read and write"

@@ -110,8 +110,9 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, shared: dict[str
 
 
 def _benchmark_there(models: list[str], asked: BenchmarkOptions, shared: dict[str, Any]) -> None:
-    """Measure on a device, or predict for it. Raises typer.Exit: neither was possible for a
-    file.
+    """Measure on a device, or predict for it.
+
+    Raises typer.Exit: neither was possible for a file.
     """
     from advisor import api
     from advisor.reporting import DEVICE_ROWS, print_device_benchmark

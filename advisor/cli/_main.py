@@ -204,8 +204,9 @@ app.command(short_help="Check whether this machine is ready.")(doctor)
 
 
 def main() -> NoReturn:
-    """Run the command line. An error of the user prints a message and a hint, never a
-    traceback.
+    """Run the command line.
+
+    An error of the user prints a message and a hint, never a traceback.
     """
     COMMAND_BEGAN.set(began_with_process())
     _open_standard_streams()

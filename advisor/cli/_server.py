@@ -214,9 +214,7 @@ class ImpatientConnection(H11Protocol):
 
 
 class Guard:
-    """Refuses requests before they reach the pages, and adds the headers that every answer
-    needs.
-    """
+    """Refuses requests before they reach the pages, and adds headers to every answer."""
 
     def __init__(self, app: ASGIApp, server: LocalServer) -> None:
         self._app = app

@@ -43,7 +43,5 @@ def parse_numbers(text: str | None, option: str) -> tuple[int, ...] | None:
 
 
 def parse_channels(text: str | None, option: str) -> tuple[float, ...] | None:
-    """Parse one number, or three joined by commas; see
-    :func:`advisor.core.units.channel_values`.
-    """
+    """Parse one number, or three joined by commas, see ``channel_values`` of ``core``."""
     return None if text is None else units.channel_values(text, option)

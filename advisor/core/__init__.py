@@ -1,9 +1,9 @@
 """Values and decisions: no input or output, no machine-learning library.
 
-Read ``_evaluation.py`` and ``_quantity.py`` first (what is known of a candidate), then
-``_limits.py`` (the limits), ``_decision.py`` (the pick) and ``_options.py`` (every option of a
-search). ``_units.py`` parses and shows quantities. ``units`` is that module, for options that name
-its parsers.
+Read ``_configuration.py``, ``_quantity.py`` and ``_evaluation.py`` first (what is known of a
+candidate), then ``_limits.py`` (the limits), ``_decision.py`` (the pick) and ``_options.py``
+(every option of a search). README.md lists all modules. ``units`` is ``_units.py``, for options
+that name its parsers.
 """
 
 from typing import TYPE_CHECKING

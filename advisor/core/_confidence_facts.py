@@ -174,8 +174,8 @@ class ShippedThresholds:
 
 
 class Mistake(NamedTuple):
-    """A wrong answer: path and hash of the image, labels of its class and of the answer,
-    probability (0-1).
+    """A wrong answer: path and hash of the image,
+    labels of its class and of the answer, and the probability (0-1) of the answer.
     """
 
     path: str

@@ -45,22 +45,18 @@ class Configuration:
     @property
     def variant_name(self) -> str:
         """Training and compression in short: ``int8``, or ``finetune_top int8``."""
-        return (
-            self.compression
-            if recipe_of(self.training).base
-            else f"{self.training} {self.compression}"
-        )
+        # Every card is evaluated with a base training, so a name needs no mention of it.
+        if recipe_of(self.training).base:
+            return self.compression
+        return f"{self.training} {self.compression}"
 
     @property
     def name(self) -> str:
         """The name for people: card, recipes and place."""
         target = self.target
-        threads = plural(target.threads, "thread")
-        place = (
-            threads
-            if target.device == HOST
-            else f"{target.device} ({target.accelerator}, {threads})"
-        )
+        place = plural(target.threads, "thread")
+        if target.device != HOST:
+            place = f"{target.device} ({target.accelerator}, {place})"
         return f"{self.card} {self.variant_name} on {place}"
 
 

@@ -133,8 +133,8 @@ def _read_table(text: str, where: str) -> tuple[int, list[str], list[_Row]]:
 
 
 def _require_same_classes(answers: Sequence[str], rows: Sequence[_Row], where: str) -> None:
-    """Refuse a table whose rows and columns are of different classes, or a row of another
-    length.
+    """Refuse a table whose rows and columns are of different classes,
+    or a row of another length.
     """
     for row in rows:
         if row.name not in answers:

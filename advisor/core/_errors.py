@@ -145,8 +145,9 @@ class Problems:
             self.add(error)
 
     def raise_any(self) -> None:
-        """Raise what was kept. Raises UsageError: one error was kept. SeveralErrors: several
-        were.
+        """Raise what was kept, if anything.
+
+        Raises UsageError: one error was kept. SeveralErrors: several were.
         """
         if len(self._errors) > 1:
             raise SeveralErrors(self._errors)
@@ -240,9 +241,7 @@ def _lines(text: str) -> list[str]:
 
 
 def nearest(value: str, valid: Iterable[str]) -> str:
-    """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty
-    string.
-    """
+    """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``; empty for none."""
     by_folded_name = {name.casefold(): name for name in valid}
     matches = get_close_matches(value.casefold(), list(by_folded_name), n=1, cutoff=0.55)
     if matches:

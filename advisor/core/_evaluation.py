@@ -203,9 +203,7 @@ class Evaluation:
 
     @property
     def is_wholly_tuned(self) -> bool:
-        """True if the network was fine-tuned for all of its epochs; False where that is not
-        known.
-        """
+        """True if the network was fine-tuned for all of its epochs; False if that is unknown."""
         tunes = recipe_of(self.configuration.training).tunes_backbone
         return tunes and self.tuning is not None and not self.tuning.shortened
 
@@ -239,13 +237,11 @@ class Evaluation:
 
     @property
     def in_unknown_conditions(self) -> bool:
-        """True if nothing is known of another visit, camera or day, because the images name
-        none.
-        """
+        """True if nothing is known of another visit, camera or day: the images name none."""
         facts = self.expectation
-        known = self.new_conditions
-        measured = known is not None and known.provenance is Provenance.MEASURED
-        return facts is not None and not facts.grouped and not measured
+        accuracy = self.new_conditions
+        is_measured = accuracy is not None and accuracy.provenance is Provenance.MEASURED
+        return facts is not None and not facts.grouped and not is_measured
 
     @property
     def name(self) -> str:
@@ -255,22 +251,26 @@ class Evaluation:
     @property
     def figures(self) -> DeviceFigures:
         """The figures of the file on the device of this evaluation."""
-        latency = self.latency
         target = self.configuration.target
-        reason = "" if self.status is Status.OK else self.reason
-        return DeviceFigures(
+        figures = DeviceFigures(
             key=self.configuration.key,
             runtime=target.runtime,
             accelerator=target.accelerator,
             threads=target.threads,
-            reason=reason,
-            latency_ms=latency.value if latency else None,
-            low_ms=latency.low if latency else None,
-            high_ms=latency.high if latency else None,
-            provenance=latency.provenance.value if latency else "",
-            p90_ms=self.p90_ms if latency else None,
+            reason="" if self.status is Status.OK else self.reason,
             budget_probability=self.budget_probability,
-            source=latency.source if latency and self.remote else "",
+        )
+        latency = self.latency
+        if latency is None:
+            return figures
+        return replace(
+            figures,
+            latency_ms=latency.value,
+            low_ms=latency.low,
+            high_ms=latency.high,
+            provenance=latency.provenance.value,
+            p90_ms=self.p90_ms,
+            source=latency.source if self.remote else "",
         )
 
     def metric_on_parts(self, metric: str) -> tuple[Quantity | None, Quantity | None]:
@@ -378,9 +378,7 @@ def name_entry(field: str) -> str:
 
 @cache
 def list_merged_facts() -> dict[str, type]:
-    """Return the class of each field of an evaluation whose own fields are entries of
-    ``details``.
-    """
+    """Return the class of each field whose own fields are entries of ``details``."""
     types = types_of(Evaluation)
     classes = {}
     for name, entry in DETAILS.items():

@@ -189,8 +189,8 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class OtherThings:
-    """Images that the user gave of other things, answered by the file with the class
-    ``unknown``.
+    """Images of other things that the user gave,
+    answered by the file with the class ``unknown``.
     """
 
     found: Interval  #: share (0-1) that was answered ``unknown``

@@ -240,9 +240,7 @@ class Limits:
 
 
 def is_floor(limit: str) -> bool:
-    """Return whether a limit is the least value of a figure: of the accuracy or of another
-    metric.
-    """
+    """Return whether a limit is a least value: of the accuracy or of another metric."""
     return limit == "accuracy" or limit in METRICS
 
 

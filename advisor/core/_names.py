@@ -96,8 +96,9 @@ def parse_stop_share(text: str, option: str) -> float:
 
 
 def parse_executor(text: str, option: str) -> tuple[str, str]:
-    """Return the executor's name and the address of its cluster, empty if none is given;
-    else UsageError.
+    """Return the executor's name and the address of its cluster, empty for none.
+
+    Raises UsageError: another name.
     """
     if text == LOCAL:
         return LOCAL, ""
@@ -113,8 +114,9 @@ def parse_executor(text: str, option: str) -> tuple[str, str]:
 
 
 def parse_storage(storage: str, option: str = "--storage") -> str:
-    """Return ``storage`` where it is a kind of file or the address of a PostgreSQL database;
-    else UsageError.
+    """Return ``storage`` if it is a kind of file or the address of a PostgreSQL database.
+
+    Raises UsageError: something else.
     """
     if storage in tuple(StudyFile):
         return storage

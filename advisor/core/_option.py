@@ -120,9 +120,7 @@ def _with_default(kind: Any, option: Option) -> Option:
 
 
 def options_of(declared: type, *without: str) -> Table:
-    """Return the options of a typed dictionary for a command, but those that it declares
-    itself.
-    """
+    """Return the options of a typed dictionary ``without`` those that a command declares."""
     return {name: option for name, option in table_of(declared).items() if name not in without}
 
 

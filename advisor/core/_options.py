@@ -82,9 +82,7 @@ class _TaskAndImages(TypedDict, total=False):
 
 
 class UploadOptions(TypedDict, total=False):
-    """The leave to send files to a device of a cloud; no request file and no profile can give
-    it.
-    """
+    """The leave to send files to a device cloud; no request file and no profile can give it."""
 
     upload: Annotated[
         Flag,

@@ -89,9 +89,7 @@ class Quantity:
         return (self.high - self.low) / (2 * DEVIATIONS)
 
     def overlaps(self, other: Quantity) -> bool:
-        """Return whether the two intervals share a point; a missing interval is the value
-        alone.
-        """
+        """Return whether two intervals share a point; a missing interval is the value alone."""
         low, high = self._ends
         other_low, other_high = other._ends
         return low <= other_high and other_low <= high

@@ -42,9 +42,7 @@ class Relaxation:
 
     @property
     def is_of_floor(self) -> bool:
-        """True if the limit is the least value of a figure: of the accuracy or of another
-        metric.
-        """
+        """True if the limit is a least value: of the accuracy or of another metric."""
         return is_floor(self.limit)
 
 

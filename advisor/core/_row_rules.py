@@ -95,9 +95,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _list_answers(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:
-    """Yield the answers to each part of the images, with the accuracy that was computed from
-    them.
-    """
+    """Yield the answers to each part of the images, with the accuracy computed from them."""
     if row.accuracy is not None:
         yield row.answers, row.capture.plain or row.accuracy
     if row.holdout_answers is not None and row.holdout_accuracy is not None:
@@ -253,9 +251,7 @@ def _has_hashes(row: Evaluation) -> bool:
 
 @cache
 def list_rules() -> Mapping[str, Rule]:
-    """Return each rule in words, with the function that says whether an evaluation satisfies
-    it.
-    """
+    """Return the rules: in words, and as a function that says if an evaluation satisfies it."""
     return {
         **_list_quantity_rules(),
         "an accuracy is at least 0, unless it is the saved cost": _is_nonnegative,

@@ -93,9 +93,16 @@ def _with_one_latency(files: Sequence[Evaluation]) -> list[Evaluation]:
 def _pool_latencies(timings: Sequence[Quantity]) -> Quantity | None:
     if not timings:
         return None
-    lows = [timing.low for timing in timings if timing.low is not None]
-    highs = [timing.high for timing in timings if timing.high is not None]
-    counts = [timing.n for timing in timings if timing.n is not None]
+    lows = []
+    highs = []
+    counts = []
+    for timing in timings:
+        if timing.low is not None:
+            lows.append(timing.low)
+        if timing.high is not None:
+            highs.append(timing.high)
+        if timing.n is not None:
+            counts.append(timing.n)
     return replace(
         timings[0],
         value=median(timing.value for timing in timings),

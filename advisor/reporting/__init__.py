@@ -1,8 +1,8 @@
 """Show runs on the terminal and write them as HTML, Markdown, CSV and JSON.
 
 Read ``_view.py`` first (what every report reads), then ``_blocks.py`` (what a report is made of),
-``_answer.py`` (an answer as blocks) and ``_files.py`` (which files are written). ``text`` formats
-figures; ``blocks`` has the parts of a report.
+``_answer.py`` (an answer as blocks) and ``_files.py`` (which files are written). README.md lists
+all modules. ``text`` formats figures; ``blocks`` has the parts of a report.
 """
 
 from typing import TYPE_CHECKING

@@ -312,9 +312,7 @@ def _describe_origin(benchmark: DeviceBenchmark) -> str:
 
 
 def _list_remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
-    """Yield what failed, how exports answer, what disturbed a timing, the ratios, and the
-    notes.
-    """
+    """Yield failures, how exports answer, what disturbed a timing, ratios, and notes."""
     for row in benchmark.rows:
         name = _name_file(row)
         if row.failure:

@@ -84,9 +84,7 @@ class ClassRecall:
 
 @dataclass(frozen=True)
 class Confused:
-    """``count`` images of class ``true`` were classified as ``answer``: ``share`` % of the
-    class.
-    """
+    """``count`` images of class ``true``, ``share`` % of it, were classified as ``answer``."""
 
     true: str
     answer: str
@@ -108,9 +106,7 @@ class PairDifference:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Counts by true class (rows) and answer (columns), and each as a share of its row in whole
-    %.
-    """
+    """Counts by true class (rows) and answer (columns), and the same in whole % of the row."""
 
     labels: tuple[str, ...]
     counts: Matrix
@@ -472,9 +468,7 @@ def _label_metric(view: RunView, metric: Metric) -> str:
 
 
 def metric_note(name: str, quantity: Quantity | None) -> str:
-    """Return what a figure belongs to, or says in another unit; empty if there is nothing to
-    say.
-    """
+    """Return what a figure belongs to, or its value in another unit; empty for nothing."""
     if quantity is None:
         return ""
     if name == Metric.LOG_LOSS:

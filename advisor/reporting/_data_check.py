@@ -234,9 +234,7 @@ def choose_samples(checked: DataCheck) -> list[Path]:
 
 
 def make_sections(checked: DataCheck) -> list[dict[str, Any]]:
-    """Return the findings with their images, as the template shows them; each image is read
-    once.
-    """
+    """Return the findings with their images, as the template shows them."""
     figures = _Figures(checked)
     entries = []
     for finding in checked.findings:

@@ -77,23 +77,18 @@ def _describe_result(
         return DeviceResult(device, target, figures.reason or "not known", "", False, required)
     p90_ms = figures.p90_ms or figures.latency_ms
     limit = view.limits.latency_ms
-    latency = (
-        f"{figures.provenance}"
-        f" {units.show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
-    )
-    compared = (
-        f"{show_probability(probability)} sure"
-        if probability is not None
-        else f"p90 {show_ms(p90_ms)}"
-    )
+    latency = units.show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)
+    compared = f"p90 {show_ms(p90_ms)}"
+    if probability is not None:
+        compared = f"{show_probability(probability)} sure"
     return DeviceResult(
-        device,
-        target,
-        latency,
-        compared,
-        limit is None or p90_ms <= limit,
-        required,
-        figures.source,
+        device=device,
+        target=target,
+        latency=f"{figures.provenance} {latency}",
+        against_budget=compared,
+        meets=limit is None or p90_ms <= limit,
+        required=required,
+        source=figures.source,
     )
 
 

@@ -94,8 +94,8 @@ def _is_unjudged(view: RunView, pick: Evaluation) -> bool:
 
 
 def _explain_compression(view: RunView, pick: Evaluation) -> str:
-    """Return why a float pick is not in int8; empty if int8 was not asked for, or may still
-    come.
+    """Return why a float pick is not in int8;
+    empty if int8 was not asked for, or may still come.
     """
     now = "Not compressed"
     until = "yet"
@@ -374,9 +374,7 @@ def _list_unknowns(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[s
 
 
 def _explain_missing(without: Mapping[str, str]) -> str:
-    """Return how many networks have no weights here, and what to do, by the reason of each
-    card.
-    """
+    """Return how many networks have no weights here, and what to do."""
     causes = Counter[str]()
     for reason in without.values():
         _, address, cause = reason.rpartition(ADDRESS)

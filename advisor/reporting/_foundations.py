@@ -134,11 +134,9 @@ def _explain_accuracy(evaluation: Evaluation) -> str:
             " among it."
         )
     if judged is not None:
-        file = (
-            "The judged file"
-            if evaluation.on_all and evaluation.on_all.file
-            else "The file that ships"
-        )
+        file = "The file that ships"
+        if evaluation.on_all and evaluation.on_all.file:
+            file = "The judged file"
         held_out = text.show_holdout_images(evaluation)
         return (
             f"It was compared with the others on {quantity.n} validation images, after training on"
@@ -229,11 +227,9 @@ def describe_certainty(view: RunView) -> str:
         f"{nearly}With {again} drawn again, the pick stays in {show_probability(share)} of the"
         " draws"
     )
-    order = (
-        " Files that did not run on the hold-out come after the others."
-        if view.decision.unjudged
-        else ""
-    )
+    order = ""
+    if view.decision.unjudged:
+        order = " Files that did not run on the hold-out come after the others."
     return f"{stays}{_name_replacements(view)}.{order}"
 
 

@@ -97,9 +97,7 @@ def map_columns() -> Mapping[str, str]:
 
 
 def evaluations_frame(view: RunView, evaluations: Sequence[Evaluation]) -> pd.DataFrame:
-    """Return evaluations of a run as a table: one row each, the unit in the name of each
-    column.
-    """
+    """Return evaluations of a run as a table: one row each, units in the names of columns."""
     return build_frame(
         tuple(map_columns()), (_make_row((view, evaluation)) for evaluation in evaluations)
     )

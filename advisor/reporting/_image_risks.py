@@ -231,9 +231,7 @@ def compute_half_width(quantity: Quantity) -> float:
 
 
 def _compare_new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
-    """Compare the figure in new conditions with the measured one: it lies below the 95 %
-    interval.
-    """
+    """Warn if the figure in new conditions lies below the 95 % interval of the measured one."""
     plain, judged = evaluation.top1_on_parts
     expected = evaluation.new_conditions
     measured = judged or plain

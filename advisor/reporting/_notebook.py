@@ -88,15 +88,18 @@ def cell_html(
     a bar where there is a ``line``, ``messages``, and the answer of a view.
     """
     values = {"line": line, "share": share, "messages": messages, "width": WIDTH, "height": HEIGHT}
-    answer = (
-        {"opening": opening_lines(view), "counts": phrases.counts(view), **_plot(view)}
-        if view
-        else {"points": ""}
+    if view is None:
+        return render("notebook", **values, points="")
+    return render(
+        "notebook",
+        **values,
+        opening=opening_lines(view),
+        counts=phrases.counts(view),
+        **_draw_plot(view),
     )
-    return render("notebook", **values, **answer)
 
 
-def _plot(view: RunView) -> dict[str, object]:
+def _draw_plot(view: RunView) -> dict[str, object]:
     """Return accuracy against latency as the variables of the template, in whole pixels."""
     rows_with_figures = []
     for row in view.ok:

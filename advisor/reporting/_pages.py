@@ -108,9 +108,7 @@ def render_page(
 
 
 def render(template: str, **values: object) -> Markup:
-    """Return a template with its variables: every value is escaped, and a missing one is an
-    error.
-    """
+    """Return a template with its variables: values are escaped, a missing one is an error."""
     return trust_content(environment().get_template(f"{template}.html.j2").render(**values))
 
 
@@ -422,9 +420,7 @@ def list_changed_photos(
 
 
 def _make_photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
-    """Return a photograph with its true and found boxes, and in words what was missed and
-    wrong.
-    """
+    """Return a photograph with its true and found boxes, and what was missed and wrong."""
     true = []
     for box in image.true[:DRAWN]:
         true.append(_draw_box(image, box, "seen" if box.matched else "missed", labels))

@@ -413,9 +413,7 @@ def _name_status(row: Evaluation) -> str:
 
 
 def failure_blocks(view: RunView) -> list[blocks.Block]:
-    """Return the section on what failed, was skipped, or has no weights; nothing if all went
-    well.
-    """
+    """Return the section on what failed, was skipped, or has no weights; empty for nothing."""
     stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
     without_weights = view.manifest.get("without_weights") or {}
     if not stopped and not without_weights:

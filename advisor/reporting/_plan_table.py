@@ -184,9 +184,7 @@ class _Layout:
 
 
 def _make_table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
-    """Return the table of a plan: of every card with its forms, or of the rows that are
-    ``shown``.
-    """
+    """Return the table of a plan: every card with its forms, or the rows ``shown``."""
     rows = _sort_by_card(view) if shown is None else shown
     layout = _choose_layout(view, rows, by_card=shown is None)
     columns = _list_columns(layout)

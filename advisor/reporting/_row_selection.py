@@ -120,9 +120,7 @@ class Rows(Generic[T]):
 
 
 def rows_of(paths: Mapping[str, str]) -> Rows[Any]:
-    """Return a table whose columns hold what attributes hold, by
-    :func:`advisor.store.value_at`.
-    """
+    """Return a table whose columns hold attributes, see :func:`advisor.store.value_at`."""
     return Rows(
         tuple(paths), lambda item: {column: value_at(item, path) for column, path in paths.items()}
     )
@@ -176,8 +174,8 @@ def _fold_case(value: Any) -> Any:
 
 
 def _find_column(name: str, columns: Sequence[str], option: str) -> str:
-    """Return the column that a user's name means: that of this name, or the first that begins
-    so.
+    """Return the column that a user's name means:
+    that of this name, or the first that begins so.
     """
     plain = re.sub(r"[\s-]+", "_", name.strip().casefold())
     if plain in columns:

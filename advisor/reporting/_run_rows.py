@@ -84,11 +84,9 @@ class RunRow:
         target = pick.configuration.target
         # The hold-out chose nothing, so its figure comes before that of validation.
         accuracy = pick.holdout_accuracy or pick.accuracy
-        unit = (
-            plural(target.threads, "CPU thread")
-            if target.accelerator == "cpu"
-            else target.accelerator.upper()
-        )
+        unit = target.accelerator.upper()
+        if target.accelerator == "cpu":
+            unit = plural(target.threads, "CPU thread")
         place = (self.machine or "this machine") if target.device == HOST else target.device
         images = ""
         if accuracy and accuracy.n:
@@ -123,9 +121,7 @@ def accuracy_of(evaluation: Evaluation) -> float:
 
 
 def _on_own_images(evaluation: Evaluation) -> bool:
-    """Return whether the accuracy is one on the user's images; otherwise it is that of
-    ImageNet.
-    """
+    """Return whether the accuracy is one on the user's images, and not on ImageNet."""
     accuracy = evaluation.holdout_accuracy or evaluation.accuracy
     return accuracy is not None and accuracy.provenance is Provenance.MEASURED
 

@@ -101,9 +101,7 @@ def make_payload(view: RunView) -> dict[str, object]:
 
 
 def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
-    """Return an evaluation as the page's script reads it: names, flags, numbers and their
-    sources.
-    """
+    """Return an evaluation as the page's script reads it: names, flags, numbers, sources."""
     configuration = evaluation.configuration
     target = evaluation.configuration.target
     key = configuration.key

@@ -39,9 +39,7 @@ def inner(part: str, escape: Callable[[str], str] = plain) -> str:
 
 
 def number(value: float) -> str:
-    """Format with three significant digits and at most two decimals: ``0.85``, ``12.3``,
-    ``142``.
-    """
+    """Format with three significant digits, at most two decimals: ``0.85``, ``12.3``, ``142``."""
     # Not 100: what rounds up to 100 needs no decimal.
     if abs(value) >= 99.95:
         # Only five digits and more are hard to read without a space.
@@ -87,9 +85,7 @@ def show_holdout_images(evaluation: Evaluation) -> str:
 
 
 def with_interval(quantity: Quantity | None) -> str:
-    """Format a share in % with its interval, if it has one: ``87.6 (84.2-91.5)``, with an en
-    dash.
-    """
+    """Format a share in %, with its interval if it has one: ``87.6 (84.2-91.5)``, an en dash."""
     ends = interval(quantity)
     if not ends:
         return percent(quantity)
@@ -199,8 +195,8 @@ def name(evaluation: Evaluation) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Return ``value`` as strict JSON allows it: NaN and infinities become None, keys become
-    text.
+    """Return ``value`` as strict JSON allows it:
+    NaN and infinities become None, keys become text.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return None

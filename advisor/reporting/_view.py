@@ -225,9 +225,7 @@ class RunView:
 
     @property
     def only_here(self) -> bool:
-        """True if the question names no device, so that the limits were held against this
-        machine.
-        """
+        """True if the question names no device: then this machine was held against the limits."""
         return self.request.question.devices == (HOST,) and not self.limits.must_run_on
 
     @property
