@@ -97,7 +97,7 @@ def _check_run(run: RunFolder) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def _judge(
+def _make_check(
     name: str, good: bool, figure: str, hint: str, otherwise: State = State.WARNING
 ) -> Check:
     """Return the check of a property that is good, or else needs the hint."""
@@ -109,7 +109,7 @@ def _judge(
 def _check_packages() -> Iterator[Check]:
     python = ".".join(map(str, sys.version_info[:3]))
     fits = (3, 11) <= sys.version_info[:2] <= (3, 14)
-    yield _judge("python", fits, python, "use Python 3.11 to 3.14", State.FAILED)
+    yield _make_check("python", fits, python, "use Python 3.11 to 3.14", State.FAILED)
     for package in PACKAGES:
         try:
             yield Check(package, State.OK, version(package))
@@ -130,7 +130,7 @@ def _check_training() -> Iterator[Check]:
         if installed:
             versions.append(f"{package} {installed}")
     hint = f"fine-tuning, boxes and masks need it: {install_extra('train')}"
-    yield _judge(
+    yield _make_check(
         "training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint
     )
 
@@ -143,12 +143,12 @@ def _check_machine() -> Iterator[Check]:
     yield Check("processor", State.OK, str(host.describe()))
     free = psutil.virtual_memory().available
     hint = f"a search may need {show_bytes(MEMORY_BYTES)}: close other programs"
-    yield _judge("free memory", free >= MEMORY_BYTES, show_bytes(free), hint)
+    yield _make_check("free memory", free >= MEMORY_BYTES, show_bytes(free), hint)
     # A load counts waiting processes of the whole machine,
     # so it says something only beside its cores.
     load = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
     hint = "timings will be marked as contended: end other programs first"
-    yield _judge("load a core", load < 0.5, f"{load:.2f}", hint)
+    yield _make_check("load a core", load < 0.5, f"{load:.2f}", hint)
 
 
 def _check_cache() -> Iterator[Check]:
@@ -170,7 +170,7 @@ def _check_cache() -> Iterator[Check]:
         return
     free = shutil.disk_usage(root).free
     hint = f"a search may need {show_bytes(DISK_BYTES)}; name another disk with ADVISOR_CACHE_DIR"
-    yield _judge("cache", free >= DISK_BYTES, f"{root}, {show_bytes(free)} free", hint)
+    yield _make_check("cache", free >= DISK_BYTES, f"{root}, {show_bytes(free)} free", hint)
 
 
 def _check_weights() -> Iterator[Check]:
@@ -185,7 +185,7 @@ def _check_weights() -> Iterator[Check]:
         "the first search fetches them; without a network: run advisor catalog fetch --all on"
         " another machine"
     )
-    yield _judge("weights", bool(on_disk), count, hint)
+    yield _make_check("weights", bool(on_disk), count, hint)
 
 
 def _check_runtime() -> Iterator[Check]:

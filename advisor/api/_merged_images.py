@@ -111,7 +111,7 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
             merged.append(GrownImage(image.path, label_of_new, part, image.group, new=True))
         else:
             free.append(place)
-    merged += _divide(survey, free, pairs)
+    merged += _divide_images(survey, free, pairs)
     labels_of_run = [classes[image.label] for image in of_run]
     _require_names(data, labels_of_run, merged)
     if not any(image.new for image in merged) and not corrected:
@@ -283,7 +283,7 @@ def _match_bytes(
     return labels, known, [images[old].path for old in labels]
 
 
-def _divide(
+def _divide_images(
     survey: Survey, free: Sequence[int], pairs: Iterable[tuple[int, int]]
 ) -> list[GrownImage]:
     """Return new images with their parts:
@@ -297,7 +297,7 @@ def _divide(
     total = Counter(images[place].label for place in free)
     taken: Counter[tuple[int, str]] = Counter()
     divided: list[GrownImage] = []
-    for unit in sorted(units, key=lambda places: _draw(images[places[0]].sha256)):
+    for unit in sorted(units, key=lambda places: _draw_key(images[places[0]].sha256)):
         label = images[unit[0]].label
         part = "train"
         for name, share in ((PARTS[0], HOLDOUT_OF_NEW), (PARTS[1], VALIDATION_OF_NEW)):
@@ -345,7 +345,7 @@ def _join_units(
     return list(units.values())
 
 
-def _draw(sha256: str) -> str:
+def _draw_key(sha256: str) -> str:
     """Return a key that orders images at random, and always in the same way."""
     return hashlib.sha256(f"update {sha256}".encode()).hexdigest()
 

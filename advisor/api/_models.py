@@ -202,9 +202,9 @@ def check_data(
             cache_size=cache_bytes(options["cache_size"]),
         )
     # After all options were checked, as the copy may take long.
-    there = copy_from_store(data, say, options["offline"], cache_bytes(options["cache_size"]))
+    local = copy_from_store(data, say, options["offline"], cache_bytes(options["cache_size"]))
     # The answer names what the user gave, and not its copy in the cache.
-    checked = replace(data_check.check_data(there, checker, say, options["task"]), data=data)
+    checked = replace(data_check.check_data(local, checker, say, options["task"]), data=data)
     if manifest:
         checked.write_manifest(manifest)
     return checked

@@ -362,9 +362,9 @@ def compare_answers(
     """Return which file should ship.
 
     The new file ships if it is right more often on all images than chance allows, and the old
-    hold-out does not show a loss: 95 % intervals of paired answers, see :func:`_judge`. Few images
-    may judge a class that the earlier file does not know. There, it ships too if it recognises
-    more of the class than a guess would, and loses nothing in sum.
+    hold-out does not show a loss: 95 % intervals of paired answers, see :func:`_judge_part`. Few
+    images may judge a class that the earlier file does not know. There, it ships too if it
+    recognises more of the class than a guess would, and loses nothing in sum.
 
     Args:
         parent: name of the earlier run.
@@ -379,9 +379,9 @@ def compare_answers(
     right_before = [answer == label for answer, label in zip(before, labels, strict=True)]
     right_after = [answer == label for answer, label in zip(after, labels, strict=True)]
     count = len(old)
-    on_old = _judge(right_before[:count], right_after[:count])
-    on_new = _judge(right_before[count:], right_after[count:]) if new else None
-    on_all = _judge(right_before, right_after)
+    on_old = _judge_part(right_before[:count], right_after[:count])
+    on_new = _judge_part(right_before[count:], right_after[count:]) if new else None
+    on_all = _judge_part(right_before, right_after)
     of_new_classes = []
     for is_right, label in zip(right_after, labels, strict=True):
         if label in merged.new_classes:
@@ -428,7 +428,7 @@ def _explain_verdict(
     return f"keep the old file: {why}: {figures}"
 
 
-def _judge(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
+def _judge_part(before: Sequence[bool], after: Sequence[bool]) -> JudgedPart:
     """Return what two files reach on the same images,
     with the exact 95 % interval of their difference.
 

@@ -52,7 +52,7 @@ def compare(
     from advisor.reporting import FIGURES, render_comparison
 
     # Before the runs are read, so that a wrong option costs no time.
-    form = _format(form, as_json)
+    form = _choose_format(form, as_json)
     rows = FIGURES.select(sort, only)
     for run in (before, after):
         warn_of_problems(run)
@@ -168,7 +168,7 @@ def reevaluate(
     from advisor import api
     from advisor.reporting import RESULTS, render_reevaluations
 
-    form = _format(asked.form, asked.as_json)
+    form = _choose_format(asked.form, asked.as_json)
     rows = RESULTS.select(asked.sort, asked.only)
     if asked.every == (run is not None):
         problem = "a run and --all exclude each other" if asked.every else "no run is given"
@@ -222,7 +222,7 @@ def _reevaluate_fleet(
         raise typer.Exit(ExitCode.CHANGED)
 
 
-def _format(form: str, as_json: bool) -> str:
+def _choose_format(form: str, as_json: bool) -> str:
     """Return the output format; ``--json`` is short for ``--format json``. Raises UsageError:
     an unknown name.
     """

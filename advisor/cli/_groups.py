@@ -1,7 +1,7 @@
 """Groups of commands: each has ``--quiet``, help by groups of options, and errors with advice.
 
 A command may have its options as one value of a dataclass, which Typer does not know
-(:func:`_quietable` spreads it). To add a command of an integration, register an
+(:func:`_add_quiet` spreads it). To add a command of an integration, register an
 :class:`IntegrationCommand` in the group :data:`INTEGRATIONS`; its name is a contract with other
 packages.
 """
@@ -131,7 +131,7 @@ class Commands(typer.Typer):
         register = super().command(*names, **settings)
 
         def declare(command: CommandFunctionType) -> CommandFunctionType:
-            register(_quietable(command))
+            register(_add_quiet(command))
             return command
 
         return declare
@@ -237,7 +237,7 @@ def _place_extra(error: WrongUse) -> str:
     return 'write a value that has a space in quotes, such as "5 minutes"'
 
 
-def _quietable(command: Command) -> Command:
+def _add_quiet(command: Command) -> Command:
     """Return a command with ``--quiet`` in addition; the command itself does not receive it."""
     # In modules with postponed annotations, these are texts; Typer needs the types.
     declared = inspect.signature(command, eval_str=True)

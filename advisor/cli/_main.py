@@ -221,7 +221,7 @@ def main() -> NoReturn:
     try:
         app()
     except AdvisorError as error:
-        _complain(error.message, error.hint)
+        _print_error(error.message, error.hint)
         sys.exit(error.exit_code)
     except Exception as error:
         if os.environ.get("ADVISOR_DEBUG"):
@@ -235,23 +235,23 @@ def _exit_for(error: Exception) -> NoReturn:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
         place = error.filename or "the output"
-        _complain(f"{place}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
+        _print_error(f"{place}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
         sys.exit(ExitCode.USAGE)
     # Of Path.resolve, before Python 3.13.
     if isinstance(error, RuntimeError) and text.startswith("Symlink loop"):
-        _complain(os.strerror(errno.ELOOP), _SYSTEM_HINTS[errno.ELOOP])
+        _print_error(os.strerror(errno.ELOOP), _SYSTEM_HINTS[errno.ELOOP])
         sys.exit(ExitCode.USAGE)
     if os.strerror(errno.EMFILE) in text:  # of a library that cannot be loaded
-        _complain(text, _SYSTEM_HINTS[errno.EMFILE])
+        _print_error(text, _SYSTEM_HINTS[errno.EMFILE])
         sys.exit(ExitCode.USAGE)
     if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
-        _complain(f"memory ran out{_measure_memory()}", _SYSTEM_HINTS[errno.ENOMEM])
+        _print_error(f"memory ran out{_measure_memory()}", _SYSTEM_HINTS[errno.ENOMEM])
         sys.exit(ExitCode.UNSATISFIED)
     # Python's functions for files raise no class of their own for such a path.
     if isinstance(error, ValueError) and "embedded null" in text:
-        _complain("a path contains a NUL character", "check the paths that you gave")
+        _print_error("a path contains a NUL character", "check the paths that you gave")
         sys.exit(ExitCode.USAGE)
-    _complain(
+    _print_error(
         f"internal error: {type(error).__name__}: {error}",
         "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and"
         " please report it",
@@ -316,18 +316,18 @@ def _open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
-def _complain(message: str, hint: str) -> None:
+def _print_error(message: str, hint: str) -> None:
     colour = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
     with contextlib.suppress(OSError):  # the exit code says it where nothing can be written
         try:
-            write_sentences(f"error: {_readable(message)}", err=True, colour=colour)
+            write_sentences(f"error: {_make_readable(message)}", err=True, colour=colour)
             if hint:
-                write_sentences(f"hint:  {_readable(hint)}", err=True)
+                write_sentences(f"hint:  {_make_readable(hint)}", err=True)
         except MemoryError:  # colours and tables of characters need some, too
             os.write(2, _OUT_OF_MEMORY)
 
 
-def _readable(message: str) -> str:
+def _make_readable(message: str) -> str:
     """Return a message without passwords and characters that steer a terminal,
     very long ones cut in the middle.
     """

@@ -137,7 +137,7 @@ class SlowSteps:
 
     def __enter__(self) -> SlowSteps:
         # A daemon, so that an error on the way to the end cannot keep the process alive.
-        threading.Thread(target=self._follow, daemon=True).start()
+        threading.Thread(target=self._write_late_steps, daemon=True).start()
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -153,7 +153,7 @@ class SlowSteps:
                 self._since = time.monotonic()
                 self._changed.notify()
 
-    def _follow(self) -> None:
+    def _write_late_steps(self) -> None:
         with self._changed:
             while not self._ended:
                 if not self._step:

@@ -201,16 +201,16 @@ class ImpatientConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to look at the connection."""
         super().connection_made(transport)
-        self.loop.call_later(WAITS_S, self._look, None)
+        self.loop.call_later(WAITS_S, self._close_if_waiting, None)
 
-    def _look(self, last: object) -> None:
+    def _close_if_waiting(self, last: object) -> None:
         """Close the connection if it waits for the same request as at the last look."""
         waits = self.cycle is None or self.cycle.response_complete
         if waits and self.cycle is last:
             self.transport.close()
         # During an answer the mark is no request, so the wait for the next one begins anew.
         elif not self.transport.is_closing():
-            self.loop.call_later(WAITS_S, self._look, self.cycle if waits else self)
+            self.loop.call_later(WAITS_S, self._close_if_waiting, self.cycle if waits else self)
 
 
 class Guard:

@@ -226,17 +226,17 @@ def first_line(text: str) -> str:
     """Return the first line of a text that is not empty, at most 300 characters;
     empty if there is none.
     """
-    return next(iter(_lines(text)), "")[:300]
+    return next(iter(_list_lines(text)), "")[:300]
 
 
 def last_line(text: str) -> str:
     """Return the last line of a text that is not empty, at most 300 characters;
     empty if there is none.
     """
-    return next(reversed(_lines(text)), "")[:300]
+    return next(reversed(_list_lines(text)), "")[:300]
 
 
-def _lines(text: str) -> list[str]:
+def _list_lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

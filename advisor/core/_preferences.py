@@ -48,13 +48,13 @@ def parse_preference(text: str) -> Preference:
             raise UsageError(
                 f"--prefer: unknown figure '{figure}'{nearest(figure, weights)}", _EXAMPLE
             )
-        weights[figure] = _weight(figure, number)
+        weights[figure] = _parse_weight(figure, number)
     if not any(weights.values()):
         raise UsageError(f"--prefer: '{text}' has no weight above 0", _EXAMPLE)
     return Preference(weights["accuracy"], weights["latency"], weights["size"])
 
 
-def _weight(figure: str, text: str) -> float:
+def _parse_weight(figure: str, text: str) -> float:
     try:
         weight = float(text)
     except ValueError:

@@ -87,11 +87,11 @@ def _holds_value(quantity: Quantity) -> bool:
     return low - slack <= quantity.value <= high + slack
 
 
-def _are_equal(one: Any, other: Any) -> bool:
+def _are_equal(value: Any, other: Any) -> bool:
     """Return whether two values are equal, floats but for rounding."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE)
-    return bool(one == other)
+    if isinstance(value, float) and isinstance(other, float):
+        return math.isclose(value, other, rel_tol=_CLOSE, abs_tol=_CLOSE)
+    return bool(value == other)
 
 
 def _list_answers(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:

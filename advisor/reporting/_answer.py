@@ -62,7 +62,9 @@ def print_answer(
     first = fit_first_lines(view, console)
     # Without a figure there are no first lines: then the verdict stands for them.
     lines = (
-        first.list_blocks() if first.opening or not brief else islice(_sentences(view, first), 1)
+        first.list_blocks()
+        if first.opening or not brief
+        else islice(_list_sentences(view, first), 1)
     )
     blocks.show(lines, console)
     if brief:
@@ -73,10 +75,10 @@ def print_answer(
         blocks.write(
             [Text(), fit_table(view, console, shown) if shown else nothing, Text()], console
         )
-    blocks.show(_sentences(view, first), console)
+    blocks.show(_list_sentences(view, first), console)
 
 
-def _sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
+def _list_sentences(view: RunView, first: FirstLines) -> Iterator[Block]:
     """Yield what the terminal says below the table, which has the lines ``first`` above it."""
     decision = view.decision
     dataset = view.dataset

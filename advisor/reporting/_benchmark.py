@@ -305,10 +305,10 @@ def _describe_origin(benchmark: DeviceBenchmark) -> str:
         return plain(f"measured {where}, effort {benchmark.effort}")
     latencies = [row.latency for row in benchmark.rows if row.latency]
     provenances = {latency.provenance for latency in latencies}
-    known = ["published by others"] if Provenance.PUBLISHED in provenances else []
+    origins = ["published by others"] if Provenance.PUBLISHED in provenances else []
     if provenances != {Provenance.PUBLISHED}:
-        known.append(f"predicted from {benchmark.basis}")
-    return f"{' or '.join(known)}, not measured: 80 % intervals"
+        origins.append(f"predicted from {benchmark.basis}")
+    return f"{' or '.join(origins)}, not measured: 80 % intervals"
 
 
 def _list_remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:

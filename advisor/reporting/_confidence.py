@@ -269,13 +269,13 @@ def _explain_broken_precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, st
         )
 
 
-def _show_reachable_recall(one: RecallThreshold) -> str:
+def _show_reachable_recall(threshold: RecallThreshold) -> str:
     """Say which recall can be guaranteed, and what it costs."""
-    if not one.guaranteed:
+    if not threshold.guaranteed:
         return "validation has no image of it"
     return (
-        f"the images support {_percent(one.guaranteed)} at most, which flags"
-        f" {_percent(one.flagged)} of all images"
+        f"the images support {_percent(threshold.guaranteed)} at most, which flags"
+        f" {_percent(threshold.flagged)} of all images"
     )
 
 
@@ -289,10 +289,13 @@ def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
     guarantees = [("the answers", asked.plain, seen.threshold)]
     for name, wanted in asked.by_class.items():
         guarantees.append((f"the answers '{name}'", wanted, seen.by_class.get(name)))
-    for what, share, one in guarantees:
+    for what, share, threshold in guarantees:
+        if share is None or threshold is None or threshold.precision is None:
+            continue
         # Only where the whole interval lies below: images of the hold-out vary, too.
-        if share is not None and one and one.precision and one.precision.high < share:
-            right = f"{100 * one.precision.value:.1f} % of {what} from the threshold on are right"
+        precision = threshold.precision
+        if precision.high < share:
+            right = f"{100 * precision.value:.1f} % of {what} from the threshold on are right"
             yield PRECISION, f"On the hold-out {right}, less than the {_percent(share)} {end}"
     for name, guarantee in seen.recall.items():
         if guarantee.kept and guarantee.recall and guarantee.recall.high < guarantee.wanted:

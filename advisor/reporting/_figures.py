@@ -48,14 +48,16 @@ def _list_accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         if answers.boxes.coco_interval:
             low, high = answers.boxes.coco_interval
             interval = f"95 %: {100 * low:.1f}{text.DASH}{100 * high:.1f}"
-        remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
+        remark = _join_remarks(
+            interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95"
+        )
         yield Figure(f"mAP@0.5:0.95 on {on}", f"{100 * answers.boxes.coco:.1f} %", remark)
     for name, figure in answers.figures.items():
         interval = ""
         if figure.low is not None:
             interval = f"95 %: {text.interval(figure)}"
         value = f"{figure.value:.1f} {figure.unit}".rstrip()
-        yield Figure(name, value, _join(interval, figure.source))
+        yield Figure(name, value, _join_remarks(interval, figure.source))
     expected = evaluation.new_conditions
     if expected is not None and expected.provenance is not Provenance.MEASURED:
         remark = f"95 %: {text.interval(expected, 0)} · estimated for another visit, camera or day"
@@ -75,7 +77,7 @@ def _show_accuracy(view: RunView, evaluation: Evaluation, accuracy: Quantity) ->
     sample = f" on {accuracy.n} images" if accuracy.n else ""
     required = "" if floor is None else f"at least {floor:g} % required"
     met = view.limits.show_met(evaluation).get("accuracy")
-    remark = _join(
+    remark = _join_remarks(
         text.confidence(accuracy),
         f"{accuracy.provenance.value}{sample}",
         ", ".join(filter(None, (required, met))),
@@ -104,7 +106,7 @@ def _list_costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         ("Peak memory", evaluation.memory, limits.memory_bytes, ""),
     ):
         if quantity is not None:
-            remark = _join(_show_limit(most, show_bytes), more, text.provenance(quantity))
+            remark = _join_remarks(_show_limit(most, show_bytes), more, text.provenance(quantity))
             share = _find_share(quantity, most)
             yield Figure(label, show_bytes(quantity.value), remark, share)
     if evaluation.configuration.compression == FLOAT:
@@ -137,7 +139,7 @@ def _show_latency(view: RunView, evaluation: Evaluation) -> Figure:
         percentile = f"with {show_probability(view.limits.confidence)} confidence"
     elif p90:
         percentile = "90th percentile"
-    remark = _join(
+    remark = _join_remarks(
         middle,
         certain or _show_limit(limit_ms, show_ms),
         text.provenance(latency, evaluation.configuration.target.device),
@@ -160,7 +162,7 @@ def _show_drop(name: str, drop: Quantity, view: RunView, evaluation: Evaluation)
     metric = METRICS.get(name.split()[0])
     if metric is not None:
         label = f"{label}: {metric.label}"
-    remark = _join(allowed, text.confidence(change), text.provenance(drop))
+    remark = _join_remarks(allowed, text.confidence(change), text.provenance(drop))
     return Figure(label, f"{text.points(change)} points", remark, _find_share(drop, limit))
 
 
@@ -177,5 +179,5 @@ def _find_share(quantity: Quantity, limit: float | None) -> float | None:
     return None
 
 
-def _join(*remarks: str) -> str:
+def _join_remarks(*remarks: str) -> str:
     return " · ".join(remark for remark in remarks if remark)

@@ -258,8 +258,14 @@ def _compare_with_training(
     if head is None:
         return
     # With another metric, what a compressed file loses of top-1 is not known.
-    known = question.metric == Metric.TOP1 or evaluation.configuration.compression == FLOAT
-    if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
+    is_comparable = question.metric == Metric.TOP1 or evaluation.configuration.compression == FLOAT
+    if (
+        is_comparable
+        and head.cv_images
+        and judged
+        and judged.low is not None
+        and judged.high is not None
+    ):
         # Cross-validation judged the float head.
         lost = evaluation.drop.value if evaluation.drop else 0.0
         crossed = Interval.wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)

@@ -112,8 +112,10 @@ def _draw_plot(view: RunView) -> dict[str, object]:
 
     def place(evaluation: Evaluation) -> tuple[int, int]:
         # Latencies of networks differ by two orders of magnitude.
-        x = _share(math.log(evaluation.latency_ms), math.log(times[0]), math.log(times[-1]))
-        y = _share(evaluation.accuracy_percent, accuracies[0], accuracies[-1])
+        x = _place_between(
+            math.log(evaluation.latency_ms), math.log(times[0]), math.log(times[-1])
+        )
+        y = _place_between(evaluation.accuracy_percent, accuracies[0], accuracies[-1])
         # SVG counts from the top.
         return round(WIDTH * x), round(HEIGHT * (1 - y))
 
@@ -134,7 +136,7 @@ def _draw_plot(view: RunView) -> dict[str, object]:
     }
 
 
-def _share(value: float, least: float, most: float) -> float:
+def _place_between(value: float, least: float, most: float) -> float:
     """Return where a value is between two others (0-1)."""
     if most > least:
         return (value - least) / (most - least)

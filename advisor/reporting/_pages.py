@@ -208,7 +208,7 @@ def content_policy(
 
     ``sources`` are further places of scripts, and ``directives`` further rules.
     """
-    hashes = [f"'sha256-{_digest(script)}'" for script in scripts]
+    hashes = [f"'sha256-{_hash_script(script)}'" for script in scripts]
     allowed = " ".join([*sources, *hashes]) or "'none'"
     rules = (
         "default-src 'none'",
@@ -220,7 +220,7 @@ def content_policy(
 
 
 @lru_cache(maxsize=8)  # the scripts of a page, which are the same in every report
-def _digest(script: str) -> str:
+def _hash_script(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 

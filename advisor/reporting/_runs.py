@@ -211,19 +211,19 @@ class Runs:
     def _find_row(self, path: Path) -> RunRow:
         """Return the row of a run, read again only if one of its files has changed."""
         running = RunFolder(path).in_use()
-        stamp = (running, *(_stamp(path / file) for file in STAMPED))
-        known = self._known.get(path.name)
-        if known is None or known[0] != stamp:
+        stamp = (running, *(_read_stamp(path / file) for file in STAMPED))
+        entry = self._known.get(path.name)
+        if entry is None or entry[0] != stamp:
             self._index = self._index or RunIndex(self.folder)
             # The files of a search that runs change before its row could be used again.
             row = None if running else self._index.row(path.name, stamp)
-            known = self._known[path.name] = (stamp, row or _read_row(path, running))
+            entry = self._known[path.name] = (stamp, row or _read_row(path, running))
             if not (running or row):
-                self._index.keep(path.name, stamp, known[1])
+                self._index.keep(path.name, stamp, entry[1])
         # What a search does changes without a change of the files in the stamp.
         if running:
-            return replace(known[1], snapshot=read_snapshot(RunFolder(path)))
-        return known[1]
+            return replace(entry[1], snapshot=read_snapshot(RunFolder(path)))
+        return entry[1]
 
 
 class RunIndex:
@@ -251,12 +251,12 @@ class RunIndex:
         None if it is not known.
         """
         try:
-            known = self._rows[name]
-            row: RunRow = parse(RunRow, known["row"])
+            entry = self._rows[name]
+            row: RunRow = parse(RunRow, entry["row"])
         except (KeyError, TypeError, ValueError):
             return None
         # Compared as text, because JSON turns the tuples of a stamp into lists.
-        return row if known["stamp"] == repr(stamp) else None
+        return row if entry["stamp"] == repr(stamp) else None
 
     def keep(self, name: str, stamp: object, row: RunRow) -> None:
         """Remember the row of a run, unless its name is no text."""
@@ -279,7 +279,7 @@ class RunIndex:
         self._changed = False
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _read_stamp(path: Path) -> tuple[int, int] | None:
     try:
         facts = path.stat()
     except OSError:
@@ -378,7 +378,7 @@ def _name_metric(request: Mapping[str, Any]) -> str:
 
 def _show_change_time(run: RunFolder) -> str:
     """Return the date and time of the last result; empty without one."""
-    stamp = _stamp(run.evaluations_file)
+    stamp = _read_stamp(run.evaluations_file)
     if stamp is None:
         return ""
     modified_ns, _ = stamp

@@ -35,14 +35,14 @@ def list_facets(view: RunView) -> list[dict[str, Any]]:
     """Return the filters with at least two values:
     their field, their title, and each value with its label.
     """
-    licences = _licences(view)
+    licences = _map_licences(view)
     choices: list[tuple[str, str, list[Any]]] = []
     for field, title, read_value in _FACETS:
         choices.append((field, title, list(map(read_value, view.evaluations))))
     filters: list[dict[str, Any]] = []
     for field, title, values in (*choices, ("licence", "Licence", list(licences.values()))):
         labels = []
-        for value in _distinct(values):
+        for value in _list_distinct(values):
             # Numbers are counts of threads; a card may have no family.
             label = plural(value, "thread") if isinstance(value, int) else value or "unnamed"
             labels.append((str(value), label))
@@ -51,7 +51,7 @@ def list_facets(view: RunView) -> list[dict[str, Any]]:
     return [facet for facet in filters if len(facet["options"]) > 1]
 
 
-def _licences(view: RunView) -> dict[str, str]:
+def _map_licences(view: RunView) -> dict[str, str]:
     """Return the licence of each card, from any of its evaluations."""
     licences: dict[str, str] = {}
     for evaluation in view.evaluations:
@@ -60,7 +60,7 @@ def _licences(view: RunView) -> dict[str, str]:
     return licences
 
 
-def _distinct(values: Sequence[Any]) -> list[Any]:
+def _list_distinct(values: Sequence[Any]) -> list[Any]:
     """Return each value once: numbers ascending, names in order of appearance."""
     unique = list(dict.fromkeys(values))
     return sorted(unique) if all(isinstance(value, int) for value in unique) else unique
@@ -69,7 +69,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 def make_payload(view: RunView) -> dict[str, object]:
     """Return the data of the page's script, plain JSON values."""
     rows = phrases.rank_begun(view)
-    licences = _licences(view)
+    licences = _map_licences(view)
     limits = view.limits
     sources: dict[str, int] = {}
     positions = {row.configuration.key: index for index, row in enumerate(rows)}
@@ -79,14 +79,16 @@ def make_payload(view: RunView) -> dict[str, object]:
             first.append(row.configuration.key)
     return {
         "rows": [
-            {**_row(view, row, sources), "licence": licences[row.configuration.card]}
+            {**_describe_row(view, row, sources), "licence": licences[row.configuration.card]}
             for row in rows
         ],
         "quantities": QUANTITIES,
         "metric": view.task.heading,
         "sources": list(sources),
-        "families": _distinct([row.family for row in view.evaluations]),
-        "compressions": _distinct([row.configuration.compression for row in view.evaluations]),
+        "families": _list_distinct([row.family for row in view.evaluations]),
+        "compressions": _list_distinct(
+            [row.configuration.compression for row in view.evaluations]
+        ),
         "budget": {
             "latency": limits.latency_ms,
             "size": limits.size_bytes,
@@ -100,7 +102,9 @@ def make_payload(view: RunView) -> dict[str, object]:
     }
 
 
-def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
+def _describe_row(
+    view: RunView, evaluation: Evaluation, sources: dict[str, int]
+) -> dict[str, object]:
     """Return an evaluation as the page's script reads it: names, flags, numbers, sources."""
     configuration = evaluation.configuration
     target = evaluation.configuration.target
@@ -125,8 +129,8 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         "status": evaluation.status.value,
         # A flag that does not hold is left out: thousands of rows would repeat it.
         **{name: True for name, value in flags.items() if value},
-        **({} if probability is None else {"budget_probability": _short(probability)}),
-        "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
+        **({} if probability is None else {"budget_probability": _round_digits(probability)}),
+        "q": [_list_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
         # What hover and comparison show besides, in the order that the script expects.
         "x": [
             timing.load_ms,
@@ -139,17 +143,22 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
     }
 
 
-def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object] | None:
+def _list_numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object] | None:
     """Return [value, low, high, index of ``provenance: source``, n], rounded for display."""
     if quantity is None:
         return None
     # Thousands of figures share a few sources, so each row has only the number of its source.
     origin = quantity.provenance.value + (f": {quantity.source}" if quantity.source else "")
-    ends = [None if end is None else _short(end) for end in (quantity.low, quantity.high)]
-    return [_short(quantity.value), *ends, sources.setdefault(origin, len(sources)), quantity.n]
+    ends = [None if end is None else _round_digits(end) for end in (quantity.low, quantity.high)]
+    return [
+        _round_digits(quantity.value),
+        *ends,
+        sources.setdefault(origin, len(sources)),
+        quantity.n,
+    ]
 
 
-def _short(value: float) -> float:
+def _round_digits(value: float) -> float:
     """Round to six significant digits."""
     return float(f"{value:.6g}")
 

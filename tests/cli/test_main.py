@@ -218,7 +218,7 @@ def test_an_error_is_said_even_where_no_memory_is_left_for_its_colours(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("typer.secho", Mock(side_effect=MemoryError))
-    main._complain("memory ran out: 1 MB is free", "buy some")
+    main._print_error("memory ran out: 1 MB is free", "buy some")
     assert capfd.readouterr().err.startswith("error: memory ran out\nhint:  free some memory")
 
 
