@@ -10,7 +10,7 @@ from advisor.core import UsageError
 from advisor.datasets import divide_boxes, survey_boxes
 from advisor.engine import compress
 from advisor.engine._compress.file_kinds import Detectors
-from advisor.measurement import Detections, _accuracy as accuracy, true_boxes
+from advisor.measurement import Detections, _other_images as other_images, true_boxes
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import OPERATOR, read, read_metadata
 from tests.builders import must_fail
