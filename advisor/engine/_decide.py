@@ -30,7 +30,11 @@ from advisor.datasets import HOLDOUT
 from advisor.engine._image_answers import answers_on_images, read_labels, read_shares
 from advisor.engine._question import Question
 from advisor.engine._refutation import accuracy_on_both, is_refuted, sentence_of_refutation
-from advisor.engine._targets.device_rows import on_device, with_required_figures, worst_case
+from advisor.engine._targets.device_rows import (
+    find_worst_cases,
+    select_rows,
+    with_required_figures,
+)
 from advisor.store import RunFolder
 
 FLOAT = "float32"
@@ -97,7 +101,7 @@ def _make_answer(
     # and a second decision would say the same.
     if len(devices) == 1:
         return Answer(known, rule.decide_over(shippable))
-    by_device = {device: rule.decide_over(on_device(shippable, device)) for device in devices}
+    by_device = {device: rule.decide_over(select_rows(shippable, device)) for device in devices}
     return Answer(known, _decide_for_all(shippable, devices, rule), by_device)
 
 
@@ -120,7 +124,7 @@ def _prepare_rows(
     fresh = _with_holdout_drops(run, fresh, limits)
     known = [limits.with_budget_probability(row) for row in pool_timings(fresh)]
     if limits.must_run_on:
-        by_device = {device: on_device(known, device) for device in limits.must_run_on}
+        by_device = {device: select_rows(known, device) for device in limits.must_run_on}
         known = with_required_figures(known, by_device)
     return tuple(known)
 
@@ -268,7 +272,7 @@ def _decide_for_all(
     """Return the one model for all devices;
     if none fits, name the device whose removal allows one.
     """
-    decision = rule.decide_over(worst_case(evaluations, devices))
+    decision = rule.decide_over(find_worst_cases(evaluations, devices))
     if decision.feasible:
         return decision
     has_files = any(evaluation.status is Status.OK for evaluation in evaluations)
@@ -278,7 +282,7 @@ def _decide_for_all(
     now = ", ".join(devices)
     for device in devices:
         rest = [other for other in devices if other != device]
-        without = rule.decide_over(worst_case(evaluations, rest))
+        without = rule.decide_over(find_worst_cases(evaluations, rest))
         if without.pick is None or not without.feasible:
             continue
         then = ", ".join(rest)

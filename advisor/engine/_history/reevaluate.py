@@ -41,7 +41,7 @@ from advisor.engine._history.remeasurement import (
 from advisor.engine._question import Request, resolve
 from advisor.engine._targets.device_measurement import before_measuring
 from advisor.engine._targets.device_prediction import environment_of
-from advisor.engine._targets.device_rows import on_device, one_each
+from advisor.engine._targets.device_rows import one_each, select_rows
 from advisor.engine._targets.target_devices import TargetDevice, at_threads, remarks_of
 from advisor.isolation import Scratch
 from advisor.store import RunFolder
@@ -285,7 +285,7 @@ class Session:
         # Measuring needs a quiet machine.
         if self.reports:
             self.reports.wait()
-        rows_here = on_device(run.evaluations, HOST)
+        rows_here = select_rows(run.evaluations, HOST)
         rows_elsewhere = []
         for evaluation in run.evaluations:
             if evaluation.configuration.target.device != HOST:
@@ -432,7 +432,7 @@ class Session:
             day = str(run.manifest.get("updated", ""))[:10]
             # The user may call the device by another name than its profile.
             for name in {task.selector, task.device.label}:
-                earlier += with_day(on_device(run.evaluations, name), day)
+                earlier += with_day(select_rows(run.evaluations, name), day)
         return earlier
 
 

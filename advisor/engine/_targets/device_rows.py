@@ -1,8 +1,8 @@
-"""Evaluations of one file on several devices: move one to another device, choose those of one
-device, and find the worst case over all.
+"""Move evaluations to other devices, choose those of one device, and find the worst case over all.
 
 A row is one evaluation, of one artefact on one target. The answer for several devices is decided
-over worst cases, see "Several devices" in ``docs/design.md``.
+over worst cases, see "Several devices" in ``docs/design.md``. Reports and re-evaluations use the
+same functions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ def move_to_target(evaluation: Evaluation, target: Target) -> Evaluation:
     )
 
 
-def on_device(evaluations: Iterable[Evaluation], device: str) -> tuple[Evaluation, ...]:
+def select_rows(evaluations: Iterable[Evaluation], device: str) -> tuple[Evaluation, ...]:
     """Return the evaluations on one device."""
     rows = []
     for evaluation in evaluations:
@@ -63,7 +63,7 @@ def on_device(evaluations: Iterable[Evaluation], device: str) -> tuple[Evaluatio
     return tuple(rows)
 
 
-def worst_case(
+def find_worst_cases(
     evaluations: Sequence[Evaluation], devices: Sequence[str]
 ) -> tuple[Evaluation, ...]:
     """Return one evaluation an artefact: the one on the device where it is slowest.
@@ -72,7 +72,7 @@ def worst_case(
     The figures on every device are in ``device_figures``. Evaluations on other devices are
     ignored.
     """
-    best = {device: _find_best(on_device(evaluations, device)) for device in devices}
+    best = {device: _find_best(select_rows(evaluations, device)) for device in devices}
     # In the order of the devices; a set would have none.
     artefacts = dict[Variant, None]()
     for by_artefact in best.values():

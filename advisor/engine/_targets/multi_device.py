@@ -1,8 +1,8 @@
 """Evaluate artefacts on every device of the question, by measuring or by prediction.
 
-A device that is connected, or runs on this machine, is measured. The others are predicted.
-The search loop evaluates configurations with it in place of the ``Evaluator`` of the pipeline. The
-run folder takes one evaluation for each artefact and device.
+A device that is connected, or runs on this machine, is measured. The others are predicted. The
+search loop uses ``MultiDeviceEvaluator`` in place of the ``Evaluator`` of the pipeline. The run
+folder takes one evaluation for each artefact and device.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from advisor.engine._targets.device_measurement import (
     measure_over_connection,
 )
 from advisor.engine._targets.device_prediction import DevicePredictor, environment_of
-from advisor.engine._targets.device_rows import on_device, with_required_figures, worst_case
+from advisor.engine._targets.device_rows import (
+    find_worst_cases,
+    select_rows,
+    with_required_figures,
+)
 from advisor.engine._targets.target_devices import TargetDevice, TargetDevices
 from advisor.store import RunFolder
 
@@ -141,10 +145,10 @@ class MultiDeviceEvaluator:
         for row in task.result():
             if row.configuration != evaluation.configuration:
                 rows.append(self.newest(row))
-        worst_rows = worst_case(rows, self._question.devices)
+        worst_rows = find_worst_cases(rows, self._question.devices)
         required = {}
         for device in self._question.limits.must_run_on:
-            required[device] = on_device(rows, device)
+            required[device] = select_rows(rows, device)
         # A file that lacks a figure on one device has no worst case.
         (worst,) = with_required_figures(worst_rows[:1] or [evaluation], required)
         return replace(worst, configuration=evaluation.configuration)

@@ -9,7 +9,7 @@ from advisor.devices._profiles.storing import add_profile
 from advisor.engine import DevicePredictor, Devices, load_run, select_devices
 from advisor.engine._history.changes import ENVIRONMENTS, host_manifest
 from advisor.engine._targets.device_prediction import environment_of
-from advisor.engine._targets.device_rows import on_device
+from advisor.engine._targets.device_rows import select_rows
 from advisor.store import RunFolder
 from tests.engine.history.with_search import reevaluate
 from tests.predictor import own_profile, rows
@@ -38,7 +38,7 @@ def run(tmp_path: Path, devices: Path) -> RunFolder:
 
 def test_nothing_is_predicted_again_without_a_change(run: RunFolder, devices: Path, tmp_path: Path) -> None:
     request = {"budget": "150ms", "device": KIOSK, "profiles": [str(devices)]}
-    there = on_device(load_run(run.path).evaluations, KIOSK)
+    there = select_rows(load_run(run.path).evaluations, KIOSK)
     other = write_run(tmp_path / "others", there, request=request, manifest={"versions": {"ai-edge-litert": "1.0.0"}})
     for same in (run, other):
         (found,) = reevaluate(same.path, Devices())
@@ -52,8 +52,8 @@ def test_a_device_that_changed_is_predicted_again_and_the_rest_stays(run: RunFol
     assert found.run is not None
     before, after = load_run(run.path), load_run(found.run)
     assert after.question.devices == ("host", KIOSK)
-    assert on_device(after.evaluations, "host") == on_device(before.evaluations, "host")
-    assert len(on_device(after.evaluations, KIOSK)) == len(on_device(before.evaluations, KIOSK))
+    assert select_rows(after.evaluations, "host") == select_rows(before.evaluations, "host")
+    assert len(select_rows(after.evaluations, KIOSK)) == len(select_rows(before.evaluations, KIOSK))
     assert set(after.by_device) == {"host", KIOSK}
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from advisor.core import Evaluation, Limits, Status, Target, decide
-from advisor.engine._targets.device_rows import with_required_figures, worst_case
+from advisor.engine._targets.device_rows import find_worst_cases, with_required_figures
 from tests.builders import evaluation, present
 
 
@@ -20,14 +20,14 @@ def refused(device: str, card: str, reason: str) -> Evaluation:
 
 def test_a_file_is_represented_by_the_device_where_it_is_slowest() -> None:
     rows = [on("board", "one", 40, threads=1), on("board", "one", 15, threads=4), on("phone", "one", 4)]
-    (found,) = worst_case(rows, ["board", "phone"])
+    (found,) = find_worst_cases(rows, ["board", "phone"])
     assert (found.configuration.target.device, found.configuration.target.threads) == ("board", 4), "the fastest there"
     assert found.device_figures["phone"].latency_ms == 4
 
 
 def test_a_file_that_does_not_run_on_one_device_is_no_candidate_for_all() -> None:
     rows = [on("board", "one", 4), refused("phone", "one", "it takes int8 alone"), on("board", "two", 9)]
-    (found,) = worst_case(rows, ["board", "phone"])
+    (found,) = find_worst_cases(rows, ["board", "phone"])
     assert found.status is Status.SKIPPED
     assert found.reason == "it takes int8 alone"
 
@@ -39,7 +39,7 @@ def test_the_model_for_all_devices_meets_the_budget_on_each(figures: list[tuple[
         for place, (board, phone, top1) in enumerate(figures)
         for device, latency in (("board", board), ("phone", phone))
     ]
-    decision = decide(worst_case(rows, ["board", "phone"]), Limits(latency_ms=50))
+    decision = decide(find_worst_cases(rows, ["board", "phone"]), Limits(latency_ms=50))
     possible = [place for place, (board, phone, _) in enumerate(figures) if 1.1 * max(board, phone) <= 50]
     assert decision.feasible == bool(possible)
     if decision.feasible and decision.pick is not None:
