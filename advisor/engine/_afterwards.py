@@ -1,8 +1,8 @@
 """Do what a search still can when it has its answer.
 
-The search (``_run.py``) calls ``when_answered`` last. The pick gets a file that learns from all
-images, if ``--ship-on all`` asks for it (``_on_all_images.py``). Labels are checked by features
-that the search has computed, if this costs little.
+The search (``_run.py``) calls ``when_answered`` after it has judged the finalists. The pick gets a
+file that learns from all images, if ``--ship-on all`` asks for it (``_on_all_images.py``). Labels
+are checked by features that the search has computed, if this costs little.
 """
 
 import asyncio

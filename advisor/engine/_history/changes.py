@@ -60,8 +60,13 @@ class Changes:
     """What changed since a run: this machine in words, cards,
     and devices whose predictions would be others now.
 
-    ``environments`` hash what the predictions depend on now, by device;
-    ``device_remark`` says why that is not known.
+    Attributes:
+        run: the run that is compared with now.
+        host: what changed on this machine, in words; empty where nothing did.
+        cards: what changed in the catalogue.
+        devices: the devices whose predictions would be others now.
+        environments: hash of what the predictions depend on now, by device.
+        device_remark: why the devices are not known; empty if they are.
     """
 
     run: LoadedRun

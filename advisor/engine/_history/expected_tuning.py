@@ -1,7 +1,7 @@
 """Expect what fine-tuning would add to a pick that has a new head alone.
 
-A report shows it with the command of the search that does it. The gain is that of
-:class:`advisor.core.TrainingRecipe`, measured on other sets (decision 0048).
+A report shows it with the command of the search that does it. The gain is that of the training
+recipe (``core/_training.py``), measured on other sets (decision 0048).
 """
 
 import math

@@ -1,8 +1,8 @@
-"""The runs that are made from earlier ones: where each came from, and how a new one is written.
+"""Read where runs came from, and write a run that is made from an earlier one.
 
-A re-evaluation reads the ``Origin`` of all runs of a folder and writes each answer as a ``Child``;
-timings of phones and of a browser become runs in the same way. The attributes of ``Origin`` are
-entries of ``reevaluated`` in ``manifest.json``.
+A re-evaluation reads the ``Origin`` of all runs of a folder and writes each answer as a ``Child``.
+Answers for a fleet and timings of a browser become runs in the same way. The attributes of
+``Origin`` are entries of ``reevaluated`` in ``manifest.json``.
 """
 
 from __future__ import annotations

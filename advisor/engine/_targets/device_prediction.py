@@ -71,17 +71,17 @@ class DevicePredictor:
     because the runs of one command share their cards.
 
     It is fitted to the measurements of the shipped profiles and the team's own ones. This takes
-    about half a second, so it waits for the first prediction. Or ``predictor`` was fitted to
-    others, to judge predictions.
+    about half a second, so it waits for the first prediction. To judge predictions, give a
+    ``predictor`` that was fitted to other measurements.
     """
 
     def __init__(self, predictor: Predictor | None = None) -> None:
-        self._given = predictor
+        self._fitted = predictor
         self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
 
     @cached_property
     def _model(self) -> _LatencyModel:
-        return _LatencyModel(self._given)
+        return _LatencyModel(self._fitted)
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
         """Return the hash of everything that predictions for a target depend on."""

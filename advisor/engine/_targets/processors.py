@@ -2,7 +2,7 @@
 where the question leaves the choice to its profile.
 
 ``advisor plan`` shows the choices. The other latencies of a plan, and a search, are of the
-processor that counts: the one that the profile of the device names first.
+processor that counts: that of the default target of the device's profile.
 """
 
 from __future__ import annotations
