@@ -99,7 +99,7 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
     before = load_run(run)
     before.require_proof()
     then = _read_stored(before.folder.read_json("recommendation.json"))
-    after = load_run(run, {"fleet": fleet})
+    after = load_run(before.folder, {"fleet": fleet})
     answer = fleet_answer(after.question, after.evaluations)
     now = _tiers_by_phone(answer)
     shares = {phone.name: phone.share for phone in answer.fleet.phones}
