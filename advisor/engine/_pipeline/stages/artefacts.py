@@ -38,6 +38,7 @@ from advisor.engine._pipeline.materials import (
 )
 from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
 from advisor.engine._pipeline.stage import (
+    LIGHT_WORK,
     RESULT,
     Folders,
     Inputs,
@@ -240,9 +241,9 @@ def calibrate_float(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        known: Calibration = results[earlier] if earlier else ()
         model = result_of(source, results).path
         images = form_inputs.calibration(materials)
+        known = _read_calibration(earlier, results)
         return partial(jobs.prepare_calibration, model, grids, images, folders.out, known)
 
     # Of a model that goes on, only the layers that were trained further are new.
@@ -271,7 +272,7 @@ def compress_float(
     compared: Stage[Artefact] | None = None,
     calibration: Stage[Calibration] | None = None,
 ) -> Stage[Artefact]:
-    """Compress a float file and write labels and normalisation into the file.
+    """Compress a float file, and write labels and normalisation into it.
 
     The file that ships reuses the decision of the ``compared`` file if the recipe decides on
     scores. ``calibration`` is what the recipes of the float file share; None for a recipe that
@@ -292,15 +293,14 @@ def compress_float(
         }
         if not learns:
             return key
-        decision = _read_decision(compared, results)
-        return {**key, **form_inputs.recipe_key(materials), "decided": decision}
+        recipe_key = form_inputs.recipe_key(materials)
+        return {**key, **recipe_key, "decided": _read_decision(compared, results)}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         recipe_inputs = None
         if learns:
-            decision = _read_decision(compared, results)
-            recipe_inputs = replace(form_inputs.for_recipe(materials), decided=decision)
-        shared: Calibration = results[calibration] if calibration else ()
+            for_recipe = form_inputs.for_recipe(materials)
+            recipe_inputs = replace(for_recipe, decided=_read_decision(compared, results))
         return partial(
             jobs.compress_model,
             result_of(source, results).path,
@@ -310,7 +310,7 @@ def compress_float(
             folders.model,
             form_inputs.stands_in(materials),
             recipe_inputs,
-            shared,
+            _read_calibration(calibration, results),
         )
 
     return Stage(
@@ -323,8 +323,13 @@ def compress_float(
         job=job,
         read=Artefact.within,
         cost_s=cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S),
-        resources=RESOURCES.get(recipe.needs, Resources()),
+        resources=RESOURCES.get(recipe.needs, LIGHT_WORK),
     )
+
+
+def _read_calibration(calibration: Stage[Calibration] | None, results: Results) -> Calibration:
+    """Return what the recipes of a float file share; nothing if a recipe observes it itself."""
+    return results[calibration] if calibration else ()
 
 
 def _read_decision(compared: Stage[Artefact] | None, results: Results) -> Mapping[str, Any] | None:
