@@ -86,8 +86,8 @@ def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
     lists = content if isinstance(content, dict) else {}
     for name in LISTS:
         if not isinstance(lists.get(name), list):
-            there = ", ".join(map(repr, list(lists)[:8])) or "nothing of it"
-            raise UsageError(f"--data: '{path}' has no list '{name}', but {there}", hint)
+            shown = ", ".join(map(repr, list(lists)[:8])) or "nothing of it"
+            raise UsageError(f"--data: '{path}' has no list '{name}', but {shown}", hint)
     return lists
 
 

@@ -131,10 +131,10 @@ def find_fault(path: Path) -> str:
 
 def describe_fault(error: UsageError) -> str:
     """Return why a table does not count, with the hint if it says more than the usual columns."""
-    more = ""
+    advice = ""
     if error.hint and error.hint != LABELLED.hint:
-        more = f" ({error.hint})"
-    return f"{error.message.removeprefix('--data: ')}{more}"
+        advice = f" ({error.hint})"
+    return f"{error.message.removeprefix('--data: ')}{advice}"
 
 
 def has_edges(path: Path) -> bool:
@@ -263,10 +263,10 @@ def _find_other_class_columns(
         pairs = set()
         for row in rows:
             pairs.add((row.get(names["label"], ""), row.get(column, "")))
-        chosen = {label for label, _ in pairs}
-        other = {label for _, label in pairs}
+        labels = {label for label, _ in pairs}
+        values = {label for _, label in pairs}
         # Names and numbers of the same classes stand for each other, one to one.
-        if not len(pairs) == len(chosen) == len(other):
+        if not len(pairs) == len(labels) == len(values):
             different.append(column.strip())
     return different
 

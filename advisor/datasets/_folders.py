@@ -105,37 +105,38 @@ def read_folders(
         UsageError: no folder is a class, there is only one class, or it is not clear which folders
             are the classes.
     """
+    notes = []
     outer = () if depth else find_sole_folders(images)
     if outer:
+        notes.append(f"The classes are the folders of '{'/'.join(outer)}'.")
         root = root.joinpath(*outer)
         images = [names[len(outer) :] for names in images]
-        inner = []
-        for names in folders:
-            if names[: len(outer)] == outer:
-                inner.append(names)
-        folders = []
-        for names in inner:
-            if names != outer:
-                folders.append(names[len(outer) :])
+        folders = _list_below(folders, outer)
     reading = _read_once(root, images, folders, depth)
     if not depth:
         reading = _without_strays(root, reading)
-        inside = find_unsorted_folders([names for names in images if len(names) > 2])
-        if inside:
-            others = root / name_without(inside)
-            said = (
-                f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves"
-                " them out."
-            )
-            reading = replace(reading, notes=(*reading.notes, said))
+    notes += reading.notes
+    unsorted_folders = find_unsorted_folders([names for names in images if len(names) > 2])
+    if unsorted_folders and not depth:
+        others = root / name_without(unsorted_folders)
+        notes.append(
+            f"The images in {some_of(unsorted_folders)} inside classes count; --data '{others}'"
+            " leaves them out."
+        )
     if len(reading.classes) == 1:
         raise UsageError(
             f"--data: '{root}' has one class only, '{reading.classes[0]}'", ONE_CLASS_HINT
         )
-    note = []
-    if outer:
-        note = [f"The classes are the folders of '{'/'.join(outer)}'."]
-    return FolderReading(reading.images, reading.classes, (*note, *reading.notes))
+    return FolderReading(reading.images, reading.classes, notes)
+
+
+def _list_below(folders: Collection[Names], outer: Names) -> list[Names]:
+    """Return the folders below an outer one, named from there."""
+    inner = []
+    for names in folders:
+        if names != outer and names[: len(outer)] == outer:
+            inner.append(names[len(outer) :])
+    return inner
 
 
 def _read_once(
@@ -154,9 +155,8 @@ def _read_once(
     if alike:
         raise ask_repeated_folders(root, alike)
     if not equal:
-        return _read_split(root, images, folders, depth) or _read_classes(
-            root, images, folders, depth
-        )
+        split = _read_split(root, images, folders, depth)
+        return split or _read_classes(root, images, folders, depth)
     reading = _read_others(
         images, folders, equal, lambda rest, inner: read_folders(root, rest, inner, depth)
     )
@@ -200,14 +200,14 @@ def _read_split(
 ) -> FolderReading | None:
     """Return the reading of ``train/cat/1.jpg``; None if the folders are no parts of a split."""
     tops = sorted({names[0] for names in images if len(names) > 1})
-    pairs = find_classes_with_parts(tops)
-    if pairs:
+    classes_with_parts = find_classes_with_parts(tops)
+    if classes_with_parts:
         placed = []
         for index, names in enumerate(images):
-            if names[0] in pairs:
-                label, part = pairs[names[0]]
+            if names[0] in classes_with_parts:
+                label, part = classes_with_parts[names[0]]
                 placed.append(PlacedImage(index, label, part))
-        return FolderReading(placed, sorted({label for label, _ in pairs.values()}))
+        return FolderReading(placed, sorted({label for label, _ in classes_with_parts.values()}))
     parts = find_parts_of_siblings(tops)
     if not parts:
         return None
@@ -373,8 +373,9 @@ def _read_classes(
     placed = []
     for index, label, names in zip(indices, labels, inner, strict=True):
         placed.append(PlacedImage(index, label, parts.get(names[1], "")))
-    loose = len(images) - len(inner)
-    return FolderReading(placed, classes, _describe_unused({root.name: loose} if loose else {}))
+    loose_images = len(images) - len(inner)
+    unused = {root.name: loose_images} if loose_images else {}
+    return FolderReading(placed, classes, _describe_unused(unused))
 
 
 def _describe_unused(counts: Mapping[str, int]) -> list[str]:

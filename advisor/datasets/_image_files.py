@@ -232,10 +232,12 @@ def describe_read_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     if isinstance(error, OSError | SyntaxError):
-        said = str(error).lower()
-        if BROKEN in said:
+        message = str(error).lower()
+        if BROKEN in message:
             return "damaged: a part of its pixels is broken"
-        return f"damaged: {TRUNCATED}" if "truncated" in said else "damaged: it cannot be decoded"
+        if "truncated" in message:
+            return f"damaged: {TRUNCATED}"
+        return "damaged: it cannot be decoded"
     return explain_error(error)
 
 

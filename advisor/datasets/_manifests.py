@@ -168,15 +168,16 @@ def _refuse_attributes(path: Path) -> None:
 
 def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> None:
     """Refuse a table with fewer than two classes; ``several`` images have more than one."""
-    more = ""
+    addition = ""
     if several:
-        more = f"; {plural(several, 'image has', 'images have')} several classes"
+        addition = f"; {plural(several, 'image has', 'images have')} several classes"
     if not labels:
-        raise UsageError(f"--data: '{path}' names no image with a label{more}", LABELLED.hint)
+        raise UsageError(f"--data: '{path}' names no image with a label{addition}", LABELLED.hint)
     if len(labels) == 1:
         label = next(iter(labels))
         raise UsageError(
-            f"--data: '{path}' has one class only, '{label}'{more}", "add images of a second class"
+            f"--data: '{path}' has one class only, '{label}'{addition}",
+            "add images of a second class",
         )
 
 
@@ -311,7 +312,7 @@ def read_entry(manifest: Path, number: int, row: Row, columns: ManifestColumns) 
 
 def _read_part_flags(row: Row) -> str:
     """Return the part that ``is_train``, ``is_valid`` and ``is_test`` say; not train is test."""
-    other = ""
+    implied_part = ""
     for column, cell in row.items():
         flag = cell.strip().casefold()
         if not column.startswith("is_"):
@@ -319,6 +320,6 @@ def _read_part_flags(row: Row) -> str:
         part = column.removeprefix("is_")
         if flag in TRUE_WORDS:
             return part
-        if flag in FALSE_WORDS and other != "test":
-            other = "test" if part == "train" else "train"
-    return other
+        if flag in FALSE_WORDS and implied_part != "test":
+            implied_part = "test" if part == "train" else "train"
+    return implied_part

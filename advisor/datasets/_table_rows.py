@@ -132,8 +132,8 @@ def _make_csv_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
 def _read_csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
     with _open_csv(path) as reader:
         for row in reader:
-            more: object = row.pop(None, None)
-            if isinstance(more, list) and any(map(str.strip, more)):
+            extra_cells: object = row.pop(None, None)
+            if isinstance(extra_cells, list) and any(map(str.strip, extra_cells)):
                 raise UsageError(
                     f"--data: row {reader.line_num} of '{path}' has more cells than the table has"
                     " columns",

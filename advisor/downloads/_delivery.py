@@ -106,18 +106,18 @@ class Download:
             headers |= {"Range": f"bytes={have}-", "If-Range": self._read_version()}
         with self.client.get(self.url, headers, deadline) as response:
             status = response.status_code
-            said = f"{without_password(self.url)}: the server"
+            server = f"{without_password(self.url)}: the server"
             if status in _TRY_AGAIN:
-                raise Interrupted(f"{said} answers {status}")
+                raise Interrupted(f"{server} answers {status}")
             if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
                 # Nothing is left to send: what is here is all there is, and its hash will tell.
                 return
             if have and not self._can_continue(response, have):
                 # From the beginning in the next attempt.
                 self._version_file.unlink(missing_ok=True)
-                raise Interrupted(f"{said} sends another part than was asked for")
+                raise Interrupted(f"{server} sends another part than was asked for")
             if status == 206 and not have:
-                raise Unavailable(f"{said} sends a part, the whole was asked for")
+                raise Unavailable(f"{server} sends a part, the whole was asked for")
             if status not in (200, 206):
                 raise Unavailable(describe_refusal(self.url, status))
             self._receive(response, have if status == 206 else 0, deadline)
@@ -139,12 +139,12 @@ class Download:
     def _receive(self, response: requests.Response, start: int, deadline: Deadline) -> None:
         length = read_announced_bytes(response)
         done = start
-        said = without_password(self.url)
+        address = without_password(self.url)
         total = None if length is None else start + length
         if total is not None and total > self.most_bytes:
             raise Unavailable(
-                f"{said}: {total} bytes are announced, more than the {self.most_bytes} of such a"
-                " file"
+                f"{address}: {total} bytes are announced, more than the {self.most_bytes} of such"
+                " a file"
             )
         # Before the first byte: the next attempt would continue this content as another version.
         if not start:
@@ -162,13 +162,13 @@ class Download:
                 if done > self.most_bytes:
                     self._version_file.unlink(missing_ok=True)
                     raise Unavailable(
-                        f"{said}: more than the {self.most_bytes} bytes of such a file"
+                        f"{address}: more than the {self.most_bytes} bytes of such a file"
                     )
                 out.write(chunk)
                 self.advance(done, total)
                 deadline.extend(done)
         if total is not None and done < total:
-            raise Interrupted(f"{said}: cut off after {done} of {total} bytes")
+            raise Interrupted(f"{address}: cut off after {done} of {total} bytes")
 
     @property
     def _version_file(self) -> Path:

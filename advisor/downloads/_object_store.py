@@ -218,20 +218,20 @@ class Store:
         """Return the error to raise where the store does not give the objects, or one of them."""
         what = f"--data: '{self.show_address(name)}'"
         kind = type(error).__name__
-        said = describe_error(error)
+        message = describe_error(error)
         if isinstance(error, FileNotFoundError):
             return UsageError(
                 f"{what} names no object", f"check the address{self._suggest_nearest()}"
             )
-        if isinstance(error, PermissionError) or _DENIED.search(f"{kind} {said}"):
+        if isinstance(error, PermissionError) or _DENIED.search(f"{kind} {message}"):
             return UsageError(
-                f"{what} is refused by the store: {said}", STORES[self.kind].credentials
+                f"{what} is refused by the store: {message}", STORES[self.kind].credentials
             )
         hint = (
             "check the connection, and run the command again: what has arrived is not fetched"
             " again"
         )
-        return UsageError(f"{what} cannot be read: {said}", hint)
+        return UsageError(f"{what} cannot be read: {message}", hint)
 
     def _suggest_nearest(self) -> str:
         with suppress(Exception):  # not everybody may list what is above

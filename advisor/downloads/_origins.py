@@ -57,11 +57,11 @@ def find_archive(
             return _choose_entry(page, _fetch_entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
-    more = []
+    remainder = []
     if len(reasons) > _MOST_REASONS:
-        more = [f"and {len(reasons) - _MOST_REASONS} more places"]
+        remainder = [f"and {len(reasons) - _MOST_REASONS} more places"]
     raise Unavailable(
-        "; ".join(reasons[:_MOST_REASONS] + more)
+        "; ".join(reasons[:_MOST_REASONS] + remainder)
         or "pip is configured without an index (no-index)"
     )
 

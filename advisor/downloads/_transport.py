@@ -359,19 +359,19 @@ def _resolve_redirect(url: str, target: str) -> str:
 
     It must be a web address, and one with encryption if ``url`` has it.
     """
-    said = f"{without_password(url)}: redirects"
+    source = f"{without_password(url)}: redirects"
     try:
         address = urljoin(url, target)
         parts = urlsplit(address)
     except ValueError:
-        raise Unavailable(f"{said} to '{target[:80]}', which is not a valid address") from None
+        raise Unavailable(f"{source} to '{target[:80]}', which is not a valid address") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Unavailable(
-            f"{said} to '{without_password(address)[:80]}', which is not a web address"
+            f"{source} to '{without_password(address)[:80]}', which is not a web address"
         )
     if parts.scheme == "http" and urlsplit(url).scheme == "https":
         raise Unavailable(
-            f"{said} from https to '{without_password(address)[:80]}', without encryption"
+            f"{source} from https to '{without_password(address)[:80]}', without encryption"
         )
     return address
 
@@ -380,4 +380,7 @@ def describe_failure(error: Exception) -> str:
     """Return why a request failed, in a few words without addresses of objects or credentials."""
     if "resol" in str(error).lower() and type(error) is requests.exceptions.ConnectionError:
         return "no network or no such server"
-    return next((said for kind, said in _REASONS if isinstance(error, kind)), type(error).__name__)
+    for kind, reason in _REASONS:
+        if isinstance(error, kind):
+            return reason
+    return type(error).__name__

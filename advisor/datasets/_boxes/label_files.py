@@ -194,20 +194,17 @@ def _map_by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:
     by_key: dict[Key, Path] = {}
     for file in files:
         key = _make_key(root, file)
-        other = by_key.setdefault(key, file)
+        first_file = by_key.setdefault(key, file)
         # Two versions of the labels, such as of two tools:
         # which of them counts is the user's to say.
-        if (
-            other is not file
-            and other.parent != file.parent
-            and has_values(file)
-            and has_values(other)
-        ):
-            shown = f"'{other.relative_to(root)}' and '{file.relative_to(root)}'"
+        if first_file.parent == file.parent:
+            continue
+        if has_values(file) and has_values(first_file):
+            shown = f"'{first_file.relative_to(root)}' and '{file.relative_to(root)}'"
             raise UsageError(
                 f"--data: two text files are for the same image: {shown}",
-                f"move the one of '{other.parent.name}' and '{file.parent.name}' away that does"
-                " not count",
+                f"move the one of '{first_file.parent.name}' and '{file.parent.name}' away that"
+                " does not count",
             )
     return by_key
 

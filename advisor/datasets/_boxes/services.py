@@ -46,16 +46,16 @@ def _read_sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
         boxes: Boxes = []
         size = None
         # A line has a key for each labelling job that the image went through.
-        for job, said in line.items():
-            if not isinstance(said, dict) or not isinstance(said.get("annotations"), list):
+        for job, answer in line.items():
+            if not isinstance(answer, dict) or not isinstance(answer.get("annotations"), list):
                 continue
             names = object_of(object_of(line.get(f"{job}-metadata")).get("class-map"))
-            sizes = objects_in(said.get("image_size"))
+            sizes = objects_in(answer.get("image_size"))
             size = None
             if sizes:
                 size = read_stated_size(sizes[0].get("width"), sizes[0].get("height"))
             boxes = []
-            for box in objects_in(said["annotations"]):
+            for box in objects_in(answer["annotations"]):
                 number_of_class = make_key(box.get("class_id"))
                 label = str(names.get(number_of_class, number_of_class))
                 boxes.append((label, edges_from_corner(*map(box.get, SIDES))))

@@ -197,20 +197,20 @@ def _read_annotation(file: Path, images: Path, part: str) -> BoxEntry | Rejected
         return Rejected(file, error.message)
     except ValueError as error:
         return Rejected(file, f"not an annotation: {explain_error(error)}")
-    named = root.find_first("filename").text
-    other = Path(named.replace("\\", "/")).name
-    suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
-    stems = dict.fromkeys((file.stem, Path(other).stem))
+    stated_path = root.find_first("filename").text
+    stated_name = Path(stated_path.replace("\\", "/")).name
+    suffixes = dict.fromkeys((Path(stated_name).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
+    stems = dict.fromkeys((file.stem, Path(stated_name).stem))
     # The name of the file comes first:
     # the one inside is often that of the image before it was renamed.
     names = []
     for stem, suffix in product(filter(None, stems), filter(None, suffixes)):
         names.append(stem + suffix)
-    names.append(other)
+    names.append(stated_name)
     paths = [images / name for name in names if name]
     image = next(filter(is_there, paths), None)
     if image is None:
-        return Rejected(file, f"its image '{named or file.stem}' is missing")
+        return Rejected(file, f"its image '{stated_path or file.stem}' is missing")
     boxes = []
     for marked in root.find_all("object"):
         box = marked.find_first("bndbox")

@@ -159,11 +159,11 @@ def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError
     hint = f"add images that have a label, and images that lack it, at least {LEAST} of each"
     if (read.truth == UNKNOWN).all():
         hint = "write 1 or 0 where it is known: an empty cell, '?' and -1 say that nobody knows it"
-    more = ""
+    example = ""
     if lost:
-        more = f"; '{dataset.show_path(lost[0].path)}': {lost[0].reason}"
+        example = f"; '{dataset.show_path(lost[0].path)}': {lost[0].reason}"
     return UsageError(
-        f"--data: '{path}' has no label that {LEAST} images have and {LEAST} lack: {why}{more}",
+        f"--data: '{path}' has no label that {LEAST} images have and {LEAST} lack: {why}{example}",
         hint,
     )
 

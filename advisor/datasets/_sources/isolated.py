@@ -61,9 +61,9 @@ class NativeReader:
 
         limits = CallLimits(limit_s, MOST_BYTES)
         # The child outlives a change of the folder that paths count from.
-        given = (str(Path.cwd()), function, arguments)
+        values = (str(Path.cwd()), function, arguments)
         with self._lock:
-            return self._children.call(f"{__name__}:call_in_folder", *given, limits=limits)
+            return self._children.call(f"{__name__}:call_in_folder", *values, limits=limits)
 
 
 def native_reader() -> NativeReader:
