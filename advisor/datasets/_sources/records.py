@@ -77,13 +77,13 @@ class RecordFile:
         self._file = file
         self._fault = ""
         try:
-            self._ends = list(pairwise(self._places()))
-            self._first = self._readable()
+            self._ends = list(pairwise(self._find_places()))
+            self._first = self._read_first_features()
         except (OSError, ValueError) as error:
             raise refuse_file(file, "TFRecord", error) from None
         self._image = self._find_feature("Image", IMAGES)
 
-    def _places(self) -> Iterator[int]:
+    def _find_places(self) -> Iterator[int]:
         """Yield where each record begins, and the end of the last whole one."""
         size = self._file.stat().st_size
         place = 0
@@ -104,14 +104,14 @@ class RecordFile:
                     self._fault = "the file ends in the middle of a record" if head else ""
                     return
 
-    def _readable(self) -> Features:
+    def _read_first_features(self) -> Features:
         """Return the features of the first record that can be read; ValueError for none."""
         for row in range(len(self._ends)):
             with suppress(ValueError):
-                return self._features(row)
+                return self._read_features(row)
         raise ContentError(self._fault or "it has no whole record")
 
-    def _features(self, row: int) -> Features:
+    def _read_features(self, row: int) -> Features:
         """Return the features of a record; ValueError if it is damaged, IndexError for no row."""
         start, end = self._ends[row]
         size = end - start - _HEAD.size - _FOOT.size
@@ -159,7 +159,7 @@ class RecordFile:
         document = read_json(place) if place.is_file() else {}
         return document if isinstance(document, dict) else {}
 
-    def _names(self, feature: str) -> Sequence[str]:
+    def _read_class_names(self, feature: str) -> Sequence[str]:
         """Return the names of the classes of a feature, by number."""
         place = require_beside(
             self._file.with_name(f"{feature.replace('/', '-')}.labels.txt"), self._file
@@ -167,12 +167,12 @@ class RecordFile:
         return read_labels(place) if place.is_file() else ()
 
     @property
-    def _end(self) -> list[Member]:
+    def _end_members(self) -> list[Member]:
         """What is missing at the end of the file."""
-        fault = "; ".join(filter(None, (self._fault, self._missing())))
+        fault = "; ".join(filter(None, (self._fault, self._describe_missing())))
         return [Member("the end", fault=fault)] if fault else []
 
-    def _missing(self) -> str:
+    def _describe_missing(self) -> str:
         """Say that there are fewer records than ``dataset_info.json`` states, else nothing."""
         match = _SHARD.fullmatch(self._file.name)
         try:
@@ -191,10 +191,10 @@ class RecordFile:
     def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its record, from 0."""
         feature = self._find_feature("ClassLabel", LABELS)
-        names = self._names(feature)
+        names = self._read_class_names(feature)
         for row in range(len(self._ends)):
             try:
-                values = self._features(row).get(feature, ())
+                values = self._read_features(row).get(feature, ())
             except (OSError, ValueError) as error:
                 yield Member(f"{row:07d}", fault=explain_error(error))
                 continue
@@ -203,7 +203,7 @@ class RecordFile:
             if isinstance(value, bytes):
                 label = value.decode("utf-8", "replace").strip()
             yield Member(f"{row:07d}", label, "" if label else "no label")
-        yield from self._end
+        yield from self._end_members
 
     def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`.
@@ -220,10 +220,10 @@ class RecordFile:
             raise UsageError(
                 f"--data: '{self._file}' {what}", "write it with a Sequence of bbox and label"
             )
-        names = self._names(label_of)
+        names = self._read_class_names(label_of)
         for row in range(len(self._ends)):
             try:
-                features = self._features(row)
+                features = self._read_features(row)
             except (OSError, ValueError) as error:
                 yield ImageObjects(f"{row:07d}", fault=explain_error(error))
                 continue
@@ -235,13 +235,13 @@ class RecordFile:
             for label, box in zip(labels, corners, strict=False):
                 boxes_of_image.append((name_class(label, names), box))
             yield ImageObjects(f"{row:07d}", boxes_of_image)
-        for record in self._end:
+        for record in self._end_members:
             yield ImageObjects(record.name, fault=record.fault)
 
     def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
-            values = self._features(int(name))[self._image]
+            values = self._read_features(int(name))[self._image]
         except (IndexError, KeyError):
             raise FileNotFoundError(f"the file has no image in record '{name}'") from None
         if len(values) != 1 or not isinstance(values[0], bytes):

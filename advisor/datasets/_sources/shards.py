@@ -54,7 +54,7 @@ class Shard:
         self._system_folders: set[str] = set()
         try:
             with tarfile.open(file, "r:") as tar:
-                self._index(tar)
+                self._read_headers(tar)
                 if not self._has_end(tar.offset):
                     raise EOFError("no end mark")
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
@@ -64,7 +64,7 @@ class Shard:
             why = explain_error(error)
             self._fault = f"the file ends in the middle, after {len(self._places)} files: {why}"
 
-    def _index(self, tar: tarfile.TarFile) -> None:
+    def _read_headers(self, tar: tarfile.TarFile) -> None:
         while (info := tar.next()) is not None:
             tar.members = []  # type: ignore[attr-defined]  # it would keep every header
             if info.isdir():

@@ -61,7 +61,7 @@ class _Table(ABC):
         require_extra("pyarrow", "arrow", f"--data: '{file}' {NEEDS_PYARROW}")
         self._file = file
         try:
-            schema = self._open()
+            schema = self._open_file()
         except UsageError:
             raise
         except Exception as error:  # a damaged file fails in many ways
@@ -88,7 +88,7 @@ class _Table(ABC):
         self._schema = schema
 
     @abstractmethod
-    def _open(self) -> pa.Schema:
+    def _open_file(self) -> pa.Schema:
         """Open the file and return its schema."""
 
     @abstractmethod
@@ -96,18 +96,18 @@ class _Table(ABC):
         """Return the number of rows that the opened file states."""
 
     @abstractmethod
-    def _column(self, name: str) -> Iterator[Any]:
+    def _read_column(self, name: str) -> Iterator[Any]:
         """Yield the value of each row in a column."""
 
     @abstractmethod
-    def _cell(self, row: int) -> Any:
+    def _read_cell(self, row: int) -> Any:
         """Return the image of a row as Python values; IndexError if there is no such row."""
 
     def list_members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its row, from 0."""
         column, names = find_label_column(self._file, self._schema)
         try:
-            for row, value in enumerate(self._column(column)):
+            for row, value in enumerate(self._read_column(column)):
                 label = name_class(value, names)
                 yield Member(f"{row:07d}", label, "" if label else "no label")
         except Exception as error:
@@ -128,10 +128,10 @@ class _Table(ABC):
         sides = []
         for name in ("width", "height"):
             is_stated = name in self._schema.names
-            sides.append(self._column(name) if is_stated else repeat(None))
+            sides.append(self._read_column(name) if is_stated else repeat(None))
         try:
             names = _find_class_names(_read_column_facts(self._schema).get(column))
-            rows = zip(self._column(column), *sides, strict=False)
+            rows = zip(self._read_column(column), *sides, strict=False)
             for row, (written, width, height) in enumerate(rows):
                 yield ImageObjects(f"{row:07d}", read_objects(written, names), (width, height))
         except Exception as error:
@@ -141,7 +141,7 @@ class _Table(ABC):
         """See :class:`.base.Archive`."""
         try:
             column = int(name) if name.isdecimal() else -1
-            cell = self._cell(column)
+            cell = self._read_cell(column)
         except IndexError:
             raise FileNotFoundError(f"the table has no row '{name}'") from None
         except Exception as error:
@@ -158,7 +158,7 @@ class ParquetTable(_Table):
 
     kind = "Parquet"
 
-    def _open(self) -> pa.Schema:
+    def _open_file(self) -> pa.Schema:
         import pyarrow.parquet as pq
 
         self._parquet = pq.ParquetFile(self._file, memory_map=True)
@@ -184,7 +184,7 @@ class ParquetTable(_Table):
     def _count_rows(self) -> int:
         return self._starts[-1]
 
-    def _column(self, name: str) -> Iterator[Any]:
+    def _read_column(self, name: str) -> Iterator[Any]:
         for batch in self._parquet.iter_batches(
             columns=[name], batch_size=LABEL_ROWS, use_threads=False
         ):
@@ -213,7 +213,7 @@ class ParquetTable(_Table):
         ) as file:
             return _read_images(file, number, self._image, max(1, group.num_rows))
 
-    def _cell(self, row: int) -> Any:
+    def _read_cell(self, row: int) -> Any:
         from bisect import bisect_right
 
         if not 0 <= row < self._starts[-1]:
@@ -235,7 +235,7 @@ class ArrowTable(_Table):
 
     kind = "Arrow"
 
-    def _open(self) -> pa.Schema:
+    def _open_file(self) -> pa.Schema:
         import pyarrow as pa
 
         mapped = pa.memory_map(str(self._file))
@@ -251,11 +251,11 @@ class ArrowTable(_Table):
     def _count_rows(self) -> int:
         return int(self._table.num_rows)
 
-    def _column(self, name: str) -> Iterator[Any]:
+    def _read_column(self, name: str) -> Iterator[Any]:
         for chunk in self._table.column(name).chunks:
             yield from chunk.to_pylist()
 
-    def _cell(self, row: int) -> Any:
+    def _read_cell(self, row: int) -> Any:
         if not 0 <= row < self._table.num_rows:
             raise IndexError(row)
         return self._table.column(self._image)[row].as_py()
