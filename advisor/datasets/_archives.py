@@ -128,16 +128,20 @@ def _list_members(
     archive = open_source(file)
     contents.notes += _describe_unread(file, archive)
     for count, member in enumerate(archive.list_members()):
-        name = PurePosixPath(member.name)
         if count % LISTED_EVERY == 0:
             listed(len(contents.entries) + len(in_folders))
         if member.fault:
             contents.rejected.append(Rejected(file / member.name, member.fault))
         elif member.label is not None:
             contents.entries.append(Entry(file / member.name, member.label, part))
-        elif may_be_image(Path(name)) and chosen.includes_names(name.parts):
+        elif _is_chosen_image(PurePosixPath(member.name), chosen):
             in_folders.append(member.name)
     return in_folders
+
+
+def _is_chosen_image(name: PurePosixPath, chosen: ChosenFolders) -> bool:
+    """Return whether a file inside an archive is an image in folders that the user wants."""
+    return may_be_image(Path(name)) and chosen.includes_names(name.parts)
 
 
 def _ask_about_sets(path: Path, files: Sequence[Path]) -> None:

@@ -50,9 +50,9 @@ def is_yolo(path: Path, by_names: bool = True) -> bool:
 
     ``by_names``: names of classes alone count.
     """
-    return bool(find_label_folders(path)) or (
-        by_names and find_strict_names_file(path) is not None
-    )
+    if find_label_folders(path):
+        return True
+    return by_names and find_strict_names_file(path) is not None
 
 
 def list_yolo(path: Path) -> BoxListing:
