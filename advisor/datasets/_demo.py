@@ -79,7 +79,7 @@ class Fruit:
     top: str = ""
 
 
-def _round(angle: Floats) -> Floats:
+def _outline_round(angle: Floats) -> Floats:
     return np.ones_like(angle)
 
 
@@ -90,7 +90,7 @@ def _outline_apple(angle: Floats) -> Floats:
     return np.asarray(1.0 - dent - below, np.float64)
 
 
-def _narrow_above(angle: Floats) -> Floats:
+def _outline_pear(angle: Floats) -> Floats:
     """Return the outline of a pear: narrow above."""
     neck = 0.42 * np.exp(-((angle + math.pi / 2) ** 2) / 0.25)
     return np.asarray(0.8 - 0.26 * np.sin(-angle) + neck, np.float64)
@@ -116,18 +116,23 @@ def list_fruits() -> Mapping[str, Fruit]:
             top="leaf",
         ),
         "banana": Fruit(
-            _round, ((232, 200, 60), (190, 190, 70), (214, 170, 48)), (1.15, 0.3), bend=0.55
+            _outline_round,
+            ((232, 200, 60), (190, 190, 70), (214, 170, 48)),
+            (1.15, 0.3),
+            bend=0.55,
         ),
         "lemon": Fruit(_outline_lemon, ((236, 214, 62), (206, 206, 74)), (1.05, 0.75)),
-        "orange": Fruit(_round, ((232, 134, 30), (226, 106, 34), (224, 164, 58)), (0.95, 0.93)),
+        "orange": Fruit(
+            _outline_round, ((232, 134, 30), (226, 106, 34), (224, 164, 58)), (0.95, 0.93)
+        ),
         "pear": Fruit(
-            _narrow_above,
+            _outline_pear,
             ((176, 186, 74), (206, 180, 84), (164, 128, 66)),
             (0.85, 1.0),
             top="leaf",
         ),
         "tomato": Fruit(
-            _round, ((200, 40, 34), (216, 82, 40), (196, 150, 60)), (1.0, 0.85), top="star"
+            _outline_round, ((200, 40, 34), (216, 82, 40), (196, 150, 60)), (1.0, 0.85), top="star"
         ),
     }
 
@@ -182,24 +187,24 @@ def is_demo(folder: Path) -> bool:
 def draw_fruit(label: str, number: int) -> Image.Image:
     """Return an image of a fruit on a table; ``number`` chooses everything but its class."""
     rng = np.random.default_rng([VERSION, list(list_fruits()).index(label), number])
-    scene = _table(rng)
+    scene = _draw_table(rng)
     for _ in range(int(rng.integers(0, 3))):
         _put_clutter(scene, rng)
     _put_fruit(scene, list_fruits()[label], rng)
     return _photograph_scene(scene, rng)
 
 
-def _table(rng: np.random.Generator) -> Image.Image:
+def _draw_table(rng: np.random.Generator) -> Image.Image:
     """Return a surface of one colour with boards, a cloth's squares, or nothing on it."""
     side = SIDE * SCALE
     grey = rng.uniform(50, 220)
     base = grey + MUTED * (rng.uniform(40, 230, 3) - grey)
-    scene = Image.new("RGB", (side, side), _rgb(base))
+    scene = Image.new("RGB", (side, side), _make_colour(base))
     draw = ImageDraw.Draw(scene)
     kind = rng.integers(0, 3)
     step = int(rng.integers(side // 10, side // 4))
     for place in range(0, side, step):
-        shade = _rgb(base + rng.integers(-26, 27))
+        shade = _make_colour(base + rng.integers(-26, 27))
         if kind == 0:
             draw.rectangle((0, place, side, place + step - 2), fill=shade)
         elif kind == 1:
@@ -214,7 +219,7 @@ def _put_clutter(scene: Image.Image, rng: np.random.Generator) -> None:
     left, top = rng.integers(-side // 4, side, 2)
     width, height = rng.integers(side // 8, side // 2, 2)
     box = (left, top, left + width, top + height)
-    fill = _rgb(rng.integers(20, 255, 3))
+    fill = _make_colour(rng.integers(20, 255, 3))
     draw = ImageDraw.Draw(scene)
     if rng.random() < 0.5:
         draw.ellipse(tuple(map(int, box)), fill=fill)
@@ -228,16 +233,16 @@ def _put_fruit(scene: Image.Image, fruit: Fruit, rng: np.random.Generator) -> No
     size = side * rng.uniform(0.16, 0.34)
     centre = side * rng.uniform(0.32, 0.68, 2)
     turn = rng.uniform(-0.7, 0.7) + (math.pi if rng.random() < 0.15 else 0.0)
-    outline = _place_outline(_edge(fruit, rng), size, centre, turn)
+    outline = _place_outline(_list_outline(fruit, rng), size, centre, turn)
     mask = Image.new("L", (side, side))
     ImageDraw.Draw(mask).polygon(outline, fill=255)
     _put_shadow(scene, mask, rng)
-    scene.paste(_skin(fruit, size, centre, rng), mask=mask)
+    scene.paste(_paint_skin(fruit, size, centre, rng), mask=mask)
     if fruit.top and rng.random() < 0.75:  # a leaf can be lost
         _put_top(scene, fruit, size, centre, turn, rng)
 
 
-def _edge(fruit: Fruit, rng: np.random.Generator) -> np.ndarray:
+def _list_outline(fruit: Fruit, rng: np.random.Generator) -> np.ndarray:
     """Return the points of an outline around the origin; no two fruits are equal."""
     angle = np.linspace(-math.pi, math.pi, 120, endpoint=False)
     waves = np.zeros_like(angle)
@@ -271,7 +276,9 @@ def _put_shadow(scene: Image.Image, mask: Image.Image, rng: np.random.Generator)
     scene.paste((15, 15, 20), mask=shadow)
 
 
-def _skin(fruit: Fruit, size: float, centre: np.ndarray, rng: np.random.Generator) -> Image.Image:
+def _paint_skin(
+    fruit: Fruit, size: float, centre: np.ndarray, rng: np.random.Generator
+) -> Image.Image:
     """Return the colour of a fruit everywhere in the image: two colours, darker away from the
     light.
     """
@@ -289,7 +296,7 @@ def _skin(fruit: Fruit, size: float, centre: np.ndarray, rng: np.random.Generato
     shine = 90 * np.exp(-away / 0.03)[..., None]
     spots = rng.normal(0, rng.uniform(2, 9), (SIDE, SIDE, 1))
     colours = (first * ripe + second * (1 - ripe)) * shade + shine + spots
-    return _image(colours).resize((SIDE * SCALE, SIDE * SCALE))
+    return _make_image(colours).resize((SIDE * SCALE, SIDE * SCALE))
 
 
 def _put_top(
@@ -302,7 +309,7 @@ def _put_top(
 ) -> None:
     """Draw a stem with a leaf, or the green star of a tomato."""
     draw = ImageDraw.Draw(scene)
-    green = _rgb(np.array([60, 120, 50]) + rng.integers(-25, 26, 3))
+    green = _make_colour(np.array([60, 120, 50]) + rng.integers(-25, 26, 3))
     if fruit.top == "leaf":
         stem = np.array([[-0.04, -1.2], [0.04, -1.2], [0.05, -0.75], [-0.05, -0.75]])
         draw.polygon(_place_outline(stem, size, centre, turn), fill=(86, 62, 40))
@@ -326,13 +333,13 @@ def _photograph_scene(scene: Image.Image, rng: np.random.Generator) -> Image.Ima
     small = small.filter(ImageFilter.GaussianBlur(float(rng.uniform(0, 1.6))))
     light = rng.uniform(0.45, 1.25) * rng.uniform(0.88, 1.12, 3)
     noise = rng.normal(0, rng.uniform(2, 14), (SIDE, SIDE, 3))
-    return _image(np.asarray(small) * light + noise)
+    return _make_image(np.asarray(small) * light + noise)
 
 
-def _image(values: np.ndarray) -> Image.Image:
+def _make_image(values: np.ndarray) -> Image.Image:
     return Image.fromarray(np.clip(values, 0, 255).astype(np.uint8))
 
 
-def _rgb(values: np.ndarray) -> Colour:
+def _make_colour(values: np.ndarray) -> Colour:
     red, green, blue = map(int, np.clip(values, 0, 255))
     return red, green, blue
