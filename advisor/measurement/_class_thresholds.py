@@ -7,12 +7,13 @@ The search chooses on validation and judges finalists on the hold-out. ``rows`` 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.core import ConfidenceFacts, Guarantees, ShippedThresholds, Threshold
+from advisor.core import ConfidenceFacts, Guarantees, Reachable, ShippedThresholds, Threshold
 from advisor.measurement._calibration import (
     OutOfFold,
     apply_temperature,
@@ -131,10 +132,6 @@ def choose_class_thresholds(
         share = guarantees.recall.of(name)
         if share is not None:
             recall[name] = find_recalling(*every.members(name), share, batch=batch)
-    reachable_by_class = {}
-    for name in asked:
-        if by_class[name] is None:
-            reachable_by_class[name] = find_reachable(*every.of(name), batch=batch)
     coverage = None
     if guarantees.coverage is not None:
         coverage = find_covering(every.sure, every.right, guarantees.coverage, batch=batch)
@@ -150,12 +147,26 @@ def choose_class_thresholds(
         by_class=by_class,
         reachable=find_reachable(*every.without(guarantees), batch=batch),
         wanted=guarantees,
-        reachable_by_class=reachable_by_class,
+        reachable_by_class=_find_reachable_by_class(every, asked, by_class, batch),
         recall=recall,
         coverage=coverage,
         curve=draw_curve(seen.sure, seen.right),
     )
     return replace(facts, answered=seen.counted(facts.thresholds))
+
+
+def _find_reachable_by_class(
+    every: ClassProbabilities,
+    asked: Iterable[str],
+    by_class: Mapping[str, Threshold | None],
+    batch: float,
+) -> dict[str, Reachable]:
+    """Return what can be guaranteed of the classes whose wish no threshold keeps."""
+    reachable = {}
+    for name in asked:
+        if by_class[name] is None:
+            reachable[name] = find_reachable(*every.of(name), batch=batch)
+    return reachable
 
 
 def judge_class_thresholds(
