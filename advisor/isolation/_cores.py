@@ -22,7 +22,7 @@ timing. On an idle machine the share is below 0.01.
 GPU_DRIVER: Path = Path("/proc/driver/nvidia/gpus")
 """Where NVIDIA's driver for Linux lists its GPUs: a folder each, with a file ``information``."""
 
-CGROUP = Path("/sys/fs/cgroup")
+CGROUP = Path("/sys/fs/cgroup")  # Where Linux shows the limits of control groups
 
 _JOB_THREADS = 4
 """Threads of one job at most: on a machine with more cores other jobs run beside it,

@@ -29,6 +29,7 @@ _RESTRICT_SELF = 446
 _PATH_BENEATH = 1
 
 _PR_SET_NO_NEW_PRIVS = 38
+# Rights to files and folders, and the versions of Landlock since which some of them exist.
 _EXECUTE = 1 << 0
 _WRITE_FILE = 1 << 1
 _TRUNCATE = 1 << 14

@@ -28,7 +28,7 @@ from advisor.isolation._pause import Pause
 from advisor.isolation._process import ENDS_IN_S, IN_CHILD, ChildProcess
 from advisor.isolation._scratch import TEMPORARY_FOLDER, Scratch, no_follow
 
-_POLL_S = 0.2
+_POLL_S = 0.2  # Seconds between two looks at the limits of a call
 
 WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
 """The environment variable of children that start no program

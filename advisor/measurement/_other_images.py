@@ -20,7 +20,6 @@ Labels = NDArray[np.int64]
 
 RESAMPLES = 2000
 LEVEL = 0.95
-
 # Distance from 0 and 1 that ends of an interval keep while log odds are computed.
 EDGE = 1e-6
 

@@ -28,6 +28,7 @@ WRONG_RANGE = log(1e2)
 _AT_MOST = 3
 DOUBTED = 0.5  # A measurement that is more likely wrong than right is named
 
+# Probability from which a set of believed measurements is averaged over.
 _POSSIBLE = 0.05
 
 

@@ -31,8 +31,8 @@ on others the shares did not improve predictions.
 # log MACs, log parameters, log input size, log layers.
 COUNTS = 4
 
-_MEASURED_ENOUGH = 8
-_PEERS = 4
+_MEASURED_ENOUGH = 8  # Measured models from which a column can be a peer
+_PEERS = 4  # With fewer peers of a narrow kind, those of a wider one are taken
 # Above this number, operators are parts of an unrolled recurrence, which runtimes merge.
 _MOST_LAYERS = 1000.0
 _FAR = 4.0  # Shares are clipped at this many standard deviations from the known models

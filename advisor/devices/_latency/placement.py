@@ -17,7 +17,8 @@ from advisor.devices._latency.model_space import Floats, invert_matrix
 from advisor.devices._latency.speeds import ENOUGH_TARGETS, is_limited, locate_cpus
 from advisor.devices._latency.table import Column, is_x86
 
-_ENOUGH_SILICON = 5
+_ENOUGH_SILICON = 5  # With fewer known silicons, an NPU is placed as an unknown processor
+# The level of an unknown processor varies by this factor more than the known levels do.
 _UNKNOWN_FACTOR = 1.2
 
 _LINEAR = 0.5
@@ -61,6 +62,9 @@ with errors of the common deviations' size (:func:`_scale_build`).
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
+"""Of NPUs: the penalty of the slopes of the regression over generations, and the deviations (log)
+of what is left, by the generation and of a target alone.
+"""
 
 _INFLUENCE = 0.02  # Least weight of a target whose measured networks count as measured at a place
 

@@ -49,8 +49,9 @@ within 0.02 to 0.05 for all pairs of shipped releases.
 # A release with fewer measured networks on a target tells nothing about the next release.
 _ENOUGH = 5
 
+# Deviation (log) that one minor release has at least, however alike the known pairs are.
 _LEAST_RATE = 0.01
-_PRIOR_PAIRS = 5
+_PRIOR_PAIRS = 5  # Pairs of one runtime that weigh as much as the rate of all runtimes
 
 
 def release_deviation(table: LatencyTable, column: Column, candidates: Indices) -> float:

@@ -29,7 +29,7 @@ dot product, matrix multiplication, and widening multiplication.
 """
 
 _DESIGN = re.compile(r"\(([^()]+)\)\s*$")
-_MOST_NEAREST = 3
+_MOST_NEAREST = 3  # Names that an error about an unknown one lists
 _BY_ARM = "41:"  # The implementer Arm in :attr:`Core.parts`
 
 Figure = Literal["macs", "fp16", "dot", "i8mm", "in_order", "int8"]

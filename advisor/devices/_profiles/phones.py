@@ -35,7 +35,7 @@ from advisor.devices._profiles.values import DeviceProfile, DeviceTarget
 from advisor.store import shipped_folder
 
 APPLE = "Apple"
-_MOST_NEAREST = 3
+_MOST_NEAREST = 3  # Names that an error about an unknown one lists
 APPLE_DEVICES = ("iphone", "ipad")
 """The beginnings of the plain names of Apple's devices."""
 

@@ -1,7 +1,7 @@
 """Say in words what a profile shows, and what would make the file faster.
 
-Each sentence contains its evidence. A rule per function; the order in :func:`advise_on` is that of
-importance.
+Each sentence contains its evidence, and each function is one rule. The order of the rules in
+:func:`advise_on` is that of importance.
 """
 
 from collections.abc import Iterator
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from advisor.core import plural
 from advisor.measurement._operators.profile_values import Profile, TypeTime
 
+# Shares of the time from which a sentence names something: a type outside XNNPACK, conversions of
+# types, convolutions and fully connected layers, a single operator.
 FALLBACK_SHARE = 0.2
 CONVERSION_SHARE = 0.1
 COMPUTE_SHARE = 0.9
@@ -17,9 +19,9 @@ FIRST_SHARE = 0.25
 # More partitions than this cost more
 # than a delegate gains (TensorFlow Lite's guidance on delegates).
 MANY_PARTITIONS = 3
-MEMORY_SHARE = 0.2
-NEAR_ROOF = 0.5
-DOMINANT_SHARE = 0.5
+MEMORY_SHARE = 0.2  # Of the time, in operators that wait for memory
+NEAR_ROOF = 0.5  # Of the copy speed: from there on, an operator waits for memory
+DOMINANT_SHARE = 0.5  # Of the time, from which the largest type stands out
 
 _COMPUTE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
 _CONVERSIONS = {"QUANTIZE", "DEQUANTIZE", "CAST"}

@@ -17,7 +17,7 @@ from advisor.measurement._operators.runs import BUILTIN_EVENT, ProfilerEvent, re
 
 LEAST_RUNS = 5
 MOST_RUNS = 40
-SECONDS_A_CUT = 0.05
+SECONDS_A_CUT = 0.05  # No new run of a file starts after this time
 
 
 def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
