@@ -134,11 +134,13 @@ def _find_permutation(
     """Return the order that a TRANSPOSE gives to the dimensions; empty for another operator."""
     if operator_name(model, operator) != TRANSPOSE:
         return ()
-    order = _whole_numbers(model, graph.tensors[operator.inputs[1]])
+    order = _read_whole_numbers(model, graph.tensors[operator.inputs[1]])
     return () if order is None else tuple(order.tolist())
 
 
-def _whole_numbers(model: schema.ModelT, tensor: schema.TensorT) -> npt.NDArray[np.int32] | None:
+def _read_whole_numbers(
+    model: schema.ModelT, tensor: schema.TensorT
+) -> npt.NDArray[np.int32] | None:
     """Return the values of a constant of int32, None for anything else."""
     content = content_of(model, tensor)
     if content is None or tensor.type != _INT32:
@@ -164,18 +166,18 @@ class _ChannelsLast:
         self._operators: list[schema.OperatorT] = []
 
     def run(self) -> None:
+        """Rewrite the operators, the outputs and the signature of the graph."""
         self._turn_input()
         for operator in self._graph.operators:
-            operator.inputs = [
-                self._same.get(int(tensor), int(tensor)) for tensor in operator.inputs
-            ]
+            operator.inputs = self._replace_readings(operator.inputs)
             self._move_or_keep(operator, operator_name(self._model, operator))
         self._graph.operators = self._operators
-        self._graph.outputs = [
-            self._same.get(int(tensor), int(tensor)) for tensor in self._graph.outputs
-        ]
+        self._graph.outputs = self._replace_readings(self._graph.outputs)
         for entry in self._signature.outputs:
             entry.tensorIndex = self._same.get(entry.tensorIndex, entry.tensorIndex)
+
+    def _replace_readings(self, tensors: Sequence[int]) -> list[int]:
+        return [self._same.get(int(tensor), int(tensor)) for tensor in tensors]
 
     def _turn_input(self) -> None:
         """Let the only input take an image in NHWC if it takes one in NCHW."""
@@ -191,6 +193,7 @@ class _ChannelsLast:
             self._turn_back(turned, image)
 
     def _move_or_keep(self, operator: schema.OperatorT, name: str) -> None:
+        """Run an operator on counterparts if it can be moved; else keep it, if it is needed."""
         order = self._find_order(operator, name)
         source = int(operator.inputs[0]) if len(operator.inputs) else -1
         target = int(operator.outputs[0])
@@ -386,7 +389,7 @@ class _ChannelsLast:
         return self._add_tensor(array.shape, _INT32, array.tobytes())
 
     def _read_integers(self, tensor: int) -> npt.NDArray[np.int32] | None:
-        return _whole_numbers(self._model, self._graph.tensors[tensor])
+        return _read_whole_numbers(self._model, self._graph.tensors[tensor])
 
     def _shape_of(self, tensor: int) -> tuple[int, ...]:
         shape = self._graph.tensors[tensor].shape

@@ -21,7 +21,6 @@ RESIDUE = 0.05
 """Largest share of the power that a factor may leave unexplained."""
 
 CHANGED = 0.1
-
 CHANGED_SHARE = 0.2
 """A tensor counts as equalized if this share of its channels changed by more than ``CHANGED``."""
 
