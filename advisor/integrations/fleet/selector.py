@@ -204,10 +204,12 @@ class TierSelector:
         tiers = self.tiers["tiers"]
         # The floor is always allowed.
         allowed = [tier for tier in range(len(tiers)) if tier <= self.highest or tier == 0]
-        fits = allowed
-        if memory:
-            limit = share * memory
-            fits = [tier for tier in allowed if (tiers[tier]["memory_bytes"] or 0) <= limit]
+        fits = []
+        for tier in allowed:
+            # A file of unknown memory, or any on a phone of unknown memory, is tried.
+            needed = tiers[tier]["memory_bytes"] or 0
+            if not memory or needed <= share * memory:
+                fits.append(tier)
         if self.phone.get("version", least_version) < least_version:
             fits = fits[:1]
         usable = [tier for tier in fits if tier not in self.failed]
