@@ -456,7 +456,7 @@ def _choose_devices(options: ReevaluateKeywords) -> Devices:
     )
     # As for a search, names may be joined by commas.
     named = ",".join(options["device"]).split(",")
-    devices = Devices.choose(
+    return Devices.choose(
         [name.strip() for name in named if name.strip()],
         list(map(Path, options["profiles"])),
         settings,

@@ -154,16 +154,16 @@ def train_on_maps(
     keep_if = (lambda result: not result["out_of_time"]) if task.goes_on else None
     return Stage(
         name=StageName(training),
-        scope=scope,
+        scope=network.scope,
         version=task.version,
-        doing=f"{'fine-tuning' if layers else 'training'} {which} of",
+        doing=network.subject,
         after=(earlier,) if earlier else (),
-        inputs=inputs,
-        job=job,
+        inputs=network.inputs,
+        job=network.make_job,
         read=FloatModel.within,
-        cost_s=seconds,
+        cost_s=seconds * (GOING_ON if goes_on else 1.0),
         resources=TRAINING,
-        reads=lambda materials: materials.part(role),
+        reads=lambda materials: materials.part(network.role),
         epochs=lambda _materials, _results: epochs_done,
         keep_if=keep_if,
     )

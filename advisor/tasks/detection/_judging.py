@@ -38,7 +38,6 @@ from advisor.measurement import (
     ScoreCalibration,
     average_precision,
     box_matches,
-    find_centres,
     load_detections,
     true_boxes,
 )
@@ -48,7 +47,6 @@ from advisor.tasks._judge import EVERY, HELD_OUT, VALIDATED, JudgeByShares
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from advisor.exporting import Crops
     from advisor.measurement import Floats
 
 

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.exporting import Shipping
+from advisor.exporting import Page, Shipping
 from advisor.measurement import box_matches
-from advisor.tasks.detection._shipping import PAGE
-from advisor.tasks.detection._answers import detect_objects, find_boxes, find_centre_points, mark_map
-from advisor.measurement import average_precision, find_centres
 from advisor.tasks._judge import PALETTE
 from advisor.tasks.detection._answers import (
     detect_objects,

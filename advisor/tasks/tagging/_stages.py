@@ -99,7 +99,7 @@ def join_head(
         scope=Scope(card.name, training, purpose=purpose),
         version=VERSION,
         doing="training the head of",
-        after=(source, *read.stages),
+        after=(source, *features.stages),
         inputs=inputs,
         job=job,
         read=FloatModel.within,
