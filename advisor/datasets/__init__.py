@@ -73,15 +73,12 @@ if TYPE_CHECKING:
     from advisor.datasets._masks.listing import BACKGROUND
     from advisor.datasets._masks.mask import IGNORED_LABEL, Mask
     from advisor.datasets._masks.survey import MaskSurvey, survey_masks
+    from advisor.datasets._parts import HOLDOUT, PARTS, TRAIN, VALIDATION
     from advisor.datasets._photographs import photograph_crops
     from advisor.datasets._scan import images_in
     from advisor.datasets._sources import address_of
     from advisor.datasets._split import (
-        HOLDOUT,
-        PARTS,
-        TRAIN,
         UNGROUPED,
-        VALIDATION,
         Split,
         copies_sentence,
         expect_parts,

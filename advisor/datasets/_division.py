@@ -33,12 +33,9 @@ from advisor.datasets._demo import DEMO_NOTE, is_demo
 from advisor.datasets._duplicates import Pair, near_duplicates
 from advisor.datasets._grouping import find_groups
 from advisor.datasets._image_groups import Grouping
+from advisor.datasets._parts import HOLDOUT, PARTS, TRAIN, VALIDATION
 from advisor.datasets._split import (
-    HOLDOUT,
     HOLDOUT_SHARE,
-    PARTS,
-    TRAIN,
-    VALIDATION,
     VALIDATION_SHARE,
     Split,
     copies_sentence,

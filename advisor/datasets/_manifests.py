@@ -35,7 +35,7 @@ from advisor.datasets._image_places import find_by_name, locate_image
 from advisor.datasets._json_labels import split_cell
 from advisor.datasets._manifest_columns import ManifestColumns
 from advisor.datasets._names import strip_invisible
-from advisor.datasets._parts import PARTS, UNLABELLED, part_of
+from advisor.datasets._parts import PART_OF_WORD, UNLABELLED, part_of
 from advisor.datasets._table_rows import (
     SHOWN,
     Row,
@@ -302,7 +302,7 @@ def read_entry(manifest: Path, number: int, row: Row, columns: ManifestColumns) 
     if written and part in ("", UNLABELLED):
         raise UsageError(
             f"--data: row {number} of '{manifest}' has the split"
-            f" '{written}'{nearest(written.casefold(), PARTS)}",
+            f" '{written}'{nearest(written.casefold(), PART_OF_WORD)}",
             "write train, validation or test, or leave it empty",
         )
     return Entry(

@@ -1,6 +1,6 @@
 """Tell from the name of a folder, a file or a column which part of a split it means.
 
-Every reader of layouts asks here. The values of the constants are those of ``_split.py``, and are
+Every reader of layouts asks here, and the split takes the names of its parts from here. They are
 written into run folders. A word that is added makes folders of existing data parts, so it must be
 one that no class has.
 """
@@ -15,9 +15,11 @@ from functools import lru_cache
 TRAIN = "train"
 VALIDATION = "validation"
 HOLDOUT = "holdout"
+# Names of the parts, from the one for training to the one that is used last.
+PARTS = (TRAIN, VALIDATION, HOLDOUT)
 UNLABELLED = "unlabelled"
 
-PARTS = {
+PART_OF_WORD = {
     "train": TRAIN,
     "training": TRAIN,
     "val": VALIDATION,
@@ -86,7 +88,9 @@ _FOREIGN = {
     **dict.fromkeys(OTHER_LANGUAGES[HOLDOUT].split(), HOLDOUT),
 }
 # The longest words first, because an expression takes the first alternative that fits.
-_PART_WORDS = sorted(PARTS.keys() | UNLABELLED_WORDS | _FOREIGN.keys(), key=len, reverse=True)
+_PART_WORDS = sorted(
+    PART_OF_WORD.keys() | UNLABELLED_WORDS | _FOREIGN.keys(), key=len, reverse=True
+)
 _PART_STEM = "|".join(map(re.escape, _PART_WORDS))
 _AFTER_PART = (
     "sets?|data|daten|datensatz|bilder|datasets?|images?|imgs?|img|photos?|pictures?|pics|folder"
@@ -106,7 +110,7 @@ def split_words(name: str) -> tuple[str, ...]:
     """
     name = unicodedata.normalize("NFC", name)
     plain = name.casefold()
-    if plain in PARTS:
+    if plain in PART_OF_WORD:
         return (plain,)
     words: list[str] = []
     for letters in _LETTERS.findall(_CAMEL_CASE.sub(" ", name)):
@@ -122,9 +126,9 @@ def split_words(name: str) -> tuple[str, ...]:
 def part_of(name: str, shared_words: frozenset[str] = frozenset()) -> str:
     """Return the part of a split that a name means, empty for none.
 
-    It is one of the values of :data:`PARTS`, or :data:`UNLABELLED`. The other words of the name
-    must be neutral or among ``shared_words``, so ``training_set`` is a part and ``test tube`` is
-    none. ``train_val`` is the training part.
+    It is one of :data:`PARTS`, or :data:`UNLABELLED`. The other words of the name must be neutral
+    or among ``shared_words``, so ``training_set`` is a part and ``test tube`` is none.
+    ``train_val`` is the training part.
     """
     words = split_words(name)
     rest = [word for word in words if not _find_part_of_word(word)]
@@ -181,7 +185,9 @@ def _list_certain_parts(parts: Mapping[str, str]) -> set[str]:
 
 
 def _find_part_of_word(word: str) -> str:
-    return UNLABELLED if word in UNLABELLED_WORDS else PARTS.get(word) or _FOREIGN.get(word, "")
+    if word in UNLABELLED_WORDS:
+        return UNLABELLED
+    return PART_OF_WORD.get(word) or _FOREIGN.get(word, "")
 
 
 def _choose_part(words: Collection[str]) -> str:

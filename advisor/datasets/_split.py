@@ -13,16 +13,11 @@ from advisor.core import UsageError
 from advisor.datasets._dataset import Dataset
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._part_draw import draw_groups, draw_units
+from advisor.datasets._parts import HOLDOUT, PARTS, TRAIN, VALIDATION
 from advisor.datasets._units import Group, Unit, order_groups, order_units
 
 HOLDOUT_SHARE = 0.2
 VALIDATION_SHARE = 0.2  # Share of what is not in the hold-out
-
-TRAIN = "train"
-VALIDATION = "validation"
-HOLDOUT = "holdout"
-# Names of the parts, from the one for training to the one that is used last.
-PARTS = (TRAIN, VALIDATION, HOLDOUT)
 
 UNGROUPED: Grouping = Grouping()
 

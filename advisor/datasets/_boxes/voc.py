@@ -28,7 +28,7 @@ from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_names import SUFFIXES
 from advisor.datasets._image_places import is_there
-from advisor.datasets._parts import PARTS
+from advisor.datasets._parts import PART_OF_WORD
 from advisor.datasets._read_errors import explain_error
 from advisor.datasets._scan import images_in
 from advisor.store import read_bytes
@@ -232,7 +232,7 @@ def _read_image_sets(folder: Path) -> dict[str, str]:
     if sets != folder:
         lists = list_files_with_suffix(folder_in(sets, "main"), ".txt")
     files = {file.stem.casefold(): file for file in lists}
-    parts = {name: PARTS[name] for name in files if name in PARTS}
+    parts = {name: PART_OF_WORD[name] for name in files if name in PART_OF_WORD}
     # It holds the images of both parts, which would leak where the training part is listed too.
     if "train" not in files and "trainval" in files:
         parts["trainval"] = "train"

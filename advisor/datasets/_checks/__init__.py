@@ -23,7 +23,7 @@ from advisor.datasets._checks.findings import (
 from advisor.datasets._checks.image_quality import check_captures, report_sizes
 from advisor.datasets._dataset import Dataset, members_of
 from advisor.datasets._duplicates import Pair, group_pairs, near_duplicates
-from advisor.datasets._split import PARTS
+from advisor.datasets._parts import PARTS
 from advisor.datasets._survey import Survey
 
 _KEPT_LONGEST = PARTS

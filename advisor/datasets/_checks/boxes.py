@@ -43,7 +43,8 @@ from advisor.datasets._checks.image_quality import (
     round_values,
 )
 from advisor.datasets._duplicates import Pair
-from advisor.datasets._split import PARTS, TRAIN, Split
+from advisor.datasets._parts import PARTS, TRAIN
+from advisor.datasets._split import Split
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
 # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input.
