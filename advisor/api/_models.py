@@ -63,11 +63,11 @@ def compress(
         UsageError: the file, a recipe, the images or a limit is invalid, or files are in the way.
             Nothing is made.
     """
-    from advisor.engine import compress as made, prepare_compression
+    from advisor.engine import compress as compress_model, prepare_compression
 
     size = cache_bytes(options.pop("cache_size"))
     question = prepare_compression(Path(model), recipes, **options)
-    return made(question, tell or (lambda _text: None), latency, size)
+    return compress_model(question, tell or (lambda _text: None), latency, size)
 
 
 def judge(
@@ -99,10 +99,10 @@ def judge(
         UsageError: the file or the images are not usable, or the file does not know a class of the
             images.
     """
-    from advisor.engine import judge_float as judged, prepare_compression
+    from advisor.engine import judge_float, prepare_compression
 
     question = prepare_compression(Path(model), (), judged_only=True, data=data, seed=seed)
-    return question.images.scored_source, judged(question, tell or (lambda _text: None))
+    return question.images.scored_source, judge_float(question, tell or (lambda _text: None))
 
 
 def warn_of_input(card: Card, data: str | Path) -> str:

@@ -57,7 +57,7 @@ class Classified:
             measured.answers,
             file=run.keep_answers(name, answers),
             confidence=confidence.choose_thresholds(file, images, question.guarantees, learnt),
-            metrics=confidence.quantities(scores, accuracy.VALIDATED),
+            metrics=confidence.describe_scores(scores, accuracy.VALIDATED),
         )
         if metric == Metric.TOP1:
             return replace(measured, answers=by_class)
@@ -88,7 +88,7 @@ class Classified:
         part = images.part(Role.HOLDOUT)
         metric = self.question.metric
         scores = confidence.score_metrics(answers_path, images, Role.HOLDOUT, self.question.costs)
-        figures = confidence.quantities(scores, accuracy.HELD_OUT)
+        figures = confidence.describe_scores(scores, accuracy.HELD_OUT)
         by_class = replace(
             accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures
         )

@@ -59,7 +59,7 @@ class ByPrecision(JudgeByShares[LabelScores]):
         ]
         thresholds = {}
         if not scored.made_here:
-            scores = self.score_images(scored.own, images, Role.VALIDATION)
+            scores = self.score_images(scored.answers, images, Role.VALIDATION)
             chosen = self._choose_for_finished(scores, images)
             guarantees = chosen.guarantees
             thresholds = dict(zip(images.classes, chosen.scores, strict=True))
