@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from advisor.api._options import choices, write_request
     from advisor.api._runs import Run, demonstrate, memory_there, plan, search
+    from advisor.api._tiles import judge_tiles
     from advisor.api._updates import Update, update
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -67,6 +68,7 @@ __all__ = [
     "export",
     "exportable",
     "judge",
+    "judge_tiles",
     "keep_run",
     "list_accelerators",
     "list_runs",

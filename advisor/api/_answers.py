@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
+from advisor.api._tiles import make_tiling
 from advisor.core import (
     Decision,
     Evaluation,
@@ -39,12 +40,6 @@ EXPERIMENT_LOGS = "advisor.experiment_logs"
 """Entry points of :class:`ExperimentLog`:
 modules or objects, by the word before the colon of ``--log-to``.
 """
-
-MOST_TILES = 8
-"""Largest number of tiles in a row."""
-
-MOST_OVERLAP = 0.5
-"""Largest share of a tile's side that the next tile may have, too."""
 
 
 class ExperimentLog(Protocol):
@@ -185,19 +180,9 @@ def predict(
             tiles of a run without a detector.
         StageError: the file cannot run, or took too long.
     """
-    from advisor.datasets import Tiling
     from advisor.exporting import predict as answered
 
-    if not 1 <= tiles <= MOST_TILES:
-        raise UsageError(
-            f"--tiles: {tiles} is not between 1 and {MOST_TILES}", "write for example --tiles 2"
-        )
-    if not 0.0 <= overlap <= MOST_OVERLAP:
-        raise UsageError(
-            f"--overlap: {overlap:g} is not between 0 and {MOST_OVERLAP:g}",
-            "write for example 0.2",
-        )
-    tiling = Tiling(tiles, overlap) if tiles > 1 else None
+    tiling = make_tiling(tiles, overlap)
     return answered(
         Path(run), list(map(Path, photographs)), Path(to) if to is not None else None, tiling
     )

@@ -88,8 +88,8 @@ def report(
 def predict(
     run: options.RunArgument,
     photographs: Annotated[
-        list[str], argument("PHOTO...", "Files of photographs, or folders of them.")
-    ],
+        list[str] | None, argument("PHOTO...", "Files of photographs, or folders of them.")
+    ] = None,
     to: Annotated[
         str | None,
         option("DIR", "Folder for copies on which the objects that were found are drawn."),
@@ -111,11 +111,17 @@ def predict(
     A class whose probability is below the threshold of the run (--min-precision) is shown as
     unknown. Exit code 3: a photograph could not be read; the others are answered.
 
+    Without photographs, --tiles says what tiles would gain on the images of the hold-out, and what
+    they cost.
+
     Example: advisor predict runs/latest bottle.jpg can.jpg
     """
     from advisor import api
     from advisor.core import plain
 
+    if not photographs:
+        _show_tiles(run, tiles, overlap, to, as_json)
+        return
     with progress("running the pick on the photographs"):
         predictions = api.predict(run, photographs, to, tiles, overlap)
     if as_json:
@@ -128,6 +134,25 @@ def predict(
         note(f"wrote {plural(drawn, 'copy', 'copies')} to {to}")
     if any(prediction.error for prediction in predictions):
         raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def _show_tiles(run: str, tiles: int, overlap: float, to: str | None, as_json: bool) -> None:
+    """Show what tiles gain on the hold-out of a run."""
+    from advisor import api
+    from advisor.core import plain
+
+    if tiles == 1 or to is not None:
+        raise UsageError(
+            "PHOTO: no photograph is named",
+            "name some; or judge tiles on the hold-out, with --tiles 2 and without --to",
+        )
+    with progress("running the pick on the hold-out, whole and in tiles"):
+        comparison = api.judge_tiles(run, tiles, overlap)
+    if as_json:
+        print_json(comparison.to_json())
+        return
+    for line in comparison.lines:
+        write_sentences(plain(line))
 
 
 def runs(

@@ -211,9 +211,9 @@ def init(
 
     Example: advisor init --budget 50ms --data photos/
     """
-    from advisor.api import write_request
+    from advisor import api
 
-    path = write_request(file, options, force=force)
+    path = api.write_request(file, options, force=force)
     if as_json:
         print_document(path=str(path))
         return

@@ -20,11 +20,13 @@ def size_blocks(view: RunView) -> Iterator[Block]:
     nothing where sizes are not known.
     """
     if view.decision.pick is not None:
-        yield from describe_sizes(view.decision.pick)
+        # Only boxes can be joined, so counters do not run on tiles.
+        tiles = f"advisor predict {view.typed_folder} --tiles 2" if view.task.metrics else ""
+        yield from describe_sizes(view.decision.pick, tiles)
 
 
-def describe_sizes(pick: Evaluation) -> Iterator[Block]:
-    """Yield the same of one file."""
+def describe_sizes(pick: Evaluation, tiles: str = "") -> Iterator[Block]:
+    """Yield the same of one file; ``tiles`` is the command that judges it on tiles."""
     boxes = (pick.holdout_answers or pick.answers).boxes
     if boxes is None or len(boxes.by_size) < 2:
         return
@@ -52,6 +54,11 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
     if lost:
         yield Labelled("What compression costs by size", lost)
     remedy = _describe_remedy(boxes.by_size, side)
+    if remedy and tiles:
+        remedy += (
+            f" Tiles need no new search: {tiles} says what they find on the hold-out, and what"
+            " they cost."
+        )
     if remedy:
         yield Labelled("Small objects", remedy)
 

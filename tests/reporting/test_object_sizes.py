@@ -19,7 +19,7 @@ def told(*rows: ObjectsOfSize, compression: str = "int8", side: int | None = 320
     made = evaluation(compression=compression)
     card = replace(made.card_facts, input_size=side)
     answers = ImageAnswers(boxes=BoxFacts(0.4, 0.5, {}, by_size=rows))
-    return draw_markdown(describe_sizes(replace(made, answers=answers, card_facts=card)))
+    return draw_markdown(describe_sizes(replace(made, answers=answers, card_facts=card), "advisor predict run"))
 
 
 @with_cases

@@ -1,6 +1,7 @@
 """A search for detectors of small images: real weights, generated images with boxes, real training and timing."""
 
 import json
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,15 +10,15 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from advisor.api import doctor, predict
-from advisor.core import Provenance, Status, markdown
+from advisor.api import doctor, judge_tiles, predict
+from advisor.core import METRICS, Provenance, Status, UsageError, markdown
 from advisor.datasets import STAYING
 from advisor.engine import load_run
 from advisor.reporting import load_view
 from advisor.reporting._files import render_markdown
 from advisor.store import RunFolder
 from advisor.tasks._judge import HELD_OUT, VALIDATED
-from tests.builders import interval, present
+from tests.builders import interval, must_fail, present
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.documents import problems
 from tests.makers.once import make_once
@@ -65,13 +66,27 @@ def test_the_report_names_the_precision(run: RunFolder) -> None:
     assert "top-1" not in said.lower()
 
 
-def test_tiles_find_what_is_too_small_in_a_large_photograph(
-    run: RunFolder, shared_folder: Path, tmp_path: Path
-) -> None:
+def test_tiles_find_small_objects_of_a_large_photograph(run: RunFolder, shared_folder: Path, tmp_path: Path) -> None:
     with Image.open(shared_folder / "rectangles" / "JPEGImages" / "000.jpg") as image:
         Image.fromarray(np.tile(np.asarray(image), (3, 3, 1))).save(tmp_path / "large.png")
     (whole,), (tiled,) = (predict(run.path, [tmp_path / "large.png"], tiles=tiles) for tiles in (1, 3))
     assert len(whole.found) < len(tiled.found)
+
+
+def test_tiles_are_judged_beside_the_figures_of_the_hold_out(run: RunFolder, tmp_path: Path) -> None:
+    pick, found = present(load_run(run.path).decision.pick), judge_tiles(run.path, 2)
+    assert (found.key, found.images, found.runs) == (pick.configuration.key, found.held_out, 5)
+    accuracy, *areas = found.figures
+    assert (accuracy.name, accuracy.whole.value) == ("mAP@0.5", pytest.approx(pick.holdout_accuracy.value, abs=0.01))
+    assert {figure.name for figure in areas} == {METRICS[name].label for name in pick.holdout_answers.metrics}
+    rows = pick.holdout_answers.boxes.by_size
+    assert [figure.whole.value for figure in found.sizes] == pytest.approx([100 * row.recall for row in rows], abs=0.01)
+    for figure in (*found.figures, *found.sizes):
+        assert figure.gain.value == pytest.approx(figure.tiled.value - figure.whole.value, abs=0.02)
+        assert figure.gain.low <= figure.gain.value <= figure.gain.high
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    (copy / "split.json").write_text(json.dumps({"holdout": run.read_json("split.json")["holdout"][1:]}))
+    must_fail(UsageError, "the images of the hold-out have changed since 'copy'", judge_tiles, copy)
 
 
 def test_the_run_is_whole_and_described_entry_by_entry(run: RunFolder) -> None:
