@@ -45,9 +45,7 @@ def test_the_new_file_ships_if_it_gains_and_the_old_images_show_no_loss(
 
 
 @pytest.mark.parametrize(("after", "ship"), [("c " * 5, True), ("c " + "b " * 4, False)])
-def test_a_new_class_that_few_images_judge_ships_if_it_is_recognised_and_nothing_is_lost(
-    after: str, ship: bool
-) -> None:
+def test_a_new_class_that_few_images_judge_ships_if_it_is_recognised_without_loss(after: str, ship: bool) -> None:
     old = ["a", "b"] * 20
     known = " ".join(old)
     assert judged(old, ["c"] * 5, f"{known} {'a ' * 5}", f"{known} {after}", ("c",)).ship is ship

@@ -53,9 +53,7 @@ def test_weights_choose_among_all_that_fit_and_the_default_is_balanced() -> None
 
 
 @given(st.floats(5, 500), st.floats(0.1, 0.8), st.floats(0.05, 1), st.sampled_from(["latency", "size"]))
-def test_a_saved_share_of_a_limit_buys_that_share_of_a_point(
-    limit: float, saved: float, more: float, figure: str
-) -> None:
+def test_a_saved_share_of_a_limit_buys_as_much_of_a_point(limit: float, saved: float, more: float, figure: str) -> None:
     limits = Limits(latency_ms=limit, size_bytes=int(1e6 * limit))
     costs = {"latency": 0.05 * limit, "size": 0.05e6 * limit}
     best = evaluation("best", accuracy=90, **{**costs, figure: costs[figure] * (1 + saved / 0.05)})

@@ -13,9 +13,7 @@ from tests.builders import must_fail
 pytestmark = pytest.mark.integration
 
 
-def test_the_images_are_a_folder_for_each_class_that_says_what_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_images_are_a_folder_for_each_class_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_demo, "IMAGES", 16)  # to draw all takes three seconds
     folder = draw_demo(tmp_path / "new" / "demo")
     read = survey(folder)

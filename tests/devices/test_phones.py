@@ -155,9 +155,7 @@ def test_a_profile_of_ones_own_replaces_a_predicted_one(profiles: Profiles, tmp_
 
 
 @pytest.mark.parametrize("network", ["mobilenet_v1_1.0_224", "mobilenet_v3_large_1.0_224"])
-def test_an_interval_is_no_narrower_than_without_measurements(
-    profiles: Profiles, predictor: Predictor, network: str
-) -> None:
+def test_an_interval_is_as_wide_as_without_measurements(profiles: Profiles, predictor: Predictor, network: str) -> None:
     """The networks are known alike on all three: the one was measured on comparable devices, the other on none."""
 
     def width(name: str, form: str) -> float:

@@ -34,8 +34,6 @@ def test_a_mirror_stands_for_the_address(shelf: Shelf, tmp_path: Path) -> None:
 
 
 @with_cases
-def test_a_program_that_cannot_be_had_is_refused_with_its_address(
-    tmp_path: Path, url: str, offline: bool, words: str
-) -> None:
+def test_a_missing_program_is_refused_with_its_address(tmp_path: Path, url: str, offline: bool, words: str) -> None:
     refused = must_fail(UsageError, words, fetch_program, url, FetchOptions(cache=tmp_path, offline=offline))
     assert url in refused.hint

@@ -144,9 +144,7 @@ def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: B
 
 
 @pytest.mark.parametrize("bundle", ["made", "counter"])
-def test_the_compiled_model_has_the_outputs_of_the_interpreter_in_their_order(
-    bundle: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_compiled_model_has_the_interpreters_outputs_in_order(bundle: str, request: pytest.FixtureRequest) -> None:
     model = request.getfixturevalue(bundle).model.content
     values = np.random.default_rng(1).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
     interpreter = Interpreter(model_content=model)

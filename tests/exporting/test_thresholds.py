@@ -162,9 +162,7 @@ def told(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle
     return export(trained.path, tmp_path_factory.mktemp("told") / "bundle", unknown_class=True)
 
 
-def test_the_bundle_has_the_class_in_model_labels_card_and_vectors_and_passes_its_check(
-    trained: RunFolder, told: Bundle
-) -> None:
+def test_the_bundle_has_the_class_in_model_labels_card_vectors_and_its_check(trained: RunFolder, told: Bundle) -> None:
     facts = present(pick_of(trained).unknown)
     assert present(facts.kept).value > 0.5
     assert told.model.labels[-1] == facts.label == "unknown"

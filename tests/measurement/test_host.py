@@ -40,9 +40,7 @@ def test_description_is_that_of_this_machine_and_its_fingerprint_changes_with_wh
 
 
 @with_cases
-def test_a_machine_is_fit_unless_others_or_a_setting_slow_it(
-    conditions: dict[str, Any], threads: int, objection: str
-) -> None:
+def test_a_machine_is_fit_unless_something_slows_it(conditions: dict[str, Any], threads: int, objection: str) -> None:
     objections = Conditions(**conditions).objections(threads)
     assert len(objections) == bool(objection)
     assert objection in "".join(objections)

@@ -39,9 +39,7 @@ def test_what_is_promised_of_an_idle_machine_is_judged_on_an_idle_machine_alone(
 
 
 @pytest.mark.slow
-def test_every_figure_is_kept(
-    float_model: Path, swish_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_stay(float_model: Path, swish_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     measurement.main(["--quick", "--models", str(swish_model), str(float_model)])
     text = (tmp_path / "measurement-quick.md").read_text()

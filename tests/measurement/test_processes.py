@@ -35,9 +35,7 @@ def test_a_death_with_its_signal_and_other_output_are_one_clear_line(script: Pat
     assert "\n" not in caught.message
 
 
-def test_a_hang_ends_with_the_whole_process_group(
-    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hang_ends_with_its_process_group(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = tmp_path / "grandchild"
     # The limit begins when the grandchild runs, however long a busy machine takes to start it.
     monkeypatch.setattr(process, "time", clock_from(lambda: note.exists() and note.read_text()))

@@ -56,9 +56,7 @@ def numbers(root: Path, folders: list[Path]) -> list[int]:
 
 
 @pytest.mark.parametrize("writable_bytes", [10**9, 0], ids=["", "full disk"])
-def test_the_least_recently_used_results_go_until_the_cache_is_within_its_limit(
-    root: Path, writable_bytes: int
-) -> None:
+def test_the_least_recently_used_results_go_until_the_cache_is_within_limits(root: Path, writable_bytes: int) -> None:
     folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in reversed(range(5))][::-1]
     with files_at_most(writable_bytes):
         done = evict_results(root, 2_500_000)
@@ -143,9 +141,7 @@ def test_a_linked_folder_of_records_keeps_the_files_of_others(root: Path, tmp_pa
 
 
 @with_cases
-def test_what_is_in_the_way_of_records_is_named(
-    root: Path, tmp_path: Path, place: str, target: str, words: str
-) -> None:
+def test_what_is_in_the_way_of_records_is_told(root: Path, tmp_path: Path, place: str, target: str, words: str) -> None:
     (tmp_path / "file").write_text("mine")
     (root / "file").write_text("mine")
     (root / place).parent.mkdir(exist_ok=True)

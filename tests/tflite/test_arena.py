@@ -202,9 +202,7 @@ def test_operators_are_listed_with_their_output() -> None:
 
 
 @with_cases
-def test_a_window_needs_a_pointer_for_each_pixel_under_it(
-    kind: str, kernel: list[int], stride: int, factors: list[int]
-) -> None:
+def test_a_window_needs_a_pointer_for_each_pixel(kind: str, kernel: list[int], stride: int, factors: list[int]) -> None:
     side = 12 // stride
     shapes = ((1, 12, 12, 4), tuple(kernel), (1, side, side, 4))
     tensors = tuple(Tensor("", shape, "float32", b"", None, False, False) for shape in shapes)

@@ -91,8 +91,6 @@ def test_a_head_of_zeros_answers_every_class_alike() -> None:
         ("weight_int4", lambda *given: given, "no constant of float32 or whole bytes"),
     ],
 )
-def test_a_head_that_does_not_fit_and_weights_of_other_types_are_refused(
-    name: str, change: Change, reason: str
-) -> None:
+def test_a_head_that_does_not_fit_or_weights_of_other_types_are_refused(name: str, change: Change, reason: str) -> None:
     given = change(*another_head(2, "int8"), features(2, "int8"))
     must_fail(StageError, reason, with_head, form(2, name), *given, round_dense)

@@ -88,9 +88,7 @@ def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
 
 
 @with_cases
-def test_a_description_that_does_not_fit_is_refused(
-    labels: list[str], mean: list[float], std: list[float], reason: str
-) -> None:
+def test_a_wrong_description_is_refused(labels: list[str], mean: list[float], std: list[float], reason: str) -> None:
     with pytest.raises(StageError, match=reason):
         write_metadata(tiny_classifier_of_images(2), described(tuple(labels), tuple(mean), tuple(std)))
 

@@ -157,9 +157,7 @@ def test_what_leads_nowhere_is_named(part: str, change: dict[str, Any], reason: 
         (lambda graph: graph.signature({"image": 0}, {"features": 9}), "'serving_default' names tensor 9 of 2"),
     ],
 )
-def test_a_short_content_another_version_and_a_wrong_signature_are_named(
-    change: Callable[[Graph], object], reason: str
-) -> None:
+def test_short_content_other_versions_and_signatures_are_named(change: Callable[[Graph], object], reason: str) -> None:
     graph = features_graph()
     change(graph)
     must_fail(UsageError, reason, read, graph.finish({"image": 0}, {"features": 1}))

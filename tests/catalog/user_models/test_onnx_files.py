@@ -46,9 +46,7 @@ def test_an_image_in_nhwc_keeps_its_order_and_of_two_outputs_the_one_called_prob
 
 
 @with_cases
-def test_what_does_not_make_one_output_of_one_image_is_refused(
-    model: dict[str, Any], size: int | None, said: str
-) -> None:
+def test_other_than_one_output_of_one_image_is_refused(model: dict[str, Any], size: int | None, said: str) -> None:
     must_fail(UsageError, said, fix_input, network(**model), size, FILE)
 
 

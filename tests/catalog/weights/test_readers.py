@@ -334,8 +334,6 @@ def test_tensors_of_safetensors_are_read_in_every_width(tmp_path: Path, kind: st
         ),
     ],
 )
-def test_a_file_that_does_not_fit_or_reaches_out_is_refused(
-    tmp_path: Path, kind: str, reason: str, content: bytes
-) -> None:
+def test_a_file_that_is_wrong_or_reaches_out_is_refused(tmp_path: Path, kind: str, reason: str, content: bytes) -> None:
     (tmp_path / "m").write_bytes(content)
     must_fail(WeightsError, reason, read_tensors, kind, tmp_path / "m")

@@ -191,9 +191,7 @@ def test_the_index_forgets_runs_that_were_deleted(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"rows": {}}', "changed"])
-def test_a_damaged_index_is_made_anew(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
-) -> None:
+def test_a_damaged_index_is_remade(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
     run = write_run(runs, manifest=ENDED)
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     Runs(runs).rows()

@@ -83,9 +83,7 @@ def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> 
     assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
 
 
-def test_a_detector_of_fixed_form_is_read_scored_under_the_names_of_the_images_and_timed(
-    tmp_path: Path, own: Card
-) -> None:
+def test_a_fixed_detector_is_read_scored_under_the_names_of_the_images_and_timed(tmp_path: Path, own: Card) -> None:
     finished = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
     stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}

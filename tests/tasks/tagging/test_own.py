@@ -90,9 +90,7 @@ def test_a_file_of_8_bits_keeps_its_form_and_its_scores(tmp_path: Path) -> None:
         (lambda: small_models.scaling(SIDE, 4), True, "its scores add up to one: it ends in a softmax"),
     ],
 )
-def test_what_gives_no_labels_is_refused(
-    tmp_path: Path, make: Callable[[], bytes], finished: bool, reason: str
-) -> None:
+def test_no_labels_are_refused(tmp_path: Path, make: Callable[[], bytes], finished: bool, reason: str) -> None:
     must_fail(UsageError, reason, brought, kept(tmp_path, make()), finished, TAGGING.name)
     with pytest.raises(UsageError, match=f"--candidates: .*{'logits' if 'logits' in reason else 'softmax'}"):
         make_shipped_card(kept(tmp_path, make()), task=TAGGING.name)

@@ -192,9 +192,7 @@ def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("from_features", [False, True])
-def test_the_kept_maps_are_those_of_the_network(
-    from_features: bool, images: Batches, model_of_maps: Any, tmp_path: Path
-) -> None:
+def test_kept_maps_are_the_networks(from_features: bool, images: Batches, model_of_maps: Any, tmp_path: Path) -> None:
     halves, plain = halve_network(model_of_maps, 40), None
     if from_features:
         (tmp_path / "backbone.tflite").write_bytes(convert_backbone(nets.backbone()))
