@@ -1,5 +1,6 @@
 """Weights of whole detectors are fetched by address and hash as those of classifiers are, and fill their graphs."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from advisor.catalog._graph_file import graph_of
 from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, MemberFile
 from advisor.tflite import read
+from benchmarks.whole_detectors import ANSWERS, KEPT_IMAGES, normalise, pick_values
+from benchmarks.whole_detectors_networks import draw_images, draw_weights
 from tests.builders import must_fail
 from tests.catalog.weights.test_readers import safetensors
 from tests.makers.servers import Shelf
@@ -30,15 +33,26 @@ def test_a_graph_has_the_counts_and_the_anchors_of_its_card(card: Card) -> None:
     assert (counts.params, counts.macs, card.task) == (card.params, card.macs, "object-detection")
     graph = graph_of(card)
     assert graph.boxes is not None
-    shapes = {name: shape[1:] for name, shape in shapes_of(graph.graph).items() if not name.startswith(MAP)}
+    model = read(graph.graph)
+    outputs = {name: model.tensors[index].shape[1:] for name, index in model.signatures[0].outputs}
+    shapes = {name: outputs[name] for name in (LOGITS, ENCODINGS)}
     places = sum(len(level.sides) * level.cells[0] * level.cells[1] for level in graph.boxes.levels)
     assert shapes == {LOGITS: (places, card.classes), ENCODINGS: (places, 4)}
 
 
-def shapes_of(data: bytes) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the outputs of a file."""
-    model = read(data)
-    return {name: model.tensors[index].shape for name, index in model.signatures[0].outputs}
+@pytest.mark.parametrize("card", WHOLE.values(), ids=WHOLE)
+def test_a_file_answers_as_the_network_of_its_package(card: Card) -> None:
+    graph = graph_of(card)
+    data = graph.fill_constants(draw_weights(graph.shapes))
+    with ANSWERS.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in list(csv.reader(file))[1:] if row[0] == card.name]
+    assert len(rows) == 2 * KEPT_IMAGES
+    found = [run(data, normalise(card, image)) for image in draw_images(card.input_size, KEPT_IMAGES)]
+    for _, output, number, largest, *values in rows:
+        answer = found[int(number)][output]
+        expected = np.array([largest, *values], float)
+        actual = np.array([np.abs(answer).max(), *pick_values(answer)])
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4 * expected[0])
 
 
 def test_served_weights_give_the_answers_of_the_graph_file(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
