@@ -330,7 +330,7 @@ def _compare(
     and the recall by size from the threshold of the run on.
     """
     from advisor.engine import Role
-    from advisor.measurement import average_precision, load_detections, true_boxes
+    from advisor.measurement import average_precision, box_matches, load_detections, true_boxes
 
     part = images.part(Role.HOLDOUT)
     assert images.boxes is not None, "a search for objects has boxes"
@@ -357,13 +357,12 @@ def _compare(
     # A sort keeps the order of the others.
     figures.sort(key=lambda figure: figure.name != metric)
     facts = (pick.holdout_answers or pick.answers).boxes
-    threshold = facts.threshold if facts else average_precision.LEAST_SCORE
+    threshold = facts.threshold if facts else box_matches.LEAST_SCORE
     whole, tiled = (
-        average_precision.match_boxes(true, detections, sizes, count, threshold)
-        for detections in ways
+        box_matches.match_boxes(true, detections, sizes, count, threshold) for detections in ways
     )
-    rows = average_precision.count_by_size(whole, tiled, part.groups)
-    tiled_rows = average_precision.count_by_size(tiled, None, part.groups)
+    rows = box_matches.count_by_size(whole, tiled, part.groups)
+    tiled_rows = box_matches.count_by_size(tiled, None, part.groups)
     side = pick.card_facts.input_size or 0
     return tuple(figures), tuple(_compare_recalls(rows, tiled_rows, side))
 

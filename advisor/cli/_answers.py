@@ -22,6 +22,7 @@ from advisor.cli._output import (
     log_run_to,
     note,
     print_document,
+    print_json,
     progress,
     show_answer,
     warn_of_problems,
@@ -30,6 +31,7 @@ from advisor.cli._output import (
 from advisor.core import (
     LIMITS,
     ExitCode,
+    UsageError,
     plural,
 )
 
