@@ -278,14 +278,13 @@ def find_both(
     """
     from advisor.datasets import class_order
     from advisor.measurement import Detector, save_detections
-    from advisor.tflite import read_metadata
 
     run = Detector(Path(file), spec)
-    described = read_metadata(Path(file).read_bytes(), Path(file).name)
+    labels = run.read_labels()
     # A detector of the user is matched by the names in it; its numbers mean other classes here.
     places = None
-    if described and described.labels:
-        order = class_order(classes, described.labels, len(described.labels))
+    if labels:
+        order = class_order(classes, labels, len(labels))
         places = {label: place for place, label in enumerate(order)}
     detections: dict[str, list[Detections]] = {WHOLE_FILE: [], TILED_FILE: []}
     seconds: dict[str, list[float]] = {WHOLE_FILE: [], TILED_FILE: []}

@@ -1,7 +1,7 @@
 """A local web server that a command runs until Ctrl-C, for its own pages alone.
 
 The integrations ``serve`` and ``tryout`` run their pages on it. It answers requests that have its
-token and come from its pages (docs/security.md): a change here changes what a foreign page can
+token and come from its pages (``docs/security.md``): a change here changes what a foreign page can
 reach. It needs Starlette and uvicorn, of the extra ``serve``.
 """
 

@@ -1,8 +1,8 @@
 """Errors that a user can act on, and the exit codes of the commands.
 
 Every message names what happened and the value at fault, and the hint says what to do. Exit codes
-are a contract with scripts (docs/design.md, "Exit codes"). Errors travel from child processes by
-pickle: an error with other arguments than a message and a hint needs its own ``__reduce__``.
+are a contract with scripts (``docs/design.md``, "Exit codes"). Errors travel from child processes
+by pickle: an error with other arguments than a message and a hint needs its own ``__reduce__``.
 """
 
 from __future__ import annotations

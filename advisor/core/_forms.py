@@ -1,9 +1,9 @@
 """How the files of each compression recipe compute, and the features of a file that its latency
 depends on.
 
-A new recipe needs its row in :data:`FORMS` (docs/extend-stages.md): its figures order the plan of
-a search before the first file is made. ``tflite`` reads :class:`FileFeatures` from a file, and the
-prediction of latencies learns from them; their names are entries of ``evaluations.jsonl``.
+A new recipe needs its row in :data:`FORMS` (``docs/extend-stages.md``): its figures order the plan
+of a search before the first file is made. ``tflite`` reads :class:`FileFeatures` from a file, and
+the prediction of latencies learns from them; their names are entries of ``evaluations.jsonl``.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 A room that asks for integrations names the group of their entry points, such as
 ``advisor.commands``, and declares what each of them offers. It imports none of them: neither the
 folders of ``advisor.integrations`` nor packages of others. The names of groups are a contract with
-other packages (docs/extend-runtimes.md).
+other packages (``docs/extend-runtimes.md``).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ and pages follow from it.
 
 The name of an entry is the option of the command line (``--size-budget``), the key of a request
 file and the keyword of the public function, so users have it. A new option is one entry here
-(docs/extend.md, "An option"); ``engine/_question`` reads its value. The limits by which a finished
-run is decided again are in ``_limit_options.py``, the options of other functions in
+(``docs/extend.md``, "An option"); ``engine/_question`` reads its value. The limits by which a
+finished run is decided again are in ``_limit_options.py``, the options of other functions in
 ``_function_options.py``.
 """
 

@@ -1,7 +1,7 @@
 """Leave passwords and tokens out of addresses, for all that is kept or shown.
 
 The request, the manifest and the log of a run, the names of copies in the cache, and every message
-pass through :func:`without_password` (docs/security.md). A text must pass here before it is
+pass through :func:`without_password` (``docs/security.md``). A text must pass here before it is
 written or printed, not after.
 """
 

@@ -1,7 +1,7 @@
 """Tools for all pages: escaping templates, style sheets, scripts, a content policy, and images.
 
 The report, the profile, the contact sheet and the pages of ``serve`` are made with them. A page
-loads nothing, and only scripts run whose hashes its policy names (docs/security.md): every
+loads nothing, and only scripts run whose hashes its policy names (``docs/security.md``): every
 value in a template is escaped unless :func:`trust_content` says otherwise.
 """
 

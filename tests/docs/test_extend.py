@@ -5,18 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.makers.searches import linked_cache
-from tools.checks import worked_examples
+from tools.checks.worked_examples import EXAMPLES, QUICK, Copy, Example
 
-EXAMPLES = {example.__name__: example for example in worked_examples.EXAMPLES}
-QUICK = ("try_option", "try_connection", "try_stage")
-"""Those that run in every test run: the others only make a plan."""
+ALL = [pytest.param(example, marks=() if example in QUICK else pytest.mark.slow) for example in EXAMPLES]
 
 
-@pytest.mark.parametrize(
-    "name", [example if example in QUICK else pytest.param(example, marks=pytest.mark.slow) for example in EXAMPLES]
-)
-def test_an_example_works_as_it_is_typed(
-    name: str, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("example", ALL, ids=lambda example: example.__name__)
+def test_it_works_as_typed(example: Example, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(linked_cache(tmp_path / "cache")))
-    assert EXAMPLES[name](worked_examples.Copy(tmp_path / "copy")) == ""
+    assert example(Copy(tmp_path / "copy")) == ""

@@ -52,9 +52,7 @@ def test_strange_pages_and_versions_are_named(project: Path, tmp_path: Path, mon
     ]
 
 
-def test_long_decisions_too_many_pages_and_old_numbers_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_decisions_many_pages_and_old_numbers_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     current, merged, absent, unlisted = "0002", "0050", "0051", "0036"
     decisions, studies = tmp_path / "decisions", tmp_path / "studies"
     decisions.mkdir()

@@ -39,9 +39,7 @@ HEAVY = TrainingRecipe("heavy", "adapters", layers=0.3, over=HEAD, gain=0.2, spr
 CARD = "mobilenet_v2_1.0_224"
 
 
-def test_in_a_tenth_of_a_core_the_shortest_limit_and_costs_are_ten_times_as_much(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_in_a_tenth_of_a_core_shortest_limit_and_costs_are_ten_times_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds, costs = [], []
     for part in (1.0, 0.1):
         monkeypatch.setattr(_search_space, "part_of_a_core", lambda part=part: part)

@@ -95,7 +95,14 @@ def list_readmes() -> list[str]:
 def find_file(page: str, name: str) -> Path | None:
     """Return the file that a page names; None if there is none."""
     folders = (Path(page).parent, *BASES)
-    return next((path for folder in folders if (path := PROJECT / folder / name).is_file()), None)
+    for folder in folders:
+        path = PROJECT / folder / name
+        if path.is_file():
+            return path
+    # A README lists the modules of the folders inside its own, by their names alone.
+    if Path(page).name == "README.md":
+        return next((PROJECT / page).parent.rglob(f"*/{name}"), None)
+    return None
 
 
 def file_problems(page: str, text: str) -> Iterator[str]:

@@ -228,7 +228,13 @@ def try_task(copy: Copy) -> str:
     return "" if "Nothing was spent" in shown else "the task has no plan"
 
 
-EXAMPLES: tuple[Callable[[Copy], str], ...] = (
+Example = Callable[[Copy], str]
+"""Types an example into a copy; returns what is wrong, or an empty text."""
+
+QUICK: tuple[Example, ...] = (try_option, try_connection, try_stage)
+"""The examples of every test run: the others only make a plan, and run with the slow tests."""
+
+EXAMPLES: tuple[Example, ...] = (
     try_option,
     try_rule,
     try_compression,

@@ -2,8 +2,8 @@
 
 A recipe turns one float ``.tflite`` into a compressed one. The stages of a search and `advisor
 compress` call :func:`prepare_file` and :func:`make_file` and nothing else, so both make the same
-file. To add a recipe, add an object to ``RECIPES``: `docs/extend-stages.md`. The name of a recipe
-stands in file names, caches and runs, and stays.
+file. To add a recipe, add an object to ``RECIPES``: ``docs/extend-stages.md``. The name of a
+recipe stands in file names, caches and runs, and stays.
 """
 
 import zlib

@@ -31,16 +31,15 @@ def detect(
     """
     from advisor.datasets import class_order
     from advisor.measurement import CentreFinder, Detector, save_detections
-    from advisor.tflite import has_postprocess, read, read_metadata
+    from advisor.tflite import has_postprocess, read
 
-    data = model.read_bytes()
-    finder = Detector if has_postprocess(read(data, model.name)) else CentreFinder
-    run = (finder)(model, view)
+    finder = Detector if has_postprocess(read(model.read_bytes(), model.name)) else CentreFinder
+    run = finder(model, view)
     detections = run.over(images, captured)
-    said = read_metadata(data, model.name)
+    labels = run.read_labels()
     # A detector of the user is matched by the names in it; its numbers mean other classes here.
-    if said and said.labels:
-        order = class_order(classes, said.labels, len(said.labels))
+    if labels:
+        order = class_order(classes, labels, len(labels))
         places = {label: place for place, label in enumerate(order)}
         detections = (detection.relabel_boxes(places) for detection in detections)
     save_detections(path, list(detections))

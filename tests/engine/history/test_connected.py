@@ -102,9 +102,7 @@ def test_a_measured_pick_says_which_phone_it_was_and_so_does_its_report(
     assert source in (child.folder.path / "report.html").read_text()
 
 
-def test_a_phone_is_asked_once_for_all_runs_and_measures_a_file_once(
-    run: RunFolder, pixel: Phone, tmp_path: Path
-) -> None:
+def test_a_phone_is_asked_once_for_all_runs_and_times_a_file_once(run: RunFolder, pixel: Phone, tmp_path: Path) -> None:
     write_run(run.path.parent, rows(), request=REQUEST, name="other", manifest=host_manifest({}))
     damaged = write_run(run.path.parent, rows(), name="damaged", manifest=host_manifest({}))
     (damaged.path / "request.yaml").write_text("budget: [")
@@ -144,9 +142,7 @@ def test_a_board_is_measured_over_ssh(own_ssh: None, tmp_path: Path, monkeypatch
     assert present(row.remote).software.startswith("ai-edge-litert==")
 
 
-def test_a_cloud_gets_files_with_leave_alone_and_its_job_is_in_the_report(
-    run: RunFolder, devicefarm: DeviceFarm
-) -> None:
+def test_a_cloud_gets_files_with_leave_alone_and_a_report_has_its_job(run: RunFolder, devicefarm: DeviceFarm) -> None:
     cloud, leave = "devicefarm:Google Pixel 8", {"upload": True, "upload_images": None, "cloud_limit": "1min"}
     found = on(reevaluate(run.path, Devices.choose([cloud], [])), cloud)
     assert f"{cloud}: not measured: nothing is sent to a cloud without --upload" in found.remarks

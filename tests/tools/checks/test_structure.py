@@ -36,7 +36,7 @@ def test_each_figure_has_one_limit(project: Path) -> None:
 
 
 @with_cases
-def test_a_figure_beyond_its_limit_is_a_problem(
+def test_a_figure_past_its_limit_is_a_problem(
     most: dict[str, float], least: dict[str, float], named: list[str]
 ) -> None:
     figures = {"skips": Figure(3, ["a.py:1"]), "comments": Figure(0.5)}

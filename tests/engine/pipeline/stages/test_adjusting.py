@@ -116,9 +116,7 @@ def test_the_file_that_ships_takes_the_head_that_the_pass_over_its_backbone_gave
 
 
 @pytest.mark.integration
-def test_a_head_that_the_compared_file_keeps_is_kept_without_a_pass(
-    made: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_that_the_compared_file_keeps_stays_without_a_pass(made: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.training._head.quantized.refit_head", lambda *_: None)
     compared = made(form(1, "int8"))[1]
     result, ships = made(form(1, "int8"), compared=compared)
