@@ -136,10 +136,10 @@ def test_what_fine_tuning_clearly_harmed_is_not_trained_further(tmp_path: Path, 
 def test_in_part_of_its_time_fewer_layers_train_also_of_what_ships(tmp_path: Path, share: float, layers: float) -> None:
     scope = Scope(CARD.name, FINETUNE_CACHED, purpose=Purpose.COMPARE)
     given = replace(materials(tmp_path), budget_training=lambda *_: TrainingBudget(100.0, share))
-    fitted, time = stages._within_limit(CACHED, None, given, scope)
+    fitted, time = stages._fit_to_limit(CACHED, None, given, scope)
     assert (fitted.trained, time.fitted) == (layers, share < 1.0)
     (tmp_path / RESULT).write_text(json.dumps({"trained": layers, "shortened": time.fitted}))
-    ships = stages._within_limit(CACHED, FloatModel(tmp_path / "x", ""), given, scope)
+    ships = stages._fit_to_limit(CACHED, FloatModel(tmp_path / "x", ""), given, scope)
     assert (ships[0].trained, ships[1].fitted) == (layers, share < 1.0)
 
 

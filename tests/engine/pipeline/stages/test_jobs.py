@@ -26,7 +26,7 @@ from advisor.engine._pipeline.stages import jobs
 from advisor.engine._pipeline.stages.artefacts import STAND_IN_CROPS
 from advisor.engine._pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
 from advisor.engine._pipeline.stages.unknown_jobs import HeadSpec, LearntImages, add_unknown, probe
-from advisor.engine._space import resolved as reading
+from advisor.engine._space import image_limit as reading
 from advisor.engine._space.candidates import Candidates
 from advisor.engine._space.resolved import Resolved
 from advisor.engine._space.resolving import resolve_cards
