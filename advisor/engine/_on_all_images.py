@@ -1,7 +1,9 @@
 """Make a second file of the pick that learns from all images (``--ship-on all``).
 
-A search does it when it has its answer. The file has learnt from the hold-out too, so nothing can
-judge it: the judged file keeps every figure, and both are compared on images that both know.
+``when_answered`` (``_afterwards.py``) calls it at the end of a search. The file has learnt from
+the hold-out too, so nothing can judge it: the judged file keeps every figure, and both are
+compared on images that both know. The outcome is a row of ``evaluations.jsonl``
+(:class:`~advisor.core.OnAllImages`), whose fields and reasons reports and exports read.
 """
 
 import contextlib

@@ -1,7 +1,10 @@
 """Run functions by name in pools of child processes, one pool for each kind of job.
 
-Stages, converters and trainings run in these pools. The names of the kinds are known to executors
-on other machines, and :data:`EXPECTED_BYTES` decides how many jobs run side by side.
+The executors of a search (``engine/_execution.py``, ``integrations/slurm`` and ``ray``), the
+import of a user's model and every call that reads files of strangers use these pools. The engine
+names the kinds in its own ``Pool`` (``engine/_pipeline/resources.py``), and so do executors on
+other machines. :data:`EXPECTED_BYTES` decides how many jobs run side by side, and the environment
+of a child decides the last digits of results that are cached.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from advisor.isolation._worker import IMPORTS, NETWORK, CallLimits, Worker
 LIGHT: str = "light"
 HEAVY: str = "heavy"
 TRAINERS: str = "trainers"
+"""The kinds of pools: without TensorFlow, with it, and with it for training."""
 
 EXPECTED_BYTES: Mapping[str, int] = {
     LIGHT: 400_000_000,

@@ -1,7 +1,9 @@
-"""What detectors find in images, and the detectors that find it: boxes, or centres of objects.
+"""Run detectors over images: boxes, or centres of objects, as values and as a file of arrays.
 
-Stages write the answers of a part with :func:`save_detections`; the arrays in that file are a
-format of the cache.
+Stages of detectors write what a file finds in the images of one part of the split with
+:func:`save_detections`, and ``api/_tiles.py`` what it finds in tiles. That file is in the cache: a
+change of its arrays or of what is found needs a new version of ``over_images``
+(``docs/extend-stages.md``, "Which version to raise").
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from advisor.measurement._runners import Runner
 from advisor.tflite import CENTRE_DISTANCE, CENTRES, DETECTIONS
 
 # Least score of a centre that is kept: the answers of a file serve other thresholds, too.
+# Another value gives other answers in the cache.
 KEPT = 0.05
 
 

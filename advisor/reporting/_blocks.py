@@ -5,9 +5,9 @@ Modules of this room make blocks. This module also draws them on a terminal, of 
 encoding; ``_markdown.py`` draws Markdown, and ``templates/blocks.html.j2`` pages and notebooks. A
 new kind of block needs all three.
 
-A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``bad``, ``command``,
-``code``, ``small``, or ``name`` (from a user's data, with its own writing direction). Each form
-draws those that it knows. On pages, the others are classes.
+A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``warning``, ``bad``,
+``command``, ``code``, ``small``, ``tall``, ``lead``, or ``name`` (from a user's data, with its own
+writing direction). A terminal draws those of :data:`STYLES`; a page has each as a class of CSS.
 """
 
 import math
@@ -41,8 +41,8 @@ NARROW = 72
 
 LEAST_SPAN_X = 0.2
 LEAST_SPAN_Y = 0.02
-"""The same as shares of the largest value:
-2.85 and 2.86 ms are not the two ends, and 18.5 % is not at both of them.
+"""Least span of the axes of a plot, as a share of the largest value:
+2.85 and 2.86 ms are not at its two ends, and a lone 18.5 % is not at both of them.
 """
 
 STYLES: Mapping[str, str] = {

@@ -14,12 +14,14 @@ from advisor.core import Evaluation, Quantity, Status, Target, plural
 from advisor.reporting._view import RunView
 
 UnitOfPlace = tuple[str, str]
-"""What runs a file, and where, in words: ``2 CPU threads``, ``this machine``."""
+"""The processor that runs a file and its machine, in words: ``2 CPU threads``, ``this
+machine``.
+"""
 
 
 REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flagship", 2023)}
-"""Phones for which the pick is predicted where the question names no device, each with its year:
-their CPUs, which the code of a bundle uses.
+"""Phones for which the pick is predicted where the question names no device, with words and the
+year of each. The prediction is of the phone's CPU, because the code of a bundle runs there.
 """
 
 

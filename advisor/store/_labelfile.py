@@ -1,6 +1,8 @@
 """Read the names of classes from a text file with one name a line.
 
-Models of users and data sets have such files.
+The import of a user's model (``catalog/_user_models/``) and the readers of boxes and masks
+(``datasets/``) call it. The names become the classes of a user's images, and a run keeps them:
+another rule for numbered lines would rename classes of sets that are in use.
 """
 
 import re

@@ -3,7 +3,9 @@
 :func:`quantize` and :func:`dequantize` turn values into those of a tensor as a runtime describes
 it; whoever runs a file calls them. The edits make files that more clients take: float inputs
 (:func:`to_float_io`), a normalization inside (:func:`fold_normalization`), float16 weights
-(:func:`to_float16`, the recipe ``float16``).
+(:func:`to_float16`, the recipe ``float16``), a batch of one (:func:`with_fixed_batch`). Other
+bytes for equal inputs need a new version of the recipe or stage that calls the edit
+(``docs/extend-stages.md``, "Which version to raise").
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +55,7 @@ IN_FLOAT = "advisor_in_float"
 """Part of the name of a tensor that stays float where activations are quantized.
 
 All that follows it stays float, too: squares of 8 bits lose small values. The task ``anomaly``
-names a layer so, and the quantizer looks for the name.
+names a layer so, and ``compression/_quantization/quantizer.py`` looks for the name.
 """
 
 _MAX_FLOAT16 = 65504.0

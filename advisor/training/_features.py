@@ -1,8 +1,9 @@
 """Extract the backbone's features of images with LiteRT, the runtime of the shipped model.
 
 A stage of each search calls :func:`extract_features` once for a backbone and keeps the rows on
-disk; heads are fitted on them, and fine-tuning begins with them. If equal files give other
-features after a change, a new version of that stage is needed.
+disk; heads are fitted on them, and fine-tuning begins with them. If a change gives other features
+for equal files, raise the versions that ``docs/extend-stages.md`` lists ("Which version to
+raise"): of the stages ``FEATURES``, ``PROBE`` and of those that run files over images.
 
 For training, images may be changed as phones may take them, so that a head learns to ignore such
 changes. Validation and scoring use the original ones. Mirrored and cropped images are not used:

@@ -4,8 +4,10 @@ They are MobileNet V1 and V2, EfficientNet-Lite, MNASNet, SqueezeNet, ResNet and
 Names of layers are an interface, as weights are found by them. Layers of MobileNet carry the names
 of Keras' own implementation, so its weight files fit. Layers of MNASNet, ResNet and ShuffleNet
 carry the paths of torchvision's modules (``layer1.0.conv1``), so that a ``.pth`` file's tensors
-find their layer by name alone. Where Keras pads by hand before a stride, these graphs say
-``same``: for even sizes the two are the same numbers, with fewer operators.
+find their layer by name alone. Names and arguments of the functions are keys of cards. Where
+Keras pads by hand before a stride, these graphs say ``same``, which gives the same numbers for
+even sizes with fewer operators. A change of a graph needs a new ``CONVERT_VERSION``
+(``catalog/_convert.py``).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Combine the measurements of models on one target into one latency for each model.
 
-The predictor quotes these latencies instead of predicting the models. It also learns from them
-how the target differs from the others. A form without measurements borrows those of a similar one.
+The predictor (``_prediction.py``) quotes these latencies instead of predicting the models. It also
+learns from them how the target differs from the others. A form without measurements borrows those
+of a similar one.
 """
 
 from collections import defaultdict
@@ -17,6 +18,8 @@ from advisor.devices._latency.table import LatencyTable, count_releases
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.values import DeviceTarget
 
+# The forms that borrow latencies of another one (``like``): see ``core/_form.py``. Recipes that
+# only rename a form have none of their own.
 _SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
 
 
@@ -69,10 +72,10 @@ def combine_by_model(
 def similar_form(
     form: str, measured: Collection[str], known: Collection[str]
 ) -> tuple[str, float]:
-    """Return the precision whose latencies to use for ``form`` on a target,
-    and the deviation (log) that this adds.
+    """Return the form whose latencies to use for ``form`` on a target, and the deviation (log)
+    that this adds.
 
-    ``measured`` are the precisions that were measured on the target itself, ``known`` those on any
+    ``measured`` are the forms that were measured on the target itself, ``known`` those on any
     target. UsageError if no latency of the form is known; it names the nearest form.
     """
     precision = form

@@ -2,7 +2,8 @@
 
 They come from the command line, from Python or from a request file, and ``parsing.py`` makes the
 question of them. Their names are the keys of request files and of the ``request.yaml`` in a run
-folder: a key that changes its meaning needs a new :data:`SCHEMA_VERSION`.
+folder. A key that changes its meaning needs a new :data:`SCHEMA_VERSION`, here, in
+``store/_run_documents.py`` and in the file that ``advisor init`` writes (``api/_options.py``).
 """
 
 from __future__ import annotations

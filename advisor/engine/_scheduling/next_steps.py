@@ -1,5 +1,9 @@
 """Choose what a search does next, and when it ends, by the value of information beside its price.
 
+The scheduler asks :class:`SearchRule` after each result, and a plan plays it through. The page
+``docs/rule.md`` repeats its numbers; the reasons of :meth:`SearchRule.explain_refusal` are written
+into runs, and code recognises :data:`NO_TIME` by its first words.
+
 :mod:`~advisor.engine._scheduling.expected_gain` has the words,
 and what each candidate is expected to gain.
 
@@ -38,14 +42,17 @@ MOST_CANDIDATES = 64
 """Candidates over whose gains the result of a step is averaged, the best ones."""
 
 ROUNDING = 1e-4
+"""Points of gain below which a gain is rounding."""
+
 LEAST_INFORMATION = 0.05
-"""Points below which a gain is rounding; and points that the head of a further network must add to
-what is planned within a time limit: the beliefs are not more exact, and it takes its time from a
-fine-tuning.
+"""Points that the head of a further network must add to what is planned within a time limit: the
+beliefs are not more exact, and it takes its time from a fine-tuning.
 """
 
 EARLY = 0.5
-"""Points of a plan for which a first answer comes earlier within a time limit."""
+"""Points of net gain that a search within a time limit gives up for an earlier first answer: of
+the candidates that gain at most so much less than the best one, the cheapest step comes first.
+"""
 
 LIMITED_SHARE = 0.01
 """Share of the least gain that counts within a time limit, whose seconds are there to be used."""

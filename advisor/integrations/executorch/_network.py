@@ -2,8 +2,9 @@
 
 ``executorch/__init__.py`` exports a :class:`FileNetwork`. Values of images stay in (N, C, H, W)
 from one convolution to the next, as PyTorch wants them; every other operator sees the order of the
-file. A new operator is one function in ``_map_operators``; results that change need a new
-``VERSION`` of the exporter. This module needs PyTorch.
+file. A new operator is a line of ``_ELEMENTWISE`` or ``_UNARY``, or one function in
+``_map_operators``; results that change need a new ``VERSION`` of the exporter. This module needs
+PyTorch.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch.nn import functional
 from advisor.core import StageError
 from advisor.tflite import Model, Tensor, real_values, slices_of
 
+# Axes that bring channels to the second place, as PyTorch wants them, and back to the last.
 _FIRST = (0, 3, 1, 2)
 _LAST = (0, 2, 3, 1)
 _ELEMENTWISE: Mapping[str, Callable[[Any, Any], Any]] = {

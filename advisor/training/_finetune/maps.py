@@ -3,7 +3,8 @@
 The lower part runs once over the images and their changed copies, and the upper part
 (`halves.py`) learns on its maps. An epoch then costs only the upper part. `finetune.py` reads
 :class:`MapBatches`; the training that ships reads the maps of the compared one. The names of the
-files are hashes of all that the maps depend on.
+files are hashes of the lower part and of the changes of the images; a folder is for one list of
+images and one :data:`~advisor.training._finetune.finetune.FINETUNE_VERSION`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Recipes that retrain (`compression/_recipes/retrained.py`) read a file as a :class:`Graph`, train
 its weights (`retraining.py`) or prune them (`refitting.py`), and write it again: no network of
-Keras is needed. `operators.py` computes each operator.
+Keras is needed. `operators.py` computes each operator; a file with another one is refused. Other
+weights for equal inputs need a new version of the recipes in `retrained.py`.
 """
 
 from __future__ import annotations
