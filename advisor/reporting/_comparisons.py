@@ -174,8 +174,9 @@ def _list_lines(result: Reevaluation) -> list[str]:
             f"{subject}: the answer stays, although something changed since the run ({causes})",
             *result.remarks,
         ]
-    new = []
+    # It may have been made for the same changes before.
+    place = []
     if result.run:
-        new = [f"new run: {make_typed_path(result.run)}"]
+        place = [f"run of this answer: {make_typed_path(result.run)}"]
     outcome = f"{subject}: {result.comparison.result.value} ({causes})"
-    return [outcome, result.comparison.reason, *result.remarks, *new]
+    return [outcome, result.comparison.reason, *result.remarks, *place]
