@@ -1,8 +1,9 @@
 """Run ``.tflite`` classifiers on images with LiteRT, as the application does.
 
-Stages score files with :func:`predict_pixels` or one of the like, and calibration for 8-bit files
-uses them too. The model runs once for each image, on one thread, so that answers are those of an
-app.
+The stages that score files call it, and so do ``training/_features.py`` and the recipe
+``mixed_int8`` in child processes. The model runs once for each image, on one thread, so that
+answers are those of an app. Other answers need new versions: ``docs/extend-stages.md``, "Which
+version to raise".
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Prepare a user's model as the float master of a card, and check it again in a search.
 
-Everything here runs in child processes, as an untrusted model may crash native code;
-`import_model.py` names ``check_file``, ``prepare`` and ``describe`` as strings. What is done with
-a file depends on its task: an :class:`OwnFiles` for each task that takes files.
+What opens a model runs in child processes, as an untrusted model may crash native code:
+`import_model.py` names ``check_file``, ``prepare`` and ``describe`` as strings, and the stage that
+converts a card calls :func:`convert_own` (``catalog/_convert.py``). What is done with a file
+depends on its task: an :class:`OwnFiles` for each task that takes files. Another master for an
+equal file needs a new ``VERSION`` of `import_model.py` and a new ``CONVERT_VERSION``.
 """
 
 from __future__ import annotations

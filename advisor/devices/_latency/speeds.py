@@ -1,7 +1,9 @@
 """Locate CPUs by what they could compute:
 their arithmetic, clocks, threads, order of issue and memory.
 
-``placement.py`` compares a target with the measured CPUs at these points.
+``placement.py`` compares a target with the measured CPUs at these points. Nothing of it is on
+disk; a constant moves the prediction of every device without measurements, so judge a change by
+``python -m benchmarks latency_prediction``.
 """
 
 from collections.abc import Sequence

@@ -5,8 +5,8 @@ A variant is a card, a training and a compression. Evaluator, scorer, plan and p
 :class:`VariantStages` for the stages that they need, and the walker runs what comes before them.
 The task has the stage that makes its float file, and the one that runs its files over images.
 Adding a stage takes edits in six files, of which this is one; ``docs/extend-stages.md`` shows
-them. Which stages depend on which decides what is computed again, not what is in a key: that is
-said by the stages themselves.
+them. An edge says whose result a stage gets. The key of a stage comes from its own ``inputs``, so
+an edge may change freely; another result for equal ``inputs`` needs a new version of the stage.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Name the runtimes of this machine in the words of a report,
-and those of devices that do not run ``.tflite`` files.
+"""Name the runtimes of this machine in the words of a report, and say which latencies of devices
+are of runtimes that do not run ``.tflite`` files.
+
+``reporting/_device_results.py`` calls both: reports do not know the profiles of devices.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,8 @@
 """The table that the sampler chooses from, what is observed of it, and the choice.
 
-The prior order comes first, then the expected gain of hypervolume a second.
+``AdvisorSampler`` (``__init__.py``) asks it for each suggestion. The prior order comes first, then
+the expected gain of hypervolume a second. The two attributes of trials are written into studies,
+which a resumed run reads, so their names stay.
 """
 
 from collections import Counter
