@@ -64,7 +64,7 @@ class TiledFigure(Written):
 
 @dataclass(frozen=True)
 class TileComparison(Written):
-    """What tiles gain the file of a run on the images of its hold-out, and what they cost.
+    """The gain of tiles for the file of a run on the images of its hold-out, and their cost.
 
     Attributes:
         key: key of the pick's evaluation.
@@ -97,7 +97,7 @@ class TileComparison(Written):
 
     @property
     def verdict(self) -> str:
-        """Whether tiles find more small objects, in a sentence."""
+        """The answer in a sentence: tiles find more small objects, or do not."""
         small = self.sizes[0]
         tiles = f"{self.tiles} x {self.tiles} tiles"
         if small.gain.low > 0:

@@ -1,5 +1,5 @@
-"""How the files of each compression recipe compute, and the features of a file that its latency
-depends on.
+"""State the arithmetic of the files of each compression recipe, and the features of a file on
+which its latency depends.
 
 A new recipe needs its row in :data:`FORMS` (``docs/extend-stages.md``): its figures order the plan
 of a search before the first file is made. ``tflite`` reads :class:`FileFeatures` from a file, and

@@ -23,7 +23,7 @@ SHOWN_SAVING = 0.01
 """Points that a saving must be worth to be shown with its two decimals."""
 
 FIRST_BY = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}
-"""What the pick is among the candidates, by the preference for one figure."""
+"""The place of the pick among the candidates, by the preference for one figure."""
 
 
 def explain_choice(choice: Choice, limits: Limits, preference: Preference) -> str:

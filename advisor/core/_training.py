@@ -100,7 +100,7 @@ def recipe_of(name: str) -> TrainingRecipe:
 
 
 class Gain(NamedTuple):
-    """What fine-tuning gains over the head alone."""
+    """The gain of fine-tuning over the head alone."""
 
     share: float  #: share (0-1) of the head's errors that it removes
     spread: float  #: standard deviation of ``share``

@@ -76,7 +76,7 @@ READ_ERRORS = (
     AttributeError,
     struct.error,
 )
-"""What Pillow and our own checks raise for a file that cannot be read."""
+"""Errors of Pillow and of our own checks for a file that cannot be read."""
 
 
 def may_be_image(path: Path) -> bool:

@@ -78,7 +78,7 @@ class ListingPages:
 
 @dataclass
 class _Expected:
-    """What a listing said, with which the answers that follow are compared."""
+    """The entry of a listing, with which the answers that follow are compared."""
 
     pages: ListingPages = field(default_factory=ListingPages)  # of the listing under way
     # Size and version of each object that is being fetched, by its name in the store.

@@ -150,7 +150,7 @@ def _list_candidates(rows: Sequence[Evaluation], question: Question) -> list[Eva
 
 @dataclass(frozen=True)
 class _DecisionRule:
-    """What a decision over rows depends on beside them.
+    """Everything that a decision over rows depends on beside them.
 
     ``without_weights`` are the cards that ran with random weights, see :func:`decide_run` for
     ``judged_first``.

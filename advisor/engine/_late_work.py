@@ -25,7 +25,7 @@ NO_TIME = "there was no time left for it; advisor search --resume continues with
 
 @dataclass(frozen=True)
 class LateWork:
-    """What work after the answer has to keep to.
+    """The limits of work after the answer.
 
     Attributes:
         scorer: runs the stages.

@@ -55,7 +55,7 @@ def count_objects(objects: Sequence[Found], _least: float) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """What a page for browsers does with a model of a task.
+    """The part of a task in the page for browsers.
 
     Attributes:
         script: path of JavaScript in ``package`` with ``meaningOf(outputs, facts)``; empty if

@@ -1,4 +1,4 @@
-"""What interpreters and compilers for microcontrollers find, and the protocols of both.
+"""Findings of interpreters and compilers for microcontrollers, and the protocols of both.
 
 Integrations implement :class:`Interpreter` and :class:`Compiler`, and entry points name them. The
 ``entries`` of the findings are keys of JSON documents and of stages in the cache.

@@ -40,7 +40,7 @@ SHOWN = 100
 """Rows of a table, at most."""
 
 BOXES = {"precision": "the boxes that count are right", "recall": "the true boxes are found"}
-"""What a threshold of a detector guarantees, after a share."""
+"""The guarantee of a detector's threshold in words, after a share."""
 
 AXIS_STEP = 0.1
 """The curve's axis begins at the next multiple of this share

@@ -66,7 +66,7 @@ PARQUET = "front.parquet"
 REPORT_FILES = (ANSWER_FILE, "front.csv", PARQUET, "report.md", "report.html")
 WRITE_AT = f"{__name__}:write_at"
 SCHEMA_VERSION = 1
-"""Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
+"""Version of recommendation.json and front.csv; raised when either changes its meaning."""
 
 
 def render_markdown(view: RunView) -> str:

@@ -227,7 +227,7 @@ class Runs:
 
 
 class RunIndex:
-    """What is known of the runs of a folder, in one file of the cache;
+    """Facts known of the runs of a folder, in one file of the cache;
     one that is lost or damaged is made again.
     """
 

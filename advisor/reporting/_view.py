@@ -121,7 +121,9 @@ class DatasetSummary:
 
     @property
     def copied(self) -> str:
-        """How many images judge nothing, as copies of them are learnt from; empty if all judge."""
+        """The number of images that judge nothing, as copies of them are learnt from, in words;
+        empty if all judge.
+        """
         return copies_sentence(self.copies, {VALIDATION: self.validation, HOLDOUT: self.holdout})
 
 
@@ -170,7 +172,7 @@ class RunView:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is probably wrong with the description of users' own files."""
+        """Probable errors in the description of users' own files."""
         written = self.manifest.get("remarks")
         return tuple(map(str, written)) if isinstance(written, list) else ()
 

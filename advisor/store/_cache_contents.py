@@ -55,7 +55,7 @@ class CacheShare:
 
 @dataclass(frozen=True)
 class CacheContents:
-    """What is in the cache."""
+    """The contents of the cache."""
 
     root: Path
     limit_bytes: int

@@ -63,7 +63,7 @@ class Evicted:
 
     @property
     def sentence(self) -> str:
-        """What was removed, and why the cache is still larger than its limit if it is."""
+        """The entries that were removed, and why the cache still exceeds its limit if it does."""
         done = f"removed {plural(self.count, 'entry', 'entries')} ({show_bytes(self.size_bytes)})"
         text = f"{done}; the cache has {show_bytes(self.left_bytes)}"
         if self.left_bytes <= self.limit_bytes:

@@ -46,7 +46,7 @@ SHOWN_SIDE = 160
 
 
 class ImageScores(Protocol):
-    """What a file reached on some images."""
+    """The figure of a file on some images."""
 
     @property
     def figure(self) -> Interval:

@@ -72,7 +72,7 @@ class MapTraining:
 
     @property
     def scope(self) -> Scope:
-        """What the stage belongs to."""
+        """The scope of the stage."""
         return Scope(self.card.name, self.training, purpose=self.purpose)
 
     @property
@@ -82,7 +82,7 @@ class MapTraining:
 
     @property
     def subject(self) -> str:
-        """What progress says that it does, before the card's name."""
+        """The work in words of progress, before the card's name."""
         verb = "fine-tuning" if self.layers else "training"
         network = "the final network" if self.purpose is Purpose.SHIP else "the network"
         return f"{verb} {network} of"

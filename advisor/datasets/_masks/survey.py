@@ -114,7 +114,7 @@ class MaskSurvey:
 
 
 class _ReadMask(NamedTuple):
-    """What was read of one mask; it is sent from a child process."""
+    """The facts of one mask; they are sent from a child process."""
 
     entry: MaskEntry
     size: tuple[int, int]  # height and width of the upright image

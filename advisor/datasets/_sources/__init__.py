@@ -40,7 +40,7 @@ SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType(
         ".pq": choose_opener("Parquet"),
     }
 )
-"""What reads each kind of file, by its extension."""
+"""The reader of each kind of file, by its extension."""
 
 # In the path of an image in a file.
 _INSIDE = re.compile(rf"({'|'.join(map(re.escape, SOURCES))})(-\d+-of-\d+)?/")

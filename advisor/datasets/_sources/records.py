@@ -168,7 +168,7 @@ class RecordFile:
 
     @property
     def _end_members(self) -> list[Member]:
-        """What is missing at the end of the file."""
+        """A member that stands for what is missing at the end of the file; none if nothing is."""
         fault = "; ".join(filter(None, (self._fault, self._describe_missing())))
         return [Member("the end", fault=fault)] if fault else []
 

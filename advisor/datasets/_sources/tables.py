@@ -53,7 +53,7 @@ NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not inst
 
 
 class _Table(ABC):
-    """What Parquet and Arrow share: columns of images and labels, and the names of classes."""
+    """The base of Parquet and Arrow files: columns of images and labels, names of classes."""
 
     kind = ""
 

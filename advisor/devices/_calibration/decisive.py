@@ -21,7 +21,7 @@ from advisor.devices._profiles import DeviceProfile, DeviceTarget
 
 @dataclass(frozen=True)
 class PickForBudget:
-    """Which network to ship on a target:
+    """The choice of a network to ship on a target:
     the most accurate that meets a budget, as far as latencies are known.
     """
 

@@ -42,7 +42,7 @@ class MeasuredNetworks:
 
     @property
     def clock(self) -> str:
-        """What the latencies are if they are CPU times, and what other programs took;
+        """The kind of the latencies if they are CPU times, and the time of other programs;
         empty for the usual wall time.
         """
         factors = {}

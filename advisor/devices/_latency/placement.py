@@ -62,7 +62,7 @@ with errors of the common deviations' size (:func:`_scale_build`).
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
-"""Of NPUs: the penalty of the slopes of the regression over generations, and the deviations (log)
+"""For NPUs, the penalty of the slopes of the regression over generations, and the deviations (log)
 of what is left, by the generation and of a target alone.
 """
 

@@ -159,7 +159,7 @@ def _place_measured(
 
 @dataclass(frozen=True, eq=False)
 class _Explanation:
-    """How the references, and deviations from them, explain a target's measurements."""
+    """A target's measurements in terms of references and deviations from them."""
 
     shares: Floats  # (references, scales) probability of each reference and deviation
     coefficients: Floats  # (n,) weights of the covariances with the measured models

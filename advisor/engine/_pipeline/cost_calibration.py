@@ -48,7 +48,7 @@ the pace of the search in the pace of one kind of stage.
 
 
 class CostRatio(NamedTuple):
-    """What a kind of stage took in one search: a row of the file in the cache.
+    """The cost of a kind of stage in one search: a row of the file in the cache.
 
     ``value``: its CPU seconds over its rough price. ``disturbed``: other work disturbed the
     search. ``wall``: wall seconds of a CPU second, below 1 where a job uses several cores.
@@ -99,7 +99,7 @@ class Paces:
 
 
 class MachineLoad:
-    """How much longer jobs take now than on a quiet machine; recent jobs count most.
+    """The slowdown of jobs now against a quiet machine; recent jobs count most.
 
     Before the first job, ``others`` is the share (0-1) of the cores that other programs keep, and
     ``part`` the part (0-1) of one core that a quota leaves. Jobs get their turn among other

@@ -94,7 +94,7 @@ Its hash is the key in the artifact cache.
 Job = partial[Any]  # A function of a module with its arguments, to be called in a child process
 
 EpochCount = tuple[int, int, float]
-"""How many epochs of how many are done, and which share (0-1) of the job's seconds."""
+"""Epochs that are done, all epochs, and the share (0-1) of the job's seconds that is over."""
 
 Epochs = Callable[[Path], EpochCount | None]
 """Reads from a folder of checkpoints how far a training is; None before its first epoch."""

@@ -25,7 +25,7 @@ from advisor.engine._question.options import Options
 from advisor.engine._question.values import Execution, Question, Request
 
 Refusals = Iterator[tuple[str, str]]
-"""What is wrong, and what to do about it."""
+"""The fault of an option, and what to do about it."""
 
 
 def find_refusals(request: Request, written: Options) -> Refusals:

@@ -46,7 +46,7 @@ networks over five divisions (``accuracy_head.csv``) have the same.
 """
 
 TUNED_SLOPE = 0.4
-"""What fine-tuning adds to the slope: networks with a better published accuracy gain more. On
+"""Addition of fine-tuning to the slope: networks with a better published accuracy gain more. On
 TrashNet, EfficientNet-Lite0 (75 %) lost a third of its errors, MobileNetV2 (72 %) a tenth,
 MobileNetV1 0.25 (50 %) none.
 """

@@ -153,8 +153,8 @@ class CardForecast:
 
 @dataclass(frozen=True)
 class Course:
-    """What a search is expected to evaluate, and its rough seconds by the clock,
-    those of fine-tuning apart.
+    """The configurations that a search is expected to evaluate, and its rough seconds by the
+    clock, those of fine-tuning apart.
     """
 
     configurations: tuple[Configuration, ...]

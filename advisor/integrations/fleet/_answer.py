@@ -65,7 +65,7 @@ class Assigned:
 
 @dataclass(frozen=True)
 class FleetOption:
-    """What some files do for the fleet.
+    """The result of some files for the fleet.
 
     Attributes:
         files: the files by accuracy, the floor (tier 0) first.

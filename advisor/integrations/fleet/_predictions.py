@@ -31,7 +31,7 @@ it says which file is its best, and adds none.
 
 @dataclass(frozen=True)
 class Matrix:
-    """What is predicted of each file (columns) on each known phone (rows).
+    """Predictions of each file (columns) on each known phone (rows).
 
     The arrays have the shape (phones,), (files,) or (phones, files).
     """

@@ -1,4 +1,4 @@
-"""What runs on a node of a Ray cluster: a job or a measurement, and the switch that pauses it.
+"""Run on a node of a Ray cluster: a job or a measurement, and the switch that pauses it.
 
 Ray calls these functions by module and name, so every node needs this version of advisor
 (:meth:`.Roster.require_same`). A call fetches its files into the spool of the node, runs in a

@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 VALUES = "slurm (jobs of this cluster), slurm://settings.yaml (with settings of the jobs)"
 
 USUAL: Mapping[str, Any] = {"name": "advisor", "timeout_min": 240, "mem_gb": 8, "cpus_per_task": 2}
-"""What a job asks for unless the settings say otherwise, by submitit's names."""
+"""Requests of a job unless the settings say otherwise, by submitit's names."""
 
 SECTIONS = ("cluster", "jobs", "training")
 

@@ -34,7 +34,7 @@ STATES = {
     "PREEMPTED": "gave the machine of the job to another one (PREEMPTED)",
     "CANCELLED": "cancelled the job (CANCELLED)",
 }
-"""What Slurm did, by the states of ``sacct`` (https://slurm.schedmd.com/sacct.html)."""
+"""The end of a job in words, by the states of ``sacct`` (https://slurm.schedmd.com/sacct.html)."""
 
 
 @dataclass(frozen=True)

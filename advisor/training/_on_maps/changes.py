@@ -71,7 +71,7 @@ class ImageSection:
 
 
 class Labels(Protocol):
-    """What a network learns of an image."""
+    """The targets that a network learns of an image."""
 
     def within(self, section: ImageSection) -> Self:
         """Return the labels of a section of the image."""

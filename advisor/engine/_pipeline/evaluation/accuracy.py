@@ -90,7 +90,7 @@ def share_of(right: Sequence[bool], source: str) -> Quantity:
 
 @dataclass(frozen=True, eq=False)
 class Captured:
-    """What some images have under capture conditions."""
+    """The figures of some images under capture conditions."""
 
     tests: Sequence[CaptureTest]
     shares: Shares  # of each image in the figure under each test, (T, N)

@@ -40,7 +40,7 @@ that ships keeps its own, too.
 KEPT = "kept"
 MATCHED = "matched"
 REFITTED = "refitted"
-"""What became of the head, in the notes of a file."""
+"""The outcome for the head, in the notes of a file."""
 
 
 @dataclass(frozen=True)
