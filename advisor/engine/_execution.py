@@ -19,7 +19,16 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from advisor.core import EXECUTORS, LOCAL, load_integration, show_bytes
 from advisor.engine._question.values import Execution
-from advisor.isolation import HEAVY, ChildPool, Children, MemoryGate, Pause, map_pools
+from advisor.isolation import (
+    HEAVY,
+    ChildPool,
+    Children,
+    MemoryGate,
+    Pause,
+    map_pools,
+    read_quota_cores,
+    usable_cores,
+)
 from advisor.measurement import Host, host
 
 Result = TypeVar("Result")
@@ -83,6 +92,8 @@ class Machine:
     when no measurement waits. The first measurement waits for no other one, the second for one,
     and so on: a search has its first answer soon. If they are separate, they run on a machine
     without jobs, so neither waits for the other.
+
+    ``spare_jobs`` more jobs may run at the lowest priority, on the time that the others leave.
     """
 
     def __init__(
@@ -91,8 +102,10 @@ class Machine:
         batch: int = 5,
         memory_gate: MemoryGate | None = None,
         separate_measurements: bool = False,
+        spare_jobs: int = 0,
     ) -> None:
         self.cores = cores
+        self.spare_jobs = spare_jobs
         self._batch = batch
         self._memory_gate = memory_gate
         self._separate = separate_measurements
@@ -103,6 +116,8 @@ class Machine:
         self._draining = False
         self._order = itertools.count()
         self._pausable: list[Pause] = []
+        self._spare: list[Pause] = []
+        self._spare_turns = asyncio.Semaphore(spare_jobs)
         self._paused = False
         self._jobs: list[_Turn] = []
         self._measurements: list[_Turn] = []
@@ -155,6 +170,27 @@ class Machine:
         rank = priority - AFTER_JOBS if first else priority + AFTER_JOBS
         async with self.core(rank, memory_bytes, pause, waits):
             yield
+
+    @asynccontextmanager
+    async def spare(self, pause: Pause, memory_bytes: int = 0) -> AsyncIterator[None]:
+        """Hold what other jobs leave of the cores, once the memory is free.
+
+        The job is expected to run at the lowest priority. Measurements pause it, and nothing waits
+        for it.
+        """
+        async with self._spare_turns:
+            gate = self._memory_gate
+            while gate is not None and not gate.admits(memory_bytes, self._running):
+                await asyncio.sleep(LOOK_AGAIN_S)
+            if gate is not None:
+                gate.note_start(memory_bytes)
+            self._spare.append(pause)
+            if self._paused:
+                pause.pause()
+            try:
+                yield
+            finally:
+                self._spare.remove(pause)
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
@@ -293,7 +329,7 @@ class Machine:
         # the children get a signal only when the wish changes.
         if wanted == self._paused:
             return
-        for job in self._pausable:
+        for job in (*self._pausable, *self._spare):
             if wanted:
                 job.pause()
             else:
@@ -379,7 +415,9 @@ class LocalExecutor:
 
     def __init__(self, workers: int, log: Callable[[], Path | None]) -> None:
         self._log = log
-        self.machine = Machine(workers, memory_gate=MemoryGate())
+        self.machine = Machine(
+            workers, memory_gate=MemoryGate(), spare_jobs=count_spare_jobs(workers)
+        )
         self.host = host.describe()
 
     @cached_property
@@ -405,6 +443,17 @@ class LocalExecutor:
         # None was made if nothing was called.
         for pool in self.__dict__.get("pools", {}).values():
             pool.close()
+
+
+def count_spare_jobs(workers: int) -> int:
+    """Return how many jobs of the lowest priority may run beside ``workers`` others.
+
+    None where the user, or a quota, gives a search fewer cores than there are: such a job would
+    take a core that is not given, or a part of the quota. One core has no time to spare.
+    """
+    if workers < max(2, usable_cores()) or read_quota_cores() is not None:
+        return 0
+    return workers
 
 
 def call_locally(_device: str, function: Callable[..., Result], /, *arguments: object) -> Result:

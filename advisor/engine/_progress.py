@@ -161,6 +161,7 @@ class Progress:
         self._answer_of = answer
         self._lock = threading.RLock()
         self._running: dict[str, str] = {}
+        self._spare: dict[str, str] = {}  # what runs on the time that the others leave
         self._saying = ""
         self._answer = ""
         self._evaluated = 0
@@ -241,21 +242,26 @@ class Progress:
                 self.tell(text)
             self._answer = text
 
-    def stage(self, event: StageEvent) -> None:
-        """Record an event of a stage."""
+    def stage(self, event: StageEvent, spare: bool = False) -> None:
+        """Record an event of a stage; it may run on the ``spare`` time that the others leave."""
         subject = event.stage.subject
         with self._lock:
+            running = self._spare if spare else self._running
             if event.kind is EventKind.STARTED:
-                self._running[subject] = ""
+                running[subject] = ""
             elif event.kind is EventKind.WAITING:
-                self._running[subject] = f" (waits for {event.waits_for})"
+                running[subject] = f" (waits for {event.waits_for})"
             elif event.kind is EventKind.EPOCH:
                 done, epochs = event.epochs
-                self._running[subject] = f" (epoch {done} of {epochs})" if done else ""
+                running[subject] = f" (epoch {done} of {epochs})" if done else ""
             elif event.kind is EventKind.CRASHED:
                 self.tell(f"{subject} crashed, and goes on from what it kept")
             else:
                 self._running.pop(subject, None)
+                self._spare.pop(subject, None)
+            if spare:
+                self._show_event()
+                return
             # A measurement stops the jobs, so its seconds say nothing
             # of how busy other programs keep the machine.
             if event.kind is EventKind.DONE and not event.stage.resources.alone:
@@ -352,8 +358,10 @@ class Progress:
         """Return the current work in words."""
         if self._saying:
             return self._saying
-        if self._running:
-            running = [f"{subject}{more}" for subject, more in self._running.items()]
+        running = [
+            f"{subject}{more}" for subject, more in (*self._running.items(), *self._spare.items())
+        ]
+        if running:
             return " | ".join(running[:2])
         return STARTING if self._remaining is None else CHOOSING
 

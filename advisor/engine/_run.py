@@ -171,7 +171,14 @@ class _Search:
         # The loop, the evaluator and the progress share one calibration:
         # the time that a stage took changes what others cost.
         self._search_loop = SearchLoop(
-            resolved.request, run, progress, started, machine.cores, calibration, machine.trainings
+            resolved.request,
+            run,
+            progress,
+            started,
+            machine.cores,
+            calibration,
+            machine.trainings,
+            machine.spare_jobs,
         )
 
     def work(self) -> None:
@@ -289,16 +296,26 @@ class _Search:
         if trainers is not None:
             # Trainers say when they leave a GPU that failed.
             trainers.tell = self._progress.say
-        workers = Workers(executor.machine, executor.pools, executor.on_device, search_loop.places)
+        workers = Workers(
+            executor.machine,
+            executor.pools,
+            executor.on_device,
+            search_loop.places,
+            search_loop.spare,
+        )
         listen = partial(self._note_event, materials, plan)
         return Walker(materials, workers, listen, self._resolved.execution.remeasure)
 
     def _note_event(self, materials: Materials, plan: Plan, event: StageEvent) -> None:
         """Show an event of a stage, and learn from it what stages take."""
-        self._progress.stage(event)
+        # A job on spare time waits for others: its seconds say nothing of the machine.
+        spare = event.stage.scope.card in self._search_loop.spare
+        self._progress.stage(event, spare)
         self._durations.note(event)
         if event.kind in (EventKind.DONE, EventKind.CACHED):
             self._search_loop.finished.add(event.stage)
+        if spare:
+            return
         if event.stage.reads is not None:
             self._search_loop.judging.note(event, len(event.stage.reads(materials).paths))
         self._calibration.note(event, plan.costs.seconds(event.stage))

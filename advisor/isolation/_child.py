@@ -25,6 +25,7 @@ import threading
 import time
 import traceback
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from advisor.core import AdvisorError, StageError, first_line
@@ -32,9 +33,13 @@ from advisor.isolation import _scratch as scratch
 from advisor.isolation._lean_imports import install_lean_imports
 from advisor.isolation._process import ENDS_WITH_PARENT, MEMORY
 from advisor.isolation._rights import give_up_files, leave_network, limit_memory
-from advisor.isolation._worker import IMPORTS, NETWORK, WRITES_BELOW
+from advisor.isolation._worker import IMPORTS, NETWORK, WRITES_BELOW, YIELDS
 
 _PR_SET_PDEATHSIG = 1
+
+_LEAST_NICE = 19
+_AUTOGROUP = Path("/proc/self/autogroup")
+"""The lowest priority, and where Linux takes that of a session, if it groups processes by it."""
 
 
 def has_network() -> bool:
@@ -65,6 +70,20 @@ def _give_up_rights() -> None:
     most_bytes = os.environ.get(MEMORY)
     if most_bytes:
         limit_memory(int(most_bytes))
+    if os.environ.get(YIELDS):
+        _yield_to_others()
+
+
+def _yield_to_others() -> None:
+    """Take only the time of processors that no other process wants."""
+    # Linux shares the cores evenly between sessions first, and each child has its own session.
+    with contextlib.suppress(OSError):
+        _AUTOGROUP.write_text(str(_LEAST_NICE), encoding="ascii")
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    # Not Linux, or a container that forbids it.
+    except (AttributeError, OSError):
+        os.nice(_LEAST_NICE)
 
 
 def _import_ahead() -> None:

@@ -21,17 +21,21 @@ from advisor.core import StageError
 from advisor.isolation._cores import GPU_DRIVER
 from advisor.isolation._pause import Pause
 from advisor.isolation._process import ENDS_WITH_PARENT
-from advisor.isolation._worker import IMPORTS, NETWORK, CallLimits, Worker
+from advisor.isolation._worker import IMPORTS, NETWORK, YIELDS, CallLimits, Worker
 
 LIGHT: str = "light"
 HEAVY: str = "heavy"
 TRAINERS: str = "trainers"
-"""The kinds of pools: without TensorFlow, with it, and with it for training."""
+SPARE: str = "spare"
+"""The kinds of pools: without TensorFlow, with it, with it for training, and without it where no
+other process wants a core.
+"""
 
 EXPECTED_BYTES: Mapping[str, int] = {
     LIGHT: 400_000_000,
     HEAVY: 700_000_000,
     TRAINERS: 2_500_000_000,
+    SPARE: 400_000_000,
 }
 """Memory that a job of each kind is expected to take, in bytes. A conversion takes more for each
 value of the model. A job starts when this much memory is free.
@@ -226,12 +230,18 @@ _converters = partial(
     environment={**ENDS_WITH_PARENT, IMPORTS: "tensorflow keras advisor.catalog._convert"},
 )
 
+_spare_workers = partial(ChildPool, environment={**ENDS_WITH_PARENT, YIELDS: "1"})
+
 
 @cache
 def map_pools() -> Mapping[str, Callable[[Path | None], ChildPool]]:
-    """Return the function that makes the pool of each kind:
-    without TensorFlow, with it, and with it for training.
+    """Return the function that makes the pool of each kind.
 
     Their children end with this process when paused.
     """
-    return {LIGHT: _workers, HEAVY: _converters, TRAINERS: Trainers}
+    return {
+        LIGHT: _workers,
+        HEAVY: _converters,
+        TRAINERS: Trainers,
+        SPARE: _spare_workers,
+    }

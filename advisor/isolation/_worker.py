@@ -43,6 +43,9 @@ IMPORTS = "ADVISOR_CHILD_IMPORTS"
 that children import before their first call.
 """
 
+YIELDS = "ADVISOR_CHILD_YIELDS"
+"""The environment variable of children that run only where nothing else wants a core."""
+
 SETTINGS = ("TF_", "KERAS_", "XLA_", "TFHUB_", "CUDA_VISIBLE_DEVICES")
 """Beginnings of variables by which people set up TensorFlow and Keras for their own work."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.engine import Machine
-from advisor.engine._execution import call_in_own_thread
+from advisor.engine._execution import call_in_own_thread, count_spare_jobs
 from advisor.isolation import MemoryGate, Pause
 from advisor.isolation._memory import KEPT_FREE_BYTES
 from tests.builders import must_fail
@@ -133,13 +133,14 @@ class Stoppable(Pause):
         self.stopped = False
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_a_measurement_stops_training_and_jobs_that_can_be_paused_and_lets_them_go_on(training: bool) -> None:
-    machine, pause, seen = Machine(2 if training else 1), Stoppable(), list[tuple[str, bool]]()
+@pytest.mark.parametrize("kind", ["training", "job", "spare"])
+def test_a_measurement_stops_training_and_jobs_that_can_be_paused_and_lets_them_go_on(kind: str) -> None:
+    machine, pause, seen = Machine(2 if kind == "training" else 1, spare_jobs=1), Stoppable(), list[tuple[str, bool]]()
+    held = {"training": machine.trainer(pause), "job": machine.core(pause=pause), "spare": machine.spare(pause)}
     over = asyncio.Event()
 
     async def work() -> None:
-        async with machine.trainer(pause) if training else machine.core(pause=pause):
+        async with held[kind]:
             await over.wait()
             seen.append(("worked", pause.stopped))
 
@@ -153,6 +154,36 @@ def test_a_measurement_stops_training_and_jobs_that_can_be_paused_and_lets_them_
 
     run(together(work(), measure()))
     assert seen == [("measured", True), ("after", False), ("worked", False)]
+
+
+def test_spare_work_takes_no_core_begins_stopped_beside_a_measurement_and_waits_for_its_like() -> None:
+    machine, seen = Machine(1, spare_jobs=1), list[str]()
+
+    async def use_spare_time(name: str) -> None:
+        pause = Stoppable()
+        async with machine.spare(pause):
+            seen.append(f"{name} {'stopped' if pause.stopped else 'runs'}")
+            await asyncio.sleep(0.01)
+
+    async def measure() -> None:
+        async with machine.alone():
+            await together(use_spare_time("first"))
+        async with machine.core():
+            await together(use_spare_time("second"), use_spare_time("third"))
+
+    run(together(measure()))
+    assert seen == ["first stopped", "second runs", "third runs"]
+
+
+@pytest.mark.parametrize(
+    ("cores", "quota", "workers", "jobs"), [(2, None, 2, 2), (4, None, 2, 0), (2, 2.0, 2, 0), (1, None, 1, 0)]
+)
+def test_spare_work_takes_neither_a_core_that_is_not_given_nor_a_part_of_a_quota(
+    monkeypatch: pytest.MonkeyPatch, cores: int, quota: float | None, workers: int, jobs: int
+) -> None:
+    monkeypatch.setattr("advisor.engine._execution.usable_cores", lambda: cores)
+    monkeypatch.setattr("advisor.engine._execution.read_quota_cores", lambda: quota)
+    assert count_spare_jobs(workers) == jobs
 
 
 def test_jobs_go_before_training_and_training_waits_for_a_core() -> None:

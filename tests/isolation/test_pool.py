@@ -17,6 +17,7 @@ import pytest
 
 from advisor.core import StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import (
+    SPARE,
     WRITES_BELOW,
     CallLimits,
     ChildPool,
@@ -25,6 +26,7 @@ from advisor.isolation import (
     Trainers,
     _process as process,
     _worker as calls,
+    map_pools,
     run_program,
 )
 from advisor.isolation._worker import IMPORTS, Worker
@@ -111,6 +113,11 @@ def test_an_error_of_ours_keeps_its_type_any_other_is_one_line_and_the_log_has_t
     assert "with two lines" in (tmp_path / "log.txt").read_text()
     pool.call(f"{HERE}:talk")
     assert "native words" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_child_on_spare_time_runs_where_nothing_else_wants_a_core(tmp_path: Path) -> None:
+    with map_pools()[SPARE](tmp_path / "log.txt") as spare:
+        assert spare.call("os:sched_getscheduler", 0) == os.SCHED_IDLE
 
 
 def test_a_crash_and_a_kill_are_named_and_the_next_call_works(pool: ChildPool) -> None:

@@ -12,7 +12,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Set
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ from advisor.datasets import require_unchanged
 from advisor.engine._execution import Machine, OnDevice, Waits, call_locally
 from advisor.engine._pipeline.lookup import list_cached_folders
 from advisor.engine._pipeline.materials import DAMAGED, Materials, read_result
+from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import (
     RESULT,
     EpochCount,
@@ -35,7 +36,7 @@ from advisor.engine._pipeline.stage import (
     abort_stage,
 )
 from advisor.engine._pipeline.stage_events import EventKind, Listener, StageEvent
-from advisor.isolation import UNWANTED, Children, Pause, Scratch
+from advisor.isolation import SPARE, UNWANTED, Children, Pause, Scratch
 
 Result = TypeVar("Result")
 # Returns the seconds by the clock and the CPU seconds of a job so far, as a StageEvent names them.
@@ -52,13 +53,18 @@ class Workers:
 
     ``pools``: child processes by pool; a pool that is missing is not needed. ``on_device`` calls a
     measurement on the machine with the device. ``priority``: card name to its place in the queue
-    for cores.
+    for cores. ``spare``: the cards whose jobs run on the time that those of others leave.
     """
 
     machine: Machine
     pools: Mapping[str, Children]
     on_device: OnDevice = call_locally
     priority: Mapping[str, float] = field(default_factory=dict)
+    spare: Set[str] = frozenset()
+
+    def is_spare(self, stage: Stage[Any]) -> bool:
+        """Return whether the job of a stage runs on the time that others leave."""
+        return stage.scope.card in self.spare and stage.resources.pool is Pool.LIGHT
 
 
 class Walker:
@@ -170,7 +176,9 @@ class _StageRun:
             holders.append(holder)
             self._tell_waiting(f"the same work in another search, {holder}")
 
-        async with self._hold_resources() as pause:
+        # The card may be moved to the front of the queue meanwhile: the job stays what it is.
+        is_spare = self.workers.is_spare(self.stage)
+        async with self._hold_resources(is_spare) as pause:
             self._tell(EventKind.STARTED)
             started = time.monotonic()
 
@@ -179,14 +187,16 @@ class _StageRun:
                 # A measurement has the machine alone.
                 return {"seconds": seconds, "cpu_s": pause.cpu_s or seconds}
 
-            result, (done, epochs, share) = await self._do_work(pause, note_holder, measure_work)
+            result, (done, epochs, share) = await self._do_work(
+                pause, is_spare, note_holder, measure_work
+            )
         # This search did nothing if another one made the result meanwhile.
         kind = EventKind.CACHED if holders else EventKind.DONE
         self._tell(kind, **measure_work(), epochs=(done, epochs), share=share)
         return result
 
     async def _do_work(
-        self, pause: Pause, note_holder: Waits, measure_work: MeasureWork
+        self, pause: Pause, is_spare: bool, note_holder: Waits, measure_work: MeasureWork
     ) -> tuple[Any, EpochCount]:
         """Compute a result; return it with its epochs if a time limit ended the job."""
         cache = self.materials.cache
@@ -194,7 +204,7 @@ class _StageRun:
         checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
 
         def fill(folder: Path) -> None:
-            self._call_or_repeat(Folders(folder, checkpoints), pause)
+            self._call_or_repeat(Folders(folder, checkpoints), pause, is_spare)
             if not self._is_complete(folder):
                 so_far = checkpoints / SO_FAR
                 shutil.rmtree(so_far, ignore_errors=True)
@@ -234,26 +244,26 @@ class _StageRun:
                 self.materials.cache.get(self.stage.folder, inputs, partial(_copy_files, folder))
             return result
 
-    def _call_or_repeat(self, folders: Folders, pause: Pause) -> None:
+    def _call_or_repeat(self, folders: Folders, pause: Pause, is_spare: bool) -> None:
         """Do the job; once more if it is a training whose process crashed."""
         try:
-            self._call(folders, pause)
+            self._call(folders, pause, is_spare)
         except StageError as error:
             if self.stage.epochs is None or not error.is_crash:
                 raise
             self._tell(EventKind.CRASHED)
             # It goes on from its checkpoints.
             # Its job is made again, because a time limit leaves less than before.
-            self._call(folders, pause)
+            self._call(folders, pause, is_spare)
 
-    def _call(self, folders: Folders, pause: Pause) -> None:
+    def _call(self, folders: Folders, pause: Pause, is_spare: bool) -> None:
         """Do the job where it belongs, and write what it returned into its folder."""
         job = self.stage.job(self.materials, self.results, folders)
         assert not job.keywords, "only positional arguments travel to a child process"
         if self.stage.resources.alone:
             returned = self.workers.on_device(HOST, job.func, *job.args)
         else:
-            pool = self.workers.pools[self.stage.resources.pool]
+            pool = self.workers.pools[SPARE if is_spare else self.stage.resources.pool]
             limits = self.stage.resources.limits
             function = f"{job.func.__module__}:{job.func.__name__}"
             returned = pool.call(function, *job.args, limits=limits, pause=pause)
@@ -264,13 +274,15 @@ class _StageRun:
             (folders.out / RESULT).write_text(json.dumps(returned), encoding="utf-8")
 
     @asynccontextmanager
-    async def _hold_resources(self) -> AsyncIterator[Pause]:
-        """Hold a core, or the whole machine, in the card's turn."""
+    async def _hold_resources(self, is_spare: bool) -> AsyncIterator[Pause]:
+        """Hold a core, the whole machine, or what others leave of it, in the card's turn."""
         resources = self.stage.resources
         machine = self.workers.machine
         pause = Pause()
         priority = self.workers.priority.get(self.stage.scope.card, 0.0)
-        if resources.alone:
+        if is_spare:
+            held = machine.spare(pause, resources.memory_bytes)
+        elif resources.alone:
             held = machine.alone(priority)
         elif resources.long:
             soon = self.materials.limit_s(self.stage.scope, 0.0) is not None

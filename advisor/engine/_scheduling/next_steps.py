@@ -89,6 +89,9 @@ class SearchRule:
         self.stops_below = f"{points_an_hour:g} points (--stop-below{lowered})"
         self.prospects = Prospects(plan, preference, limits, points_an_hour, time_limit)
         self.planned = set[FormStep]()  # the steps that are expected to begin
+        self._plan = plan
+        # The steps that run on the time that others leave.
+        self._spare: frozenset[FormStep] = frozenset()
 
     @property
     def prices(self) -> Prices:
@@ -109,9 +112,13 @@ class SearchRule:
         """Learn from a result. What was skipped or has failed is not tried again."""
         self.prospects.condition_on(evaluation)
 
-    def choose_steps(self, begun: Collection[FormStep] = ()) -> tuple[FormStep, ...]:
+    def choose_steps(
+        self, begun: Collection[FormStep] = (), spare: Collection[FormStep] = ()
+    ) -> tuple[FormStep, ...]:
         """Return the steps to begin beside those that run;
         none if nothing is worth its price, or nothing yet.
+
+        What runs on ``spare`` time delays no other step.
         """
         # The result of a training says what is worth more, so nothing begins beside it.
         if self._trains(begun) or any(step.network.tuned for step in begun):
@@ -119,8 +126,9 @@ class SearchRule:
         prospects = self.prospects
         known = prospects.belief
         self.prices.running = tuple(begun)
+        self._spare = frozenset(spare)
         # What runs is as good as known, so its twin shows less.
-        for step in begun:
+        for step in (*begun, *spare):
             if step not in prospects.results:
                 prospects.expect_result(step)
         try:
@@ -128,6 +136,48 @@ class SearchRule:
         finally:
             prospects.belief = known
             self.prices.running = ()
+            self._spare = frozenset()
+
+    def choose_spare_step(
+        self, begun: Collection[FormStep], spare: Collection[FormStep] = ()
+    ) -> FormStep | None:
+        """Return a step for the time that those that run leave of the cores;
+        None if there is none that ends within the limit, or nothing to learn from it.
+
+        It is the head, or the form, whose card may gain the most for each second, however little
+        that is: it shows what else there is to choose from, and what to fine-tune next. When
+        nothing runs any more, it is for a limit that is too near for what would gain more.
+        """
+        prospects = self.prospects
+        has_end = self._has_time_limit and bool(prospects.results)
+        if not has_end or not (begun or self.is_out_of_time):
+            return None
+        pick = prospects.find_pick()
+        best = None
+        most_a_second = 0.0
+        running = {*begun, *spare}
+        busy_cards = {step.network.card for step in begun}
+        candidates = (
+            *prospects.list_candidates(running),
+            *prospects.list_further_forms(running),
+        )
+        for candidate in candidates:
+            step = candidate.steps[0]
+            card = self._plan.cards_by_name[step.network.card]
+            is_head = not step.network.tuned and step.form in ALWAYS
+            if not is_head or step in running or card.name in busy_cards:
+                continue
+            # A converter is a large child of its own, which is not worth its memory here.
+            if card.needs_converter:
+                continue
+            gain = prospects.expect_net_gain(candidate, pick, 0.0)
+            # The time is there in any case, so it has no price.
+            gain += prospects.price_points(candidate.price_s)
+            gain_a_second = gain / max(self.prices.seconds((step,)), 1.0)
+            if gain_a_second > most_a_second:
+                most_a_second = gain_a_second
+                best = step
+        return best
 
     def forecast_steps(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""
@@ -231,7 +281,7 @@ class SearchRule:
         small = self._find_small_form(begun)
         if small is None:
             return self._choose_by_gain(begun)
-        if small in begun:
+        if small in begun or small in self._spare:
             return ()
         if not self._delays_tuning(small):
             return (small,)
@@ -241,8 +291,9 @@ class SearchRule:
     def _choose_by_gain(self, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
         """Return the steps that add most to the net gain of the plan for each second."""
         prospects = self.prospects
-        candidates = list(prospects.list_candidates(begun))
-        forms = list(prospects.list_further_forms(begun))
+        running = {*begun, *self._spare}
+        candidates = list(prospects.list_candidates(running))
+        forms = list(prospects.list_further_forms(running))
         pick = prospects.find_pick()
         net_gains = {form: prospects.expect_net_gain(form, pick, 0.0) for form in forms}
         # What can be had without another network: a new one gains only what it adds to this.
@@ -260,7 +311,9 @@ class SearchRule:
         ]
         planned = max(base, net_gains[plan])
         information = self._list_information(following, pick, base, planned)
-        informing = sorted((gain for gain in information if gain.step not in begun), reverse=True)
+        informing = sorted(
+            (gain for gain in information if gain.step not in running), reverse=True
+        )
         if not prospects.results and not begun:
             informing = self._rank_first_steps(informing, net_gains, candidates, plan)
         is_worthwhile = net_gains[plan] >= ROUNDING

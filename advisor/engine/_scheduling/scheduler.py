@@ -28,7 +28,8 @@ class Scheduler:
 
     If it does not choose, the sampler of the study does, until every configuration that may be
     picked has a result. Then at most ``trainings`` networks are fine-tuned at the same time; the
-    rule waits for the result of each.
+    rule waits for the result of each. With the rule, up to ``spare_jobs`` more steps run on the
+    time that these leave.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Scheduler:
         cores: int,
         chooses: bool,
         trainings: int = 1,
+        spare_jobs: int = 0,
     ) -> None:
         self._study = study
         self._rule = rule
@@ -46,30 +48,62 @@ class Scheduler:
         self._cores = cores
         self._chooses = chooses
         self._trainings = trainings
+        self._spare_jobs = spare_jobs
+        self._spare = set[FormStep]()  # all steps that began on spare time
 
     def next(self, running: Collection[Configuration]) -> list[Configuration]:
         """Return what to evaluate next; nothing if nothing may start
         before a running evaluation ends.
         """
-        begun = set(map(FormStep.of, running))
+        begun, spare = self._divide_steps(running)
         # A sampler gets one more step than there are cores, so that a core that becomes free has
         # work at once. The rule waits: the next result can change what it would choose.
         if not self.trials_left or len(begun) >= self._cores + (not self._chooses):
             return []
         if self._chooses:
-            steps = self._rule.choose_steps(begun)
-            # One step makes a file for every device and number of threads:
-            # its configurations start together.
-            chosen = []
-            for configuration in self._study.not_started:
-                if FormStep.of(configuration) in steps:
-                    chosen.append(configuration)
-            for configuration in chosen[: self.trials_left]:
-                self._study.take(configuration)
+            chosen = self._take_configurations(self._rule.choose_steps(begun, spare))
         else:
             asked = self._study.ask(self._admits(begun))
             chosen = [] if asked is None else [asked]
         self.trials_left -= len(chosen)
+        return chosen
+
+    def next_spare(self, running: Collection[Configuration]) -> list[Configuration]:
+        """Return what to evaluate next on the time that others leave of the cores."""
+        begun, spare = self._divide_steps(running)
+        most = 1 if begun else self._spare_jobs
+        if not self._chooses or len(spare) >= min(most, self._spare_jobs):
+            return []
+        step = self._rule.choose_spare_step(begun, spare)
+        if step is None:
+            return []
+        self._spare.add(step)
+        return self._take_configurations((step,))
+
+    def list_begun(self, running: Collection[Configuration]) -> Collection[FormStep]:
+        """Return the steps that run, without those on spare time."""
+        begun, _ = self._divide_steps(running)
+        return begun
+
+    def _divide_steps(
+        self, running: Collection[Configuration]
+    ) -> tuple[set[FormStep], set[FormStep]]:
+        """Return the steps that run, and those of them that run on spare time."""
+        steps = set(map(FormStep.of, running))
+        return steps - self._spare, steps & self._spare
+
+    def _take_configurations(self, steps: Collection[FormStep]) -> list[Configuration]:
+        """Take the configurations of steps from the study, as far as trials are left.
+
+        One step makes a file for every device and number of threads: its configurations start
+        together.
+        """
+        chosen = []
+        for configuration in self._study.not_started:
+            if FormStep.of(configuration) in steps:
+                chosen.append(configuration)
+        for configuration in chosen[: self.trials_left]:
+            self._study.take(configuration)
         return chosen
 
     @property

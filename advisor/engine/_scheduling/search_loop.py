@@ -88,7 +88,8 @@ class SearchLoop:
     ``calibration`` knows what stages take here over what the plan expects. ``finished`` are the
     stages that are done, which the search adds. ``judging`` knows what the hold-out takes.
     ``places`` are the cards in the order in which they were begun: the first has the cores before
-    the others. Set ``stopping`` to end it; what is done is kept.
+    the others. Those in ``spare`` have what these leave, in ``spare_jobs`` jobs at most. Set
+    ``stopping`` to end it; what is done is kept.
     """
 
     def __init__(
@@ -100,9 +101,11 @@ class SearchLoop:
         cores: int,
         calibration: CostCalibration | None = None,
         trainings: int = 1,
+        spare_jobs: int = 0,
     ) -> None:
         self._cores = cores
         self._trainings = trainings
+        self._spare_jobs = spare_jobs
         self._observed = calibration.observed if calibration else lambda _name: 1.0
         self._wall = calibration.wall if calibration else dict[StageName, float]()
         self._question = request.question
@@ -119,6 +122,7 @@ class SearchLoop:
         self._plan: Plan | None = None
         self.finished = set[Stage[Any]]()
         self.places = dict[str, float]()
+        self.spare = set[str]()
         self.stopping = asyncio.Event()
 
     async def evaluate_all(
@@ -153,9 +157,13 @@ class SearchLoop:
             while chosen := scheduler.next(running.values()):
                 await so_far.wait_for_first(chosen, stopped)
                 running |= self._begin(chosen, evaluator)
+            while chosen := scheduler.next_spare(running.values()):
+                running |= self._begin(chosen, evaluator, spare=True)
             self._progress.deferred(scheduler.waiting)
-            # Nothing runs and nothing may start: waiting would never end.
-            if not running:
+            # Nothing runs and nothing may start: waiting would never end. Work on spare time is
+            # not waited for either, unless a limit is too near for what would gain more.
+            begun = scheduler.list_begun(running.values())
+            if not running or not (begun or rule.is_out_of_time):
                 break
             wait_s = self._evaluating_left(answered, GRACE)
             finished, _ = await asyncio.wait(
@@ -174,11 +182,12 @@ class SearchLoop:
         late = self._execution.time_limit is not None and rule.is_out_of_time
         # While something still ran, a time limit or an interrupt ended the search:
         # a resumed run may start the rest.
-        if not running:
+        begun = scheduler.list_begun(running.values())
+        if not begun:
             self._record_refused(scheduler, plan)
+        cut_off = bool(begun) or (ended and left > 0)
         await _cancel([*running, stopped])
         await so_far.close()
-        cut_off = bool(running) or (ended and left > 0)
         return self._explain_end(study, scheduler, left, cut_off, late)
 
     def _make_scheduler(self, study: Study, rule: SearchRule, plan: Plan, done: int) -> Scheduler:
@@ -186,16 +195,27 @@ class SearchLoop:
         most = self._execution.max_trials
         trials_left = max(0, most - done) if most else plan.size
         chooses = self._execution.least_gain(self._question) > 0
-        return Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
+        # A number of trials is for the best steps.
+        spare_jobs = 0 if most else self._spare_jobs
+        return Scheduler(
+            study, rule, trials_left, self._cores, chooses, self._trainings, spare_jobs
+        )
 
     def _begin(
-        self, chosen: Collection[Configuration], evaluator: MultiDeviceEvaluator
+        self,
+        chosen: Collection[Configuration],
+        evaluator: MultiDeviceEvaluator,
+        spare: bool = False,
     ) -> dict[asyncio.Future[Any], Configuration]:
-        """Begin evaluations side by side, and give their cards the next place."""
+        """Begin evaluations side by side, and give their cards the next place, or spare time."""
         place = float(len(self.places))
         tasks = dict[asyncio.Future[Any], Configuration]()
         for configuration in chosen:
-            self.places.setdefault(configuration.card, place)
+            if spare:
+                self.spare.add(configuration.card)
+            else:
+                self.spare.discard(configuration.card)
+                self.places.setdefault(configuration.card, place)
             tasks[asyncio.ensure_future(evaluator.evaluate(configuration))] = configuration
         return tasks
 

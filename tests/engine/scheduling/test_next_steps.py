@@ -178,6 +178,21 @@ def test_a_further_head_begins_if_a_fine_tuning_has_its_time_after_all_that_runs
     assert bool(made.choose_steps((running,))) == is_done
 
 
+def test_spare_time_goes_to_the_head_of_another_card_once_there_is_a_result_and_a_limit_is_near() -> None:
+    tuning = FormStep(CardTraining(BEST, TUNED), "float32")
+    assert rule(left_s=400.0).choose_spare_step((tuning,)) is None, "the first answer comes first"
+    assert told(rule(PLAN), PLAN, **{BEST: 89.0}).choose_spare_step((tuning,)) is None, "without a limit"
+    made = told(rule(PLAN, 400.0), PLAN, **{BEST: 89.0})
+    step = made.choose_spare_step((tuning,))
+    assert step is not None
+    assert (step.network.card, step.network.training, step.form) == (OTHER, "head", "float32")
+    other = made.choose_spare_step((tuning,), (step,))
+    assert other is not None
+    assert other.network.card == WEAK
+    assert made.choose_spare_step(()) is None, "nothing that would gain more is too late"
+    assert made.choose_steps((), (step,)) != (), "and nothing waits for it"
+
+
 def test_an_expensive_card_comes_last_and_only_where_it_may_win() -> None:
     plan = of_cards(HEADS, BEST, OTHER, WEAK, EXPENSIVE)
     hard = Search(plan, accuracy=lambda network: 60.0 + 10.0 * (network.card == EXPENSIVE)).finish()

@@ -442,6 +442,24 @@ def test_finalists_that_were_timed_briefly_are_timed_again(tmp_path: Path) -> No
     assert efforts == {(BEST, "search"), *((card, SURVEY) for card in CARDS[1:])}
 
 
+def test_heads_of_other_cards_use_the_time_that_a_fine_tuning_leaves_and_nothing_waits_for_them(tmp_path: Path) -> None:
+    class Tuning(MadeUp):
+        async def evaluate(self, configuration: Configuration) -> Evaluation:
+            tuned = configuration.training != "head"
+            begun.append((configuration.card in loop.spare, tuned, asyncio.get_running_loop().time()))
+            self._pause_s = 1.0 if tuned else 600.0 if configuration.card in loop.spare else 0.0
+            return await super().evaluate(configuration)
+
+    begun = list[tuple[bool, bool, float]]()
+    space = changed(plan("head", "finetune_cached"), images=1000, validation=200)
+    search, evaluator = Search(tmp_path, space, data=str(tmp_path), time_limit="10min"), Tuning()
+    loop = SearchLoop(search.request, search.run, search.progress, time.monotonic(), cores=2, spare_jobs=2)
+    asyncio.run(search.evaluate_all(evaluator, loop=loop))
+    assert {(spare, tuned) for spare, tuned, _ in begun} == {(False, False), (False, True), (True, False)}
+    assert evaluator.cancelled, "what ran on spare time is given up"
+    assert max(at for *_, at in begun) - begun[0][2] < 60.0
+
+
 def test_where_every_card_is_too_slow_the_fastest_are_evaluated_all_the_same(tmp_path: Path) -> None:
     def screened(configuration: Configuration) -> Evaluation:
         if evaluator.screening:
