@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Never, Protocol
 
 from advisor.core import Configuration, Evaluation, Status, show_seconds
-from advisor.engine._pipeline.cost_calibration import MachineLoad
+from advisor.engine._pipeline.cost_calibration import CostCalibration, MachineLoad
 from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._remaining import FILE, Remaining, Snapshot, write_snapshot
 from advisor.engine._space.plan import Plan
@@ -219,10 +219,16 @@ class Progress:
                 (run.path / FILE).unlink(missing_ok=True)
 
     def start(
-        self, plan: Plan, done: Collection[Configuration], limit_s: float | None = None
+        self,
+        plan: Plan,
+        done: Collection[Configuration],
+        calibration: CostCalibration,
+        limit_s: float | None = None,
     ) -> None:
         """Start with ``plan``, of which ``done`` needs no work,
         ``limit_s`` seconds before the time limit if any.
+
+        ``calibration`` says what stages cost here.
         """
         with self._lock:
             self._began = time.monotonic()
@@ -232,7 +238,7 @@ class Progress:
             self._evaluated = len(done)
             self._configurations = plan.size
             self._saying = ""
-            self._remaining = Remaining(plan, done, time.monotonic())
+            self._remaining = Remaining(plan, done, time.monotonic(), calibration)
 
     def answer(self, run: RunFolder) -> None:
         """Write the answer so far of a run, and show it if it has changed."""
@@ -259,16 +265,14 @@ class Progress:
             else:
                 self._running.pop(subject, None)
                 self._spare.pop(subject, None)
-            if spare:
-                self._show_event()
-                return
             # A measurement stops the jobs, so its seconds say nothing
             # of how busy other programs keep the machine.
-            if event.kind is EventKind.DONE and not event.stage.resources.alone:
+            is_job = event.kind is EventKind.DONE and not event.stage.resources.alone
+            if is_job and not spare:
                 self._load.note(event.cpu_s, event.seconds)
                 self._tell_load()
             if self._remaining is not None:
-                self._remaining.note(event, time.monotonic())
+                self._remaining.note(event, time.monotonic(), spare)
             self._show_event()
 
     def _tell_load(self) -> None:

@@ -1,11 +1,12 @@
 """Estimate the work that a search has left, and how long it will take by what stages took so far.
 
+What a stage costs says ``CostCalibration`` (``_pipeline/cost_calibration.py``), for the rule of
+the search and for this estimate alike; here is how many CPU seconds a second brings.
 ``Progress`` (``_progress.py``) notes every event of a stage here and asks for the seconds. It
 writes a ``Snapshot`` to ``progress.json`` of the run, whose attributes are keys of that file: the
 list of runs reads it (``advisor runs``).
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any
 
 from advisor.core import Configuration, parse_known, show_seconds, to_json
 from advisor.engine._pipeline.cost import judging_s
-from advisor.engine._pipeline.cost_calibration import PACE_S, Paces
+from advisor.engine._pipeline.cost_calibration import PACE_S, CostCalibration
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import RecipePair
@@ -53,11 +54,20 @@ class _Running:
 class Remaining:
     """The stages of a plan that are left;
     it ``started`` at these seconds of the monotonic clock.
+
+    ``calibration`` says what stages cost here; it learns of their events before this does.
     """
 
-    def __init__(self, plan: Plan, done: Collection[Configuration], started: float) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        done: Collection[Configuration],
+        started: float,
+        calibration: CostCalibration,
+    ) -> None:
         self._plan = plan
         self._started = started
+        self._calibration = calibration
         self._left = set(plan.configurations()) - set(done)
         self._deferred = frozenset[Configuration]()
         self._finished: set[Stage[Any]] = set()
@@ -66,18 +76,19 @@ class Remaining:
         self._captured = 0
         self._evaluated = 0
         self._made = 0
-        # The planned seconds of the stages of a name that have run here,
-        # and the seconds that they took.
-        self._took: dict[StageName, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-        self._jobs_s = 0.0
+        self._jobs_cpu_s = 0.0  # of the jobs that are done
         self._alone_s = 0.0
 
-    def note(self, event: StageEvent, now: float) -> None:
-        """Record an event of a stage at ``now`` seconds of the monotonic clock."""
-        # What is recorded is planned seconds beside those that were taken:
-        # their ratio corrects the stages that are left.
+    def note(self, event: StageEvent, now: float, spare: bool = False) -> None:
+        """Record an event of a stage at ``now`` seconds of the monotonic clock.
+
+        Of a job on the ``spare`` time that others leave, only its end counts.
+        """
         stage = event.stage
-        planned = self._plan.costs.seconds(event.stage)
+        if spare:
+            if event.kind in (EventKind.DONE, EventKind.CACHED):
+                self._finished.add(stage)
+            return
         if event.kind is EventKind.STARTED:
             self._running[stage] = _Running(now, self._alone_s)
         elif event.kind is EventKind.EPOCH and stage in self._running:
@@ -95,17 +106,10 @@ class Remaining:
                     self._captured += 1
                 elif stage.name is StageName.SCORE:
                     self._judged.add((stage.scope.card, stage.scope.training))
-            if event.kind is EventKind.DONE:
-                self._add_duration(stage, planned, event.seconds)
-
-    def _add_duration(self, stage: Stage[Any], planned: float, seconds: float) -> None:
-        """Add the seconds that a stage took, beside the planned ones."""
-        planned_before, took_before = self._took[stage.name]
-        self._took[stage.name] = planned_before + planned, took_before + seconds
-        if stage.resources.alone:
-            self._alone_s += seconds
-        else:
-            self._jobs_s += seconds
+            if event.kind is EventKind.DONE and stage.resources.alone:
+                self._alone_s += event.seconds
+            elif event.kind is EventKind.DONE:
+                self._jobs_cpu_s += event.cpu_s
 
     def evaluated(self, configuration: Configuration, made: bool) -> None:
         """Record that a configuration needs no more work; it was ``made``, or skipped."""
@@ -122,16 +126,20 @@ class Remaining:
     def seconds(self, now: float) -> float:
         """Return the expected seconds to the end."""
         alone_s = 0.0
-        jobs_s = 0.0
+        jobs_cpu_s = 0.0
         for stage, share in self._list_left():
-            expected = share * self._plan.costs.seconds(stage) * self._pace(stage.name)
+            expected = share * self._expect_cpu_s(stage)
             if stage in self._running:
-                expected = self._find_left_s(self._running[stage], expected, now)
+                expected = self._find_left_s(stage, expected, now)
             if stage.resources.alone:
                 alone_s += expected
             else:
-                jobs_s += expected
-        return alone_s + (jobs_s + self._capturing_s()) / self._count_side_by_side(now)
+                jobs_cpu_s += expected
+        return alone_s + (jobs_cpu_s + self._capturing_cpu_s()) / self._count_used_cores(now)
+
+    def _expect_cpu_s(self, stage: Stage[Any]) -> float:
+        """Return the CPU seconds of a stage, by what others of its kind took in this search."""
+        return self._plan.costs.seconds(stage) * self._calibration.observed_cpu(stage.name)
 
     def share(self) -> float:
         """Return the share (0-1) of the planned work that is done."""
@@ -167,45 +175,48 @@ class Remaining:
             if network not in self._judged and network in expected:
                 yield stage, 1.0
 
-    def _pace(self, name: StageName) -> float:
-        """Return the seconds that a stage takes for each planned second."""
-        return Paces(self._took).of(name)
-
-    def _count_side_by_side(self, now: float) -> float:
-        """Return how many jobs run at a time:
+    def _count_used_cores(self, now: float) -> float:
+        """Return how many CPU seconds of jobs a second brings:
         as many as there are cores, corrected by what was seen.
         """
         cores = self._plan.cores
-        running = self._running.items()
         # A measurement that still runs has paused the jobs until now,
         # so its seconds are no work of theirs.
         measuring_s = 0.0
         jobs = []
-        for stage, started in running:
+        for stage, running in self._running.items():
             if stage.resources.alone:
-                measuring_s += now - started.since
+                measuring_s += now - running.since
             else:
-                jobs.append(started)
-        worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
+                jobs.append(stage)
+        used_s = self._jobs_cpu_s
+        for stage in jobs:
+            used_s += self._used_cpu_s(stage, now - measuring_s)
         # A measurement has the machine for itself,
         # so the time of jobs is what measurements left of it.
         elapsed = now - self._started - self._alone_s - measuring_s
         # All cores for the first PACE_S seconds, as the plan assumes:
         # a few seconds of work tell little.
-        return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
+        return min(cores, (used_s + cores * PACE_S) / (elapsed + PACE_S))
 
-    def _find_left_s(self, running: _Running, expected: float, now: float) -> float:
-        """Return the seconds that are left of a stage of ``expected`` seconds,
+    def _find_left_s(self, stage: Stage[Any], expected: float, now: float) -> float:
+        """Return the CPU seconds that are left of a running stage of ``expected`` ones,
         by its epochs if it has any.
         """
-        worked_s = self._worked_s(running, now)
-        if not running.reached:
+        used_s = self._used_cpu_s(stage, now)
+        reached = self._running[stage].reached
+        if not reached:
             # A stage that takes longer than expected keeps a tenth,
             # so that the time left never reads 0 while it runs.
-            return expected - min(worked_s, MOST_DONE * expected)
+            return expected - min(used_s, MOST_DONE * expected)
         # After few epochs their pace is not certain, so the expected seconds still count.
-        whole_s = (worked_s + PRIOR_SHARE * expected) / (running.reached + PRIOR_SHARE)
-        return (1 - running.reached) * whole_s
+        whole_s = (used_s + PRIOR_SHARE * expected) / (reached + PRIOR_SHARE)
+        return (1 - reached) * whole_s
+
+    def _used_cpu_s(self, stage: Stage[Any], now: float) -> float:
+        """Return the CPU seconds that a running stage has used, by its seconds of work."""
+        worked_s = self._worked_s(self._running[stage], now)
+        return worked_s / self._calibration.wall_of_cpu_s(stage.name)
 
     def _worked_s(self, running: _Running, now: float) -> float:
         """Return the seconds that a stage has worked:
@@ -213,8 +224,8 @@ class Remaining:
         """
         return now - running.since - (self._alone_s - running.alone_s)
 
-    def _capturing_s(self) -> float:
-        """Return the seconds that runs under capture conditions still take;
+    def _capturing_cpu_s(self) -> float:
+        """Return the CPU seconds that runs under capture conditions still take;
         for a robust question, stages are these.
         """
         images = 0
@@ -224,7 +235,8 @@ class Remaining:
         if not images or not files or self._plan.workload.question.robust:
             return 0.0
         prices = [judging_s(card, images) for card in self._plan.cards]
-        return files * self._pace(StageName.CAPTURE) * sum(prices) / len(prices)
+        pace = self._calibration.observed_cpu(StageName.CAPTURE)
+        return files * pace * sum(prices) / len(prices)
 
     @cached_property
     def _by_variant(self) -> Mapping[tuple[str, RecipePair], tuple[Stage[Any], ...]]:

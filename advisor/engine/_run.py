@@ -310,15 +310,15 @@ class _Search:
         """Show an event of a stage, and learn from it what stages take."""
         # A job on spare time waits for others: its seconds say nothing of the machine.
         spare = event.stage.scope.card in self._search_loop.spare
+        if not spare:
+            self._calibration.note(event, plan.costs.seconds(event.stage))
+            if event.stage.reads is not None:
+                images = len(event.stage.reads(materials).paths)
+                self._search_loop.judging.note(event, images)
         self._progress.stage(event, spare)
         self._durations.note(event)
         if event.kind in (EventKind.DONE, EventKind.CACHED):
             self._search_loop.finished.add(event.stage)
-        if spare:
-            return
-        if event.stage.reads is not None:
-            self._search_loop.judging.note(event, len(event.stage.reads(materials).paths))
-        self._calibration.note(event, plan.costs.seconds(event.stage))
 
     def _make_evaluator(
         self, walker: Walker, plan: Plan, rules: Rules, predictor: DevicePredictor
@@ -359,7 +359,8 @@ class _Search:
         left_s = None
         if limit_s is not None:
             left_s = max(1.0, self._started + limit_s - time.monotonic())
-        self._progress.start(plan, [evaluation.configuration for evaluation in done], left_s)
+        configurations = [evaluation.configuration for evaluation in done]
+        self._progress.start(plan, configurations, self._calibration, left_s)
 
     async def _finish_evaluations(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
         """End what still runs, try again what deserves it,

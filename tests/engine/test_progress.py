@@ -12,6 +12,7 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.core import Evaluation, Status
 from advisor.engine import Progress, Snapshot, StageName, read_snapshot
+from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._progress import Bar, Display, Lines
 from advisor.engine._remaining import FILE, write_snapshot
@@ -48,7 +49,7 @@ def finished(progress: Progress) -> None:
 
 
 def test_it_says_what_is_done_what_is_left_and_how_long(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(PLAN, done=())
+    bar.start(PLAN, done=(), calibration=CostCalibration(Path("none")))
     bar.stage(StageEvent(STAGES[0], EventKind.STARTED))
     shown = capsys.readouterr().err
     assert "0 of 2 evaluated, about " in shown
@@ -64,7 +65,7 @@ def test_the_time_limit_is_shown_where_it_ends_before_the_work(
     bar: Progress, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, limit_s: float, shown: str
 ) -> None:
     monkeypatch.setattr("advisor.engine._progress.time", SimpleNamespace(monotonic=partial(next, count(0.0, 1e-3))))
-    bar.start(PLAN, done=(), limit_s=limit_s)
+    bar.start(PLAN, (), CostCalibration(Path("none")), limit_s)
     bar.say("converting")
     said = capsys.readouterr().err
     assert shown in said
@@ -79,7 +80,7 @@ def test_a_log_has_the_first_line_and_then_one_every_half_minute(
     monkeypatch.setattr("advisor.engine._progress.time", clock)
     progress = Progress(Lines())
     progress.say("reading images of photos")
-    progress.start(PLAN, done=())
+    progress.start(PLAN, done=(), calibration=CostCalibration(Path("none")))
     for clock.now in (10.0, 31.0, 50.0, 62.0):
         progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
     progress.close()
@@ -96,7 +97,7 @@ def test_the_answer_so_far_is_told_when_it_changes(
 ) -> None:
     answers = iter(("", "so far: one", "so far: one", "so far: two"))
     progress = Progress(display(), lambda _run: next(answers))
-    progress.start(PLAN, done=())
+    progress.start(PLAN, done=(), calibration=CostCalibration(Path("none")))
     for _ in range(4):
         progress.answer(RunFolder(tmp_path))
     progress.close()
@@ -106,7 +107,7 @@ def test_the_answer_so_far_is_told_when_it_changes(
 
 def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with Progress(answer=lambda _run: "so far: one") as progress:
-        progress.start(PLAN, done=())
+        progress.start(PLAN, done=(), calibration=CostCalibration(Path("none")))
         finished(progress)
         progress.answer(RunFolder(tmp_path))
     assert capsys.readouterr() == ("", "")
@@ -120,7 +121,7 @@ def test_the_run_keeps_what_the_terminal_shows_until_the_end(
     run, progress = RunFolder(tmp_path), Progress(Bar())
     with progress.kept_in(run):
         assert read_snapshot(run) == Snapshot("starting")
-        progress.start(PLAN, done=())
+        progress.start(PLAN, done=(), calibration=CostCalibration(Path("none")))
         progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
         kept = read_snapshot(run)
         assert kept
@@ -158,7 +159,7 @@ def test_time_passes_in_a_log_and_in_the_run_although_no_stage_starts_or_ends(
 
 
 def test_a_busy_machine_is_named_once(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(PLAN, done=())
+    bar.start(PLAN, done=(), calibration=CostCalibration(Path("none")))
     bar.stage(StageEvent(STAGES[0], EventKind.DONE, seconds=60.0, cpu_s=20.0))
     assert "other programs keep the machine busy: work takes 3.0 times as long\n" in capsys.readouterr().err
     bar.stage(StageEvent(STAGES[1], EventKind.DONE, seconds=60.0, cpu_s=20.0))
@@ -166,7 +167,7 @@ def test_a_busy_machine_is_named_once(bar: Progress, capsys: pytest.CaptureFixtu
 
 
 def test_a_running_stage_shows_epochs_and_for_whom_it_waits(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(CLIMB, done=())
+    bar.start(CLIMB, done=(), calibration=CostCalibration(Path("none")))
     stages = CLIMB.costs.stages(CLIMB.cards_by_name[CARD])
     stage = next(each for each in stages if each.name is StageName.FINETUNE_TOP)
     bar.stage(StageEvent(stage, EventKind.STARTED))
@@ -197,7 +198,7 @@ def test_what_is_skipped_or_deferred_is_not_waited_for_and_counts_again_when_it_
 ) -> None:
     monkeypatch.setattr("advisor.engine._progress.time", SimpleNamespace(monotonic=lambda: 0.0))
     progress, seen = Progress(Bar()), []
-    progress.start(CLIMB, done=())
+    progress.start(CLIMB, done=(), calibration=CostCalibration(Path("none")))
     for away in ((), TUNED, ()):
         progress.deferred(away)
         progress.say("")

@@ -1,15 +1,18 @@
 """What a search has left, and how long it will take."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from advisor.catalog import load_catalogue
+from advisor.core import Configuration
 from advisor.engine import Stage, StageName, VariantStages
 from advisor.engine._pipeline.cost import judging_s
+from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._remaining import Remaining
 from advisor.engine._space.plan import Plan
@@ -44,7 +47,19 @@ def searched(plan: Plan, paces: dict[StageName, float]) -> Iterator[tuple[float,
             yield now, StageEvent(stage, EventKind.STARTED)
         now, _, stage, seconds = heapq.heappop(running)
         done.add(stage)
-        yield now, StageEvent(stage, EventKind.DONE, seconds)
+        yield now, StageEvent(stage, EventKind.DONE, seconds, cpu_s=seconds)
+
+
+class Watched(Remaining):
+    """What is left of a plan, with a calibration that learns of each event first."""
+
+    def __init__(self, plan: Plan, done: Collection[Configuration], started: float) -> None:
+        self.calibration = CostCalibration(Path("none"), cores=plan.cores)
+        super().__init__(plan, done, started, self.calibration)
+
+    def note(self, event: StageEvent, now: float, spare: bool = False) -> None:
+        self.calibration.note(event, self._plan.costs.seconds(event.stage))
+        super().note(event, now, spare)
 
 
 def captured(plan: Plan) -> list[Stage[Any]]:
@@ -60,7 +75,7 @@ def captured(plan: Plan) -> list[Stage[Any]]:
 
 def test_from_a_quarter_on_the_end_is_known_within_thirty_percent_of_what_is_left() -> None:
     events = list(searched(HEADS, PACES))
-    end, remaining, checked = events[-1][0], Remaining(HEADS, (), 0.0), 0
+    end, remaining, checked = events[-1][0], Watched(HEADS, (), 0.0), 0
     for now, event in events:
         remaining.note(event, now)
         if 0.25 * end <= now <= 0.9 * end:
@@ -73,8 +88,8 @@ def test_a_stage_that_takes_longer_is_expected_to_take_longer_on_the_other_cards
     first, *_ = (each for each in HEADS.costs.stages(HEADS.cards[0]) if each.name is StageName.CALIBRATE)
     expected = []
     for factor in (1.0, 5.0):
-        remaining, price = Remaining(HEADS, (), 0.0), HEADS.costs.seconds(first)
-        remaining.note(StageEvent(first, EventKind.DONE, factor * price), price)
+        remaining, price = Watched(HEADS, (), 0.0), HEADS.costs.seconds(first)
+        remaining.note(StageEvent(first, EventKind.DONE, factor * price, cpu_s=factor * price), price)
         expected.append(remaining.seconds(price))
     assert expected[1] > 1.3 * expected[0]
 
@@ -84,7 +99,7 @@ def test_the_epochs_of_a_training_say_how_long_it_still_takes() -> None:
     training = next(each for each in plan.costs.stages(plan.cards[0]) if each.name is StageName.FINETUNE_TOP)
     price, left = plan.costs.seconds(training), []
     for share in (0.5, 2.0):
-        remaining = Remaining(plan, (), 0.0)
+        remaining = Watched(plan, (), 0.0)
         remaining.note(StageEvent(training, EventKind.STARTED), 0.0)
         remaining.note(StageEvent(training, EventKind.EPOCH, epochs=(9, 18)), share * price)
         left.append(remaining.seconds(share * price))
@@ -93,7 +108,7 @@ def test_the_epochs_of_a_training_say_how_long_it_still_takes() -> None:
 
 def test_a_cached_stage_is_done_and_says_nothing_of_the_pace() -> None:
     (features, *_) = (each for each in HEADS.costs.stages(HEADS.cards[0]) if each.name is StageName.FEATURES)
-    remaining = Remaining(HEADS, (), 0.0)
+    remaining = Watched(HEADS, (), 0.0)
     before = remaining.seconds(0.0)
     remaining.note(StageEvent(features, EventKind.CACHED), 0.0)
     assert before - remaining.seconds(0.0) == pytest.approx(HEADS.costs.seconds(features) / HEADS.cores)
@@ -103,7 +118,7 @@ def test_stages_that_another_configuration_needs_stay() -> None:
     mine = [each for each in TUNED.configurations() if each.training == "finetune_top" and each.card == CARDS[0]]
 
     def without(drop: Callable[[Remaining], None]) -> float:
-        remaining = Remaining(TUNED, (), 0.0)
+        remaining = Watched(TUNED, (), 0.0)
         drop(remaining)
         return remaining.seconds(0.0)
 
@@ -122,7 +137,7 @@ def test_stages_that_another_configuration_needs_stay() -> None:
 
 
 def test_if_many_forms_are_skipped_fewer_are_expected_to_be_made() -> None:
-    all_made, none_made = Remaining(HEADS, (), 0.0), Remaining(HEADS, (), 0.0)
+    all_made, none_made = Watched(HEADS, (), 0.0), Watched(HEADS, (), 0.0)
     for each in HEADS.configurations()[:9]:
         all_made.evaluated(each, made=True)
         none_made.evaluated(each, made=False)
@@ -132,9 +147,9 @@ def test_if_many_forms_are_skipped_fewer_are_expected_to_be_made() -> None:
 def test_neither_what_was_done_before_nor_what_is_not_expected_to_start_is_waited_for() -> None:
     done = [each for each in HEADS.configurations() if each.card != CARDS[-1]]
     alone = replace(HEADS, cards=HEADS.cards[-1:])
-    assert Remaining(HEADS, done, 0.0).seconds(0.0) < 1.5 * Remaining(alone, (), 0.0).seconds(0.0)
-    heads, all_of_it, planned_only = (Remaining(plan, (), 0.0) for plan in (HEADS, TUNED, TUNED))
-    assert Remaining(HEADS, done, 0.0).seconds(0.0) < 0.6 * heads.seconds(0.0)
+    assert Watched(HEADS, done, 0.0).seconds(0.0) < 1.5 * Watched(alone, (), 0.0).seconds(0.0)
+    heads, all_of_it, planned_only = (Watched(plan, (), 0.0) for plan in (HEADS, TUNED, TUNED))
+    assert Watched(HEADS, done, 0.0).seconds(0.0) < 0.6 * heads.seconds(0.0)
     planned_only.defer([each for each in TUNED.configurations() if each.training != "head"])
     assert planned_only.seconds(0.0) == pytest.approx(heads.seconds(0.0))
     assert planned_only.seconds(0.0) < all_of_it.seconds(0.0)
@@ -142,7 +157,7 @@ def test_neither_what_was_done_before_nor_what_is_not_expected_to_start_is_waite
 
 def test_at_the_end_nothing_is_left_and_all_is_done() -> None:
     plan = changed(HEADS, images=0, validation=0, holdout=0, trainings=("none",))
-    remaining = Remaining(plan, (), 0.0)
+    remaining = Watched(plan, (), 0.0)
     assert remaining.share() == 0.0
     for now, event in searched(plan, {}):
         remaining.note(event, now)

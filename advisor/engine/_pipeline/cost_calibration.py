@@ -74,9 +74,7 @@ class StageWork(NamedTuple):
 class Paces:
     """The seconds that stages take in one search over those that its plan expects.
 
-    ``work`` has the planned seconds and the seconds taken of each kind of stage that has run. Both
-    are CPU seconds for the prices, and seconds by the clock for the end of a search
-    (``_remaining.py``).
+    ``work`` has the planned CPU seconds and those taken of each kind of stage that has run.
     """
 
     work: Mapping[StageName, tuple[float, float]]
@@ -190,7 +188,11 @@ class CostCalibration:
         """Return the wall seconds that a stage of a kind takes now over those that its plan
         expects.
         """
-        return self._planned_slowdown * self._paces.of(name)
+        return self._planned_slowdown * self.observed_cpu(name)
+
+    def observed_cpu(self, name: StageName) -> float:
+        """Return the CPU seconds that a stage of a kind takes over those that its plan expects."""
+        return self._paces.of(name)
 
     def expect_s(self, name: StageName, price_s: float) -> float:
         """Return the wall seconds of stages of a kind,
@@ -199,8 +201,8 @@ class CostCalibration:
         cpu_s = price_s * self.pace.get(name, 1.0)
         return cpu_s * self._usual_wall.get(name, 1.0) * self.slowdown
 
-    def training_wall_s(self, name: StageName) -> float:
-        """Return the wall seconds of a CPU second of a training, as plans expect them now."""
+    def wall_of_cpu_s(self, name: StageName) -> float:
+        """Return the wall seconds of a CPU second of a stage, as plans expect them now."""
         return self._planned_slowdown * self._usual_wall.get(name, 1.0)
 
     @property

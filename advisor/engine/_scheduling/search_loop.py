@@ -484,7 +484,7 @@ class SearchLoop:
         # so nothing can show that it is slower.
         if self._calibration is None:
             return TrainingBudget(training_s, share)
-        wall_s = self._calibration.training_wall_s(StageName(training))
+        wall_s = self._calibration.wall_of_cpu_s(StageName(training))
         return TrainingBudget(training_s, share, Reserve(forms_s, wall_s))
 
     def _slowdown(self) -> float:
