@@ -17,7 +17,6 @@ import pytest
 
 from advisor.core import StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import (
-    SPARE,
     WRITES_BELOW,
     CallLimits,
     ChildPool,
@@ -116,7 +115,7 @@ def test_an_error_of_ours_keeps_its_type_any_other_is_one_line_and_the_log_has_t
 
 
 def test_a_child_on_spare_time_runs_where_nothing_else_wants_a_core(tmp_path: Path) -> None:
-    with map_pools()[SPARE](tmp_path / "log.txt") as spare:
+    with map_pools()["spare"](tmp_path / "log.txt") as spare:
         assert spare.call("os:sched_getscheduler", 0) == os.SCHED_IDLE
 
 

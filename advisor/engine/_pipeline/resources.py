@@ -20,6 +20,7 @@ class Pool(StrEnum):
     LIGHT = "light"  # A child process without TensorFlow
     HEAVY = "heavy"  # A child process with TensorFlow
     TRAINERS = "trainers"  # A child process with TensorFlow that sees the GPU
+    SPARE = "spare"  # One without TensorFlow that runs where nothing else wants a core
     # The machine that the device is attached to, with nothing else running on it.
     DEVICE = "device"
 

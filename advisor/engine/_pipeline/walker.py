@@ -36,7 +36,7 @@ from advisor.engine._pipeline.stage import (
     abort_stage,
 )
 from advisor.engine._pipeline.stage_events import EventKind, Listener, StageEvent
-from advisor.isolation import SPARE, UNWANTED, Children, Pause, Scratch
+from advisor.isolation import UNWANTED, Children, Pause, Scratch
 
 Result = TypeVar("Result")
 # Returns the seconds by the clock and the CPU seconds of a job so far, as a StageEvent names them.
@@ -263,7 +263,7 @@ class _StageRun:
         if self.stage.resources.alone:
             returned = self.workers.on_device(HOST, job.func, *job.args)
         else:
-            pool = self.workers.pools[SPARE if is_spare else self.stage.resources.pool]
+            pool = self.workers.pools[Pool.SPARE if is_spare else self.stage.resources.pool]
             limits = self.stage.resources.limits
             function = f"{job.func.__module__}:{job.func.__name__}"
             returned = pool.call(function, *job.args, limits=limits, pause=pause)

@@ -7,9 +7,11 @@ study does, among those that may start.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from advisor.core import Configuration
+from advisor.engine._question import Execution
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.stop import Stop, StopKind, end_early
@@ -85,6 +87,12 @@ class Scheduler:
         begun, _ = self._divide_steps(running)
         return begun
 
+    def has_ended(self, running: Collection[Configuration]) -> bool:
+        """Return whether nothing runs but on spare time, which the search does not wait for:
+        only where a limit is too near for what would gain more, it has the rest.
+        """
+        return not self.list_begun(running) and not self._rule.is_out_of_time
+
     def _divide_steps(
         self, running: Collection[Configuration]
     ) -> tuple[set[FormStep], set[FormStep]]:
@@ -124,10 +132,24 @@ class Scheduler:
         """
         return not self._chooses
 
-    def stop(self, left: int) -> Stop:
-        """Return the end of a search that came to its end by itself,
-        with ``left`` configurations not evaluated.
+    def explain_end(self, execution: Execution, left: int, cut_off: bool, late: bool) -> Stop:
+        """Return why the search ended with ``left`` configurations.
+
+        ``cut_off``: the limit ended work. ``late``:
+        a network that may be picked does not fit into what is left of it.
         """
+        # Where nothing is cut off, time may be left: the end is before the limit.
+        how = "at" if cut_off else "because the rest does not fit into"
+        out_of_time = partial(
+            end_early, StopKind.TIME_LIMIT, f"{how} the time limit of {execution.time_limit}"
+        )
+        if cut_off or late:
+            return out_of_time(left)
+        if left and not self.trials_left:
+            return end_early(StopKind.MAX_TRIALS, f"at --max-trials {execution.max_trials}", left)
+        # What is left of a search that evaluates everything would not end in time.
+        if execution.time_limit_s is not None and self.evaluates_all and left:
+            return out_of_time(left)
         if not left or not self._chooses:
             return COMPLETE
         how = f"because a CPU hour more is expected to add less than {self._rule.stops_below}"

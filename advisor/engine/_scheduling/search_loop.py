@@ -14,8 +14,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Collection, Iterable
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from advisor.catalog import Card
@@ -38,7 +37,7 @@ from advisor.engine._scheduling.finalists import (
 from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.scheduler import Scheduler
-from advisor.engine._scheduling.stop import Stop, StopKind, end_early
+from advisor.engine._scheduling.stop import Stop
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import (
     ANSWER_CPU_S,
@@ -136,8 +135,7 @@ class SearchLoop:
         """Evaluate until nothing is left, a limit is reached or the user stops the search;
         return the reason.
 
-        ``done`` configurations have a result already.
-        ``scorer`` runs the pick so far on the hold-out.
+        ``done`` configurations have a result. ``scorer`` runs the pick so far on the hold-out.
         """
         rule = self._rule_of(plan)
         self._plan = plan
@@ -157,13 +155,10 @@ class SearchLoop:
             while chosen := scheduler.next(running.values()):
                 await so_far.wait_for_first(chosen, stopped)
                 running |= self._begin(chosen, evaluator)
-            while chosen := scheduler.next_spare(running.values()):
-                running |= self._begin(chosen, evaluator, spare=True)
+            running |= self._begin_spare(scheduler, running, evaluator)
             self._progress.deferred(scheduler.waiting)
-            # Nothing runs and nothing may start: waiting would never end. Work on spare time is
-            # not waited for either, unless a limit is too near for what would gain more.
-            begun = scheduler.list_begun(running.values())
-            if not running or not (begun or rule.is_out_of_time):
+            # Nothing runs and nothing may start: waiting would never end.
+            if not running or scheduler.has_ended(running.values()):
                 break
             wait_s = self._evaluating_left(answered, GRACE)
             finished, _ = await asyncio.wait(
@@ -172,14 +167,13 @@ class SearchLoop:
             # In the order of their start, so that equal searches learn in one order.
             for task in [task for task in running if task in finished]:
                 del running[task]
-                self._record(task.result(), evaluator, study, rule)
-                answered |= task.result().status is Status.OK
+                answered |= self._record(task.result(), evaluator, study, rule)
             # The pick so far is scored on the hold-out meanwhile,
             # so that the end of the search need not wait for it.
             so_far.begin_scoring()
             ended = stopped.done() or self._evaluating_left(answered, GRACE) == 0
         left = study.unevaluated
-        late = self._execution.time_limit is not None and rule.is_out_of_time
+        late = self._execution.time_limit_s is not None and rule.is_out_of_time
         # While something still ran, a time limit or an interrupt ended the search:
         # a resumed run may start the rest.
         begun = scheduler.list_begun(running.values())
@@ -188,7 +182,7 @@ class SearchLoop:
         cut_off = bool(begun) or (ended and left > 0)
         await _cancel([*running, stopped])
         await so_far.close()
-        return self._explain_end(study, scheduler, left, cut_off, late)
+        return scheduler.explain_end(self._execution, left, cut_off, late)
 
     def _make_scheduler(self, study: Study, rule: SearchRule, plan: Plan, done: int) -> Scheduler:
         """Return the scheduler of a search in which ``done`` configurations have a result."""
@@ -219,14 +213,28 @@ class SearchLoop:
             tasks[asyncio.ensure_future(evaluator.evaluate(configuration))] = configuration
         return tasks
 
+    def _begin_spare(
+        self,
+        scheduler: Scheduler,
+        running: Mapping[asyncio.Future[Any], Configuration],
+        evaluator: MultiDeviceEvaluator,
+    ) -> dict[asyncio.Future[Any], Configuration]:
+        """Begin what uses the time that the running evaluations leave of the cores."""
+        begun = dict[asyncio.Future[Any], Configuration]()
+        while chosen := scheduler.next_spare((*running.values(), *begun.values())):
+            begun |= self._begin(chosen, evaluator, spare=True)
+        return begun
+
     def _record(
         self,
         evaluation: Evaluation,
         evaluator: MultiDeviceEvaluator,
         study: Study,
         rule: SearchRule,
-    ) -> None:
-        """Append a result to the run, and let the study and the rule learn from it."""
+    ) -> bool:
+        """Append a result to the run, and let the study and the rule learn from it;
+        return whether it is an answer.
+        """
         self._run.append(evaluator.newest(evaluation))
         # A file must do on every device of the question,
         # so the study and the rule learn from its slowest device.
@@ -235,29 +243,7 @@ class SearchLoop:
         # A figure of the hold-out decides nothing in a search that goes on.
         rule.condition_on(worst.without_holdout())
         self._progress.evaluated(evaluation)
-
-    def _explain_end(
-        self, study: Study, scheduler: Scheduler, left: int, cut_off: bool, late: bool
-    ) -> Stop:
-        """Return why the search ended with ``left`` configurations.
-
-        ``cut_off``: the limit ended work. ``late``:
-        a network that may be picked does not fit into what is left of it.
-        """
-        execution = self._execution
-        # Where nothing is cut off, time may be left: the end is before the limit.
-        how = "at" if cut_off else "because the rest does not fit into"
-        out_of_time = partial(
-            end_early, StopKind.TIME_LIMIT, f"{how} the time limit of {execution.time_limit}"
-        )
-        if cut_off or late:
-            return out_of_time(left)
-        if left and not scheduler.trials_left:
-            return end_early(StopKind.MAX_TRIALS, f"at --max-trials {execution.max_trials}", left)
-        # What is left of a search that evaluates everything would not end in time.
-        if execution.time_limit is not None and scheduler.evaluates_all and left:
-            return out_of_time(left)
-        return scheduler.stop(left)
+        return evaluation.status is Status.OK
 
     def _record_refused(self, scheduler: Scheduler, plan: Plan) -> None:
         """Record why the configurations that the scheduler refused have no result."""

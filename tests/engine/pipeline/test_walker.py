@@ -20,7 +20,7 @@ from advisor.engine._pipeline.lookup import Lookup
 from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.stage_events import EventKind, StageEvent
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
-from advisor.isolation import SPARE, ChildPool, run_program
+from advisor.isolation import ChildPool, run_program
 from advisor.store import ArtifactCache
 from advisor.store._cache_uses import Lease
 from advisor.store._limit import evict_results
@@ -288,7 +288,7 @@ def test_what_a_search_drops_ends_with_its_process(tmp_path: Path, job: Callable
         until(partial(has_ended, int(pid.read_text())))
 
 
-@pytest.mark.parametrize(("card", "pool"), [("card", SPARE), ("other", Pool.LIGHT)])
+@pytest.mark.parametrize(("card", "pool"), [("card", Pool.SPARE), ("other", Pool.LIGHT)])
 def test_the_jobs_of_a_card_on_spare_time_have_a_pool_of_their_own(tmp_path: Path, card: str, pool: str) -> None:
     called = list[str]()
 
@@ -300,7 +300,7 @@ def test_the_jobs_of_a_card_on_spare_time_have_a_pool_of_their_own(tmp_path: Pat
             called.append(self.name)
 
     async def run() -> None:
-        pools = {name: Noting(name) for name in (SPARE, Pool.LIGHT)}
+        pools = {name: Noting(name) for name in (Pool.SPARE, Pool.LIGHT)}
         workers = Workers(Machine(1, spare_jobs=1), pools, spare={card})
         stage: Stage[Path] = Stage(
             name=StageName.FEATURES, scope=Scope("card"), **PLAIN, job=lambda *_: partial(len, "x"), read=Path

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import Sampler
+from advisor.engine import Execution
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.scheduler import COMPLETE
 from tests.engine.plans import changed
@@ -89,9 +90,9 @@ def test_a_search_ends_because_a_cpu_hour_more_is_not_expected_to_pay_or_because
     search = Search().finish()
     left = search.study.unevaluated
     assert left
-    stop = search.scheduler.stop(left)
+    stop = search.scheduler.explain_end(Execution(), left, False, False)
     assert stop.why == "gain"
     assert "less than 2 points (--stop-below)" in stop.text
     assert f"{left} configurations not evaluated" in stop.text
-    assert search.scheduler.stop(0) == COMPLETE
-    assert Search(everything=True).scheduler.stop(1) == COMPLETE
+    assert search.scheduler.explain_end(Execution(), 0, False, False) == COMPLETE
+    assert Search(everything=True).scheduler.explain_end(Execution(), 1, False, False) == COMPLETE
