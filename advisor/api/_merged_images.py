@@ -29,7 +29,7 @@ enough to show a gain on a few hundred.
 VALIDATION_OF_NEW = 0.15
 """Share of the new images of each class that choose among the forms of the new file."""
 
-PARTS = ("holdout", "validation", "train")
+CLAIMING_PARTS = ("holdout", "validation", "train")
 """Parts of the run in the order in which they claim a new image
 that shows the same as one of theirs.
 """
@@ -43,7 +43,7 @@ class GrownImage:
 
     path: Path
     label: str
-    part: str  # of :data:`PARTS`
+    part: str  # of :data:`CLAIMING_PARTS`
     group: str = ""
     new: bool = False
 
@@ -61,13 +61,13 @@ class MergedImages:
     @property
     def added(self) -> int:
         """Number of new images that are learnt from."""
-        return sum(image.new and image.part != PARTS[0] for image in self.images)
+        return sum(image.new and image.part != CLAIMING_PARTS[0] for image in self.images)
 
     def list_holdout(self, new: bool) -> list[GrownImage]:
         """Return the images that judge both files: the new ones, or those of the old hold-out."""
         judging = []
         for image in self.images:
-            if image.part == PARTS[0] and image.new is new:
+            if image.part == CLAIMING_PARTS[0] and image.new is new:
                 judging.append(image)
         return judging
 
@@ -104,7 +104,7 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
             continue
         part = claims.get(place, "")
         image = images[place]
-        if part == PARTS[0]:
+        if part == CLAIMING_PARTS[0]:
             returned += 1
         elif part:
             label_of_new = classes[image.label]
@@ -157,7 +157,7 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
     split = earlier.folder.read_json("split.json")
     old = []
     hashes = {}
-    for part in PARTS:
+    for part in CLAIMING_PARTS:
         for row in split.get(part, ()):
             path = root / row["path"]
             old.append(Entry(path, row["class"], part))
@@ -193,7 +193,7 @@ def _claim_copies(
     for old, new in pairs:
         if old < len(of_run) <= new:
             part = of_run[old].part
-            claims[new] = min(part, claims.get(new, part), key=PARTS.index)
+            claims[new] = min(part, claims.get(new, part), key=CLAIMING_PARTS.index)
     return claims
 
 
@@ -300,7 +300,10 @@ def _divide_images(
     for unit in sorted(units, key=lambda places: _draw_key(images[places[0]].sha256)):
         label = images[unit[0]].label
         part = "train"
-        for name, share in ((PARTS[0], HOLDOUT_OF_NEW), (PARTS[1], VALIDATION_OF_NEW)):
+        for name, share in (
+            (CLAIMING_PARTS[0], HOLDOUT_OF_NEW),
+            (CLAIMING_PARTS[1], VALIDATION_OF_NEW),
+        ):
             # A unit that is too large for the rest of a share is learnt from:
             # the shares are never exceeded.
             if taken[label, name] + len(unit) <= share * total[label]:

@@ -12,6 +12,7 @@ from functools import cache
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core import (
+    FLOAT,
     Answers,
     Decision,
     Evaluation,
@@ -36,8 +37,6 @@ from advisor.engine._targets.device_rows import (
     with_required_figures,
 )
 from advisor.store import RunFolder
-
-FLOAT = "float32"
 
 
 @dataclass(frozen=True)

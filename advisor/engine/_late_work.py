@@ -20,7 +20,7 @@ from advisor.store import RunFolder
 
 Result = TypeVar("Result")
 
-NO_TIME = "there was no time left for it; advisor search --resume continues with it"
+TOO_LATE = "there was no time left for it; advisor search --resume continues with it"
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,4 @@ class LateWork:
             return work.result()
         # The cache takes a result over only when it is whole, so nothing half written stays.
         work.cancel()
-        raise StageError(NO_TIME)
+        raise StageError(TOO_LATE)

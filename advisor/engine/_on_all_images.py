@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from advisor.core import Evaluation, OnAllImages, StageError
 from advisor.engine._decide import decide_run
-from advisor.engine._late_work import NO_TIME, LateWork
+from advisor.engine._late_work import TOO_LATE, LateWork
 from advisor.engine._pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine._pipeline.graph import VariantStages
 from advisor.engine._pipeline.images import Role
@@ -119,7 +119,7 @@ def _refuse_on_all(work: LateWork, stages: VariantStages, trains_here: bool) -> 
         if stage.resources.long and stage.scope.purpose != Purpose.ALL:
             raise StageError("the training that it continues is no longer in the cache")
     if work.price_s(stages.on_all) > work.left_s:
-        raise StageError(NO_TIME)
+        raise StageError(TOO_LATE)
     if _needs_training(work, stages) and not trains_here:
         raise StageError("a network is trained on all images with --executor local only")
 

@@ -244,7 +244,8 @@ def count_unsupported(delegation: Delegation) -> list[str]:
 
 def _describe_model(profile: Profile) -> Iterator[blocks.Block]:
     """Yield the file with its time, its size, and how reliable the figures are."""
-    whole = f"  {figure(profile.plain_us / 1e3)} ms a run at {plural(profile.threads, 'thread')}"
+    threads = plural(profile.threads, "thread")
+    whole = f"  {figure(profile.plain_us / 1e3)} ms an inference at {threads}"
     roof = profile.roofline
     peak = ""
     if roof:
@@ -269,9 +270,9 @@ def _describe_quality(profile: Profile) -> str:
     low, high = GOOD_COVERAGE
     good = "" if low <= profile.coverage <= high else f" (good is {low:.0%} to {high:.0%})"
     return (
-        f"the operators make up {profile.coverage:.1%} of the run time{good}; the profiler slows a"
-        f" run by {profile.overhead:+.1%}; {plural(profile.runs, 'run')}, {profile.rejected_runs}"
-        " disturbed runs excluded"
+        f"the operators make up {profile.coverage:.1%} of the time{good}; the profiler slows an"
+        f" inference by {profile.overhead:+.1%}; {plural(profile.runs, 'inference')},"
+        f" {profile.rejected_runs} disturbed ones excluded"
     )
 
 
@@ -355,14 +356,14 @@ def _list_facts(profile: Profile) -> tuple[blocks.Figure, ...]:
     partitions = "off"
     if profile.kernels != "builtin":
         partitions = plural(profile.partitions, "partition")
-    runs = f"median of {plural(profile.runs, 'run')}, {plural(profile.threads, 'thread')}"
+    runs = f"median of {plural(profile.runs, 'inference')}, {plural(profile.threads, 'thread')}"
     low, high = GOOD_COVERAGE
     good = f"good is {100 * low:.0f} to {100 * high:.0f} %; profiler"
     parameters = f"{profile.parameters / 1e6:.2f} million parameters"
     return (
-        blocks.Figure("A run", f"{figure(profile.plain_us / 1e3)} ms", runs),
+        blocks.Figure("An inference", f"{figure(profile.plain_us / 1e3)} ms", runs),
         blocks.Figure(
-            "Operators / run", f"{profile.coverage:.1%}", f"{good} {profile.overhead:+.1%}"
+            "Operators / inference", f"{profile.coverage:.1%}", f"{good} {profile.overhead:+.1%}"
         ),
         blocks.Figure("MACs", f"{figure(profile.macs / 1e6)} million", parameters),
         blocks.Figure(

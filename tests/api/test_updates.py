@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 from skimage import data
 
 from advisor.api import _updates as module
-from advisor.api._merged_images import PARTS, GrownImage, MergedImages, merge_images
+from advisor.api._merged_images import CLAIMING_PARTS, GrownImage, MergedImages, merge_images
 from advisor.api._updates import NoNewFile, Update, compare_answers, update
 from advisor.core import UsageError
 from advisor.engine import images_folder, load_run
@@ -27,7 +27,7 @@ from tests.tables import with_cases
 def judged(old: Sequence[str], new: Sequence[str], before: str, after: str, added: tuple[str, ...] = ()) -> Update:
     """Compare two files by their answers, a letter for each image of the old and the new hold-out."""
     images = [
-        GrownImage(Path(f"{number}.jpg"), label, PARTS[0], new=is_new)
+        GrownImage(Path(f"{number}.jpg"), label, CLAIMING_PARTS[0], new=is_new)
         for is_new, labels in ((False, old), (True, new))
         for number, label in enumerate(labels)
     ]
@@ -129,8 +129,8 @@ def test_new_images_are_learnt_from_unless_the_old_hold_out_shows_the_same(more:
     learnt = [row for row in split["train"] if row["class"] == "astronaut"]
     assert [path.name for path in merged.corrected] == [Path(learnt[1]["path"]).name]
     old = {image.path: image for image in merged.images if not image.new}
-    assert {part: sum(image.part == part for image in old.values()) for part in PARTS} == {
-        part: len(split[part]) for part in PARTS
+    assert {part: sum(image.part == part for image in old.values()) for part in CLAIMING_PARTS} == {
+        part: len(split[part]) for part in CLAIMING_PARTS
     }
     assert old[merged.corrected[0]].label == "rocket 'é'"
     assert {image.path.name for image in merged.images if image.new} == {f"{number}.jpg" for number in range(20)}

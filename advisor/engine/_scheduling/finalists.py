@@ -11,8 +11,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 
-from advisor.core import AdvisorError, Decision, Evaluation, Status
-from advisor.engine._decide import FLOAT
+from advisor.core import FLOAT, AdvisorError, Decision, Evaluation, Status
 from advisor.engine._pipeline.evaluation.scorer import Scorer
 from advisor.engine._space.plan import JUDGED_FILES
 from advisor.store import RunFolder

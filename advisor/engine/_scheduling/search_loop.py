@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from advisor.catalog import Card
-from advisor.core import HOST, AdvisorError, Configuration, Decision, Evaluation, Status
-from advisor.engine._decide import FLOAT, decide_run
+from advisor.core import FLOAT, HOST, AdvisorError, Configuration, Decision, Evaluation, Status
+from advisor.engine._decide import decide_run
 from advisor.engine._pipeline.cost_calibration import CostCalibration
 from advisor.engine._pipeline.evaluation.judging import JudgingPace
 from advisor.engine._pipeline.evaluation.scorer import Scorer
