@@ -167,8 +167,8 @@ class SearchRule:
             is_head = not step.network.tuned and step.form in ALWAYS
             if not is_head or step in running or card.name in busy_cards:
                 continue
-            # A converter is a large child of its own, which is not worth its memory here.
-            if card.needs_converter:
+            # A converter, and the training of a head for boxes or masks, are large children.
+            if card.needs_converter or self._trains((step,)):
                 continue
             gain = prospects.expect_net_gain(candidate, pick, 0.0)
             # The time is there in any case, so it has no price.

@@ -222,6 +222,8 @@ def test_a_detector_is_trained_alone_and_first_the_one_that_gains_most_for_each_
     first = made.choose_steps()
     assert len(first) == 1
     assert made.choose_steps(first) == ()
+    boxes = told(rule(asking(PLAN, Question(DETECTION.name)), 4000.0), PLAN, **{BEST: 50.0})
+    assert boxes.choose_spare_step(first) is None, "another training would take its memory and cores"
     made.prices.finished.update(made.prices.stages(first[0]))
     assert made.choose_steps(first) != ()
     plan = of_cards(asking(HEADS, Question(DETECTION.name)), EXPENSIVE, OTHER, WEAK)
