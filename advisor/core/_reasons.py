@@ -200,8 +200,8 @@ def _list_drawbacks(other: Evaluation, choice: Choice, preference: Preference) -
         if saved >= SHOWN_SAVING:
             worth = f"{saved:.2f} points"
         yield (
-            f"it is {points:.2f} points less accurate and saves time and size worth {worth} "
-            f"({preference.point()} are worth one)"
+            f"it is {points:.2f} points less accurate, and its time and size together save"
+            f" {worth} ({preference.point()} are worth one)"
         )
 
 

@@ -291,6 +291,21 @@ def _explain_marks(rows: Sequence[Evaluation]) -> list[str]:
     return lines
 
 
+def _share_timings(rows: Sequence[Evaluation]) -> bool:
+    """Return whether two files have one latency, because their graph is the same
+    (:func:`advisor.core.pool_timings`).
+    """
+    files = dict[tuple[object, float], str]()
+    for row in rows:
+        latency = row.latency
+        if latency is None or latency.provenance is not Provenance.MEASURED:
+            continue
+        timing = (row.configuration.target, latency.value)
+        if files.setdefault(timing, row.artefact_sha256) != row.artefact_sha256:
+            return True
+    return False
+
+
 def _explain_table(view: RunView, rows: Sequence[Evaluation], robust: bool) -> list[str]:
     """Return what explains the columns and marks of a table; ``robust`` if it has that column."""
     lines = []
@@ -314,6 +329,8 @@ def _explain_table(view: RunView, rows: Sequence[Evaluation], robust: bool) -> l
         elsewhere = f"; {more} more in the report" if more else ""
         lines.append(f"≈ statistically tied with the most accurate{elsewhere}")
     lines += _explain_marks(rows)
+    if _share_timings(rows):
+        lines.append("files of one graph have one latency: the median of their timings")
     if any(row.latency_p90 and row.latency_p90.provenance is Provenance.PREDICTED for row in rows):
         lines.append("(p90) of a prediction: with 90 % confidence the latency is no longer")
     on_front = sum(row.configuration.key in view.front_keys for row in rows)
@@ -339,7 +356,7 @@ def _explain_holdout(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     if view.pick_key in missing or view.decision.unjudged is not None:
         why = "the search ended before that, or picked another file"
     elif view.decision.feasible:
-        why = "the file can hardly become the pick"
+        why = "only picks and their closest rivals ran there"
     else:
         why = "other files are closer to the limits"
     lines.append(f"hold-out {text.MISSING}: not run there, because {why}")

@@ -449,8 +449,8 @@ def _describe_other_things(pick: Evaluation) -> Iterator[str]:
     elif facts is not None and facts.accepted is not None:
         # A network that was fine-tuned has seen the classes that were left out:
         # others pass more often.
-        least = "at least " if is_flattered(pick) else ""
-        passing = f"{least}{100 * facts.accepted:.0f} of 100 such images"
+        more = ", or more" if is_flattered(pick) else ""
+        passing = f"about {100 * facts.accepted:.0f} of 100 such images{more}"
     else:
         return
     yield (

@@ -140,15 +140,15 @@ def _explain_accuracy(evaluation: Evaluation) -> str:
         held_out = text.show_holdout_images(evaluation)
         return (
             f"It was compared with the others on {quantity.n} validation images, after training on"
-            f" the other images only. {file} was then run once on {held_out} of the hold-out."
+            f" the training part alone. {file} was then run once on {held_out} of the hold-out."
             " These were used neither for training nor for selection: expect that accuracy on"
             " images like these."
         )
     if quantity.provenance is Provenance.MEASURED:
         sample = f" on {quantity.n} validation images" if quantity.n else ""
         return (
-            f"Accuracy was measured{sample}, after training on the other images only. The hold-out"
-            " was not used yet."
+            f"Accuracy was measured{sample}, after training on the training part alone. The"
+            " hold-out was not used yet."
         )
     source = f" ({quantity.source})" if quantity.source else ""
     return (
@@ -216,9 +216,9 @@ def describe_certainty(view: RunView) -> str:
     chances = view.decision.chances
     if not chances or view.decision.runner_up is None:
         return ""
-    again = (
-        "the validation images and timings" if view.dataset else "the figures within their noise"
-    )
+    again = "the figures within their noise"
+    if view.dataset:
+        again = f"the validation images and {_name_latencies(view)}"
     share = chances.get(view.pick_key, 0.0)
     # "99 % sure" beside files that are tied with the pick read as a contradiction,
     # so the draws speak for themselves.
@@ -231,6 +231,14 @@ def describe_certainty(view: RunView) -> str:
     if view.decision.unjudged:
         order = " Files that did not run on the hold-out come after the others."
     return f"{stays}{_name_replacements(view)}.{order}"
+
+
+def _name_latencies(view: RunView) -> str:
+    """Return the word for the latencies of an answer: ``timings`` if one was measured."""
+    for row in view.ok:
+        if row.latency is not None and row.latency.provenance is Provenance.MEASURED:
+            return "timings"
+    return "predicted latencies"
 
 
 def _name_replacements(view: RunView) -> str:
@@ -323,6 +331,6 @@ def _name_unjudged(view: RunView) -> str:
     if len(without) > NAMED:
         more = f" and {len(without) - NAMED} more"
     return (
-        "Only files that could still become the pick, and one of each network on the front, ran"
-        f" on the hold-out. Without a figure there: {names}{more}."
+        "On the hold-out ran the picks, also earlier ones of the search, their closest rivals, and"
+        f" one file of each network on the front. Without a figure there: {names}{more}."
     )

@@ -20,6 +20,7 @@ from advisor.core import (
     METRICS,
     ON,
     Evaluation,
+    Provenance,
     Status,
     listed,
     plural,
@@ -243,17 +244,37 @@ def method(view: RunView) -> dict[str, object]:
     weights = {}
     for name, origin in (manifest.get("weights") or {}).items():
         weights[name] = show_value(origin)
+    again = _describe_again(view)
     durations = {}
-    for stage, seconds in (manifest.get("durations") or {}).items():
+    # The seconds and the command of a run that was evaluated again are those of its parent.
+    for stage, seconds in ({} if again else manifest.get("durations") or {}).items():
         durations[str(stage)] = show_seconds(float(seconds))
     return {
-        "command_line": command_line(view),
+        "again": again,
+        "timed": _is_timed(view),
+        "command_line": "" if again else command_line(view),
         "weights": weights,
         "versions": manifest.get("versions") or {},
         "durations": durations,
         "request": _show_stated(view.request.written),
         "manifest": _show_stated(others),
     }
+
+
+def _describe_again(view: RunView) -> str:
+    """Return which run was evaluated again, and for which device; empty for a search."""
+    facts = view.manifest.get("reevaluated")
+    if not isinstance(facts, Mapping):
+        return ""
+    parent = facts.get("parent", "")
+    return f"This answer evaluates the files of the run {parent} again, for {facts.get('device')}."
+
+
+def _is_timed(view: RunView) -> bool:
+    """Return whether the latency of the pick was measured, or any one where nothing is picked."""
+    rows = view.ok if view.decision.pick is None else (view.decision.pick,)
+    latencies = [row.latency for row in rows if row.latency is not None]
+    return any(latency.provenance is Provenance.MEASURED for latency in latencies)
 
 
 def _show_stated(entries: Mapping[str, object]) -> dict[str, str]:
@@ -352,7 +373,8 @@ def funnel(view: RunView) -> tuple[Step, ...]:
     view = _leave_out_required(view)
     configurations = count_configurations(view)
     left = configurations.planned
-    steps = [Step("planned", left, 0)]
+    is_again = "reevaluated" in view.manifest
+    steps = [Step("evaluated again" if is_again else "planned", left, 0)]
     order = {stage.value: index for index, stage in enumerate(StageName)}
     stopped = [row for row in view.evaluations if row.status is not Status.OK]
     stages = dict.fromkeys(row.stage for row in stopped)
@@ -377,7 +399,9 @@ def funnel(view: RunView) -> tuple[Step, ...]:
     if not view.decision.feasible:
         return tuple(steps)
     front = len(view.decision.front)
-    dominated = (("another candidate is as good or better in every figure", meets - front),)
+    dominated = (
+        ("another candidate is as good or better in accuracy, latency and size", meets - front),
+    )
     return (
         *steps,
         Step("on the front", front, meets - front, dominated),
@@ -430,10 +454,12 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
     ):
         if count:
             groups.append(f"{count} {how}")
-    sentence = (
-        f"Of {plural(configurations.planned, 'configuration')}, {', '.join(groups)}. A failure"
-        f" does not stop the run.{more}"
-    )
+    sentence = "Each configuration has a result."
+    if groups:
+        sentence = (
+            f"Of {plural(configurations.planned, 'configuration')}, {', '.join(groups)}. A failure"
+            f" does not stop the run.{more}"
+        )
     shown: list[blocks.Block] = [
         blocks.Heading("Failures and skips", "failures"),
         blocks.Paragraph(sentence, "lead"),
@@ -443,7 +469,7 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
     if without_weights:
         models = plural(len(without_weights), "model was", "models were")
         reasons = blocks.Items([f"{card}: {reason}" for card, reason in without_weights.items()])
-        shown.append(blocks.Group([reasons], f"{models} skipped: no weights could be fetched"))
+        shown.append(blocks.Group([reasons], f"{models} skipped: their weights are not here"))
     return shown
 
 

@@ -123,7 +123,7 @@ def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         more = f"{plural(images, 'more image')} of '{label}'"
         yield NextStep(
             f"more images of '{shorten_name(label)}'",
-            f"{more}, which halve its interval; add them, then",
+            f"{more}, which halve the interval of this class; add them, then",
             f"advisor search --request {view.typed_folder}/request.yaml",
         )
     if not lacks_int8(view, pick):

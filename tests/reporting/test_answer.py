@@ -353,9 +353,18 @@ def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
     ended = with_pick(view, holdout_accuracy=None)
     waiting = replace(others, decision=replace(others.decision, unjudged=others.decision.front[-1]))
     late = "the search ended before"
-    for shown, reason in ((others, "the file can hardly become the pick"), (ended, late), (waiting, late)):
+    for shown, reason in ((others, "only picks and their closest rivals ran there"), (ended, late), (waiting, late)):
         assert f"hold-out –: not run there, because {reason}" in " ".join(said(shown).split())
     assert "Files that did not run on the hold-out come after the others." in " ".join(said(waiting).split())
+
+
+def test_files_of_one_graph_have_one_latency_and_the_table_says_so() -> None:
+    view, note = judged_view(), "files of one graph have one latency: the median of their timings"
+    pick = view.decision.pick
+    twin = replace(pick, artefact_sha256="f" * 64, configuration=replace(pick.configuration, training="finetune_top"))
+    assert note not in " ".join(said(view).split())
+    shown = replace(view, decision=replace(view.decision, ties=(twin, *view.decision.ties)))
+    assert note in " ".join(said(shown).split())
 
 
 def test_likely_wrong_labels_are_counted_and_the_most_doubtful_named() -> None:

@@ -70,7 +70,10 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
     more = 3 * view.dataset.images_per_class[views.CLASSES[2]]
     assert f"It is weakest on '{views.CLASSES[2]}': right on 2 of its 4 images." in said
     (step,) = next_steps(view)
-    assert step.what == f"{more} more images of '{views.CLASSES[2]}', which halve its interval; add them, then"
+    assert (
+        step.what
+        == f"{more} more images of '{views.CLASSES[2]}', which halve the interval of this class; add them, then"
+    )
 
 
 def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick() -> None:
@@ -83,8 +86,10 @@ def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick(
 def test_it_says_how_many_images_of_other_things_pass() -> None:
     said = "exported with --unknown-class, this happens to "
     assert f"{said}41 of 100 of your images of other things." in explain_pick(views.unknown_view())
-    assert f"{said}74 of 100 such images." in explain_pick(views.unknown_view(others=None))
-    assert f"{said}at least 74 of 100 such images." in explain_pick(views.unknown_view("finetune_top", others=None))
+    assert f"{said}about 74 of 100 such images." in explain_pick(views.unknown_view(others=None))
+    assert f"{said}about 74 of 100 such images, or more." in explain_pick(
+        views.unknown_view("finetune_top", others=None)
+    )
     assert "--unknown-class" not in explain_pick(views.unknown_view(auroc=None, accepted=None, others=None))
     assert "--unknown-class" not in explain_pick(views.judged_view())
 

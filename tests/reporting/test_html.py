@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import ImageAnswers, Relaxation, TimingFacts
+from advisor.core import ImageAnswers, Provenance, Relaxation, Status, TimingFacts
 from advisor.reporting import RunView, _html as html, summary_html
 from advisor.reporting._html import Section, list_sections, render_html
 from tests.reporting import views
@@ -40,6 +40,21 @@ def test_a_search_without_any_result_does_not_say_that_all_failed() -> None:
     assert "could not be made" not in page
     assert "Nothing meets the budget" not in page
     assert "No candidate could be evaluated" not in page.split('<p class="why">')[0]
+
+
+def test_an_answer_that_was_evaluated_again_says_so_and_claims_no_timing_and_no_command_of_the_search() -> None:
+    pick = views.run_view().decision.pick
+    predicted = views.with_pick(views.run_view(), latency=replace(pick.latency, provenance=Provenance.PREDICTED))
+    facts = {"reevaluated": {"parent": "the-search", "device": "pixel-8"}, "command_line": ["advisor", "search", "--x"]}
+    rows = tuple(row for row in predicted.evaluations if row.status is Status.OK)
+    page = unescape(
+        without_scripts(render_html(replace(predicted, manifest={**predicted.manifest, **facts}, evaluations=rows)))
+    )
+    assert "evaluates the files of the run the-search again, for pixel-8." in page
+    assert "Latency is predicted: nothing was timed." in page
+    assert "evaluated again" in page
+    assert ("To repeat this run" in page, "Time spent" in page, ", ." in page) == (False, False, False)
+    assert "To repeat this run" in unescape(without_scripts(render_html(views.run_view())))
 
 
 def test_pick_reason_figures_rule_and_a_looser_limit_lead_the_page() -> None:
