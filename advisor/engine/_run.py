@@ -316,7 +316,7 @@ class _Search:
                 images = len(event.stage.reads(materials).paths)
                 self._search_loop.judging.note(event, images)
         self._progress.stage(event, spare)
-        self._durations.note(event)
+        self._durations.note(replace(event, seconds=event.cpu_s) if spare else event)
         if event.kind in (EventKind.DONE, EventKind.CACHED):
             self._search_loop.finished.add(event.stage)
 

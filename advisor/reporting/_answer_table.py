@@ -346,8 +346,8 @@ def _explain_holdout(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     if view.request.question.robust:
         part = "validation under capture conditions"
     lines = [
-        f"ranked by {view.metric} on {part}; finalists ran once on the hold-out: expect that"
-        " figure on images like these",
+        f"below the pick, ranked by {view.metric} on {part}; finalists ran once on the hold-out:"
+        " expect that figure on images like these",
         *_list_parts(rows),
     ]
     missing = [row.configuration.key for row in rows if not row.holdout_accuracy]
@@ -356,7 +356,9 @@ def _explain_holdout(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
     if view.pick_key in missing or view.decision.unjudged is not None:
         why = "the search ended before that, or picked another file"
     elif view.decision.feasible:
-        why = "only picks and their closest rivals ran there"
+        why = (
+            "only picks, their closest rivals and one file of each network on the front ran there"
+        )
     else:
         why = "other files are closer to the limits"
     lines.append(f"hold-out {text.MISSING}: not run there, because {why}")

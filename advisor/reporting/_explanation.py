@@ -400,7 +400,8 @@ def explain_pick(view: RunView) -> str:
 def _explain_use(pick: Evaluation) -> Iterator[str]:
     """Yield the memory that the pick takes, and from which probability on it should answer."""
     if pick.memory:
-        yield f"It takes {show_bytes(pick.memory.value)} of memory while it runs."
+        about = "" if pick.memory.provenance is Provenance.MEASURED else "about "
+        yield f"It takes {about}{show_bytes(pick.memory.value)} of memory while it runs."
     facts = (pick.holdout_answers or pick.answers).confidence
     chosen = facts.answered if facts else None
     if facts and chosen and chosen.precision:

@@ -332,5 +332,5 @@ def _name_unjudged(view: RunView) -> str:
         more = f" and {len(without) - NAMED} more"
     return (
         "On the hold-out ran the picks, also earlier ones of the search, their closest rivals, and"
-        f" one file of each network on the front. Without a figure there: {names}{more}."
+        f" one file of each network on the front. Of the front, {names}{more} did not run there."
     )

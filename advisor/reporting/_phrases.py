@@ -43,6 +43,7 @@ _SHOWN_ALONE = (
     "weights",
     "without_weights",
     "whole_networks",
+    "connections",
 )
 """Entries of the manifest that the report shows apart from the others."""
 
@@ -389,8 +390,11 @@ def funnel(view: RunView) -> tuple[Step, ...]:
         if stage == StageName.STOP:
             lost += ["not reached"] * (configurations.unreached - len(lost))
         left -= len(lost)
-        reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))
-        steps.append(Step(stage or "unnamed stage", left, len(lost), reasons))
+        reasons = Counter(lost).most_common(REASONS_SHOWN)
+        others = len(lost) - sum(count for _, count in reasons)
+        if others:
+            reasons.append(("for other reasons", others))
+        steps.append(Step(stage or "unnamed stage", left, len(lost), tuple(reasons)))
     meets = sum(map(view.limits.met_by, view.ok))
     exceeded = Counter[str]()
     for row in view.ok:

@@ -160,12 +160,12 @@ def _judge_compression(evaluation: Evaluation) -> Risk:
         gain = text.as_gain(drop)
         sentence = (
             f"{recipe} gains {text.points(gain)} points{text.confidence(gain, ' (', ')')} against"
-            " float32."
+            " float32 on validation."
         )
     else:
         sentence = (
             f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against"
-            " float32."
+            " float32 on validation."
         )
     return Risk("Compression", level, sentence)
 

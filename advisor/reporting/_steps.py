@@ -6,6 +6,7 @@ file, fine-tuning, more images, and the rest of the search.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from advisor.core import (
     FLOAT,
     Evaluation,
+    Provenance,
     Status,
     UsageError,
     form_of,
@@ -25,7 +27,7 @@ from advisor.engine import continue_command as continue_command
 from advisor.reporting._blocks import Labelled, Span, Words
 from advisor.reporting._classes import compute_recalls
 from advisor.reporting._phrases import count_configurations
-from advisor.reporting._text import shorten_name
+from advisor.reporting._text import name_place, shorten_name
 
 if TYPE_CHECKING:
     from advisor.reporting._view import RunView
@@ -108,6 +110,7 @@ def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
             now = "has float16 weights so far"
         what = f"int8 of the pick, which {now}{int8_size(pick)}"
         yield NextStep("a smaller file (int8)", what, continue_command(view.folder))
+    yield from _list_measuring(view, pick)
     tuning = view.insights.tuning
     if tuning is not None:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
@@ -128,6 +131,23 @@ def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         )
     if not lacks_int8(view, pick):
         yield from list_rest(view)
+
+
+def _list_measuring(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
+    """Yield the step that measures a pick whose latency is predicted for a device that can be
+    connected.
+    """
+    device = pick.configuration.target.device
+    connection = (view.manifest.get("connections") or {}).get(device)
+    if not connection or pick.latency is None:
+        return
+    if pick.latency.provenance is Provenance.PREDICTED:
+        topic = f"a measurement on {name_place(device)}"
+        yield NextStep(
+            topic,
+            f"{topic}, whose latency is predicted; connect it, then",
+            f"advisor reevaluate {view.typed_folder} --device {shlex.quote(device)} {connection}",
+        )
 
 
 def list_rest(view: RunView) -> Iterator[NextStep]:

@@ -39,6 +39,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
         "stopped": _Texts,
         "reevaluated": _Texts,
         "devices": Mapping[str, object],
+        "connections": _Texts,
         "targets": _Texts,
         "seal": Mapping[str, object],
     },

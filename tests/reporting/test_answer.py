@@ -353,7 +353,7 @@ def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
     ended = with_pick(view, holdout_accuracy=None)
     waiting = replace(others, decision=replace(others.decision, unjudged=others.decision.front[-1]))
     late = "the search ended before"
-    for shown, reason in ((others, "only picks and their closest rivals ran there"), (ended, late), (waiting, late)):
+    for shown, reason in ((others, "only picks, their closest rivals and"), (ended, late), (waiting, late)):
         assert f"hold-out –: not run there, because {reason}" in " ".join(said(shown).split())
     assert "Files that did not run on the hold-out come after the others." in " ".join(said(waiting).split())
 

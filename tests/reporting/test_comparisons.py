@@ -83,6 +83,22 @@ def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick(
     assert explain_pick(views.empty_view()) == explain_pick(views.infeasible_view()) == ""
 
 
+@pytest.mark.parametrize(("origin", "connection", "topics"), [
+    (Provenance.PREDICTED, {"host": "--adb usb"}, ["a measurement on this machine"]),
+    (Provenance.MEASURED, {"host": "--adb usb"}, []), (Provenance.PREDICTED, {}, []),
+])  # fmt: skip
+def test_a_pick_whose_latency_is_predicted_is_measured_next_where_a_connection_reaches_the_device(
+    origin: Provenance, connection: dict[str, str], topics: list[str]
+) -> None:
+    view = views.judged_view()
+    latency = replace(view.decision.pick.latency, provenance=origin)
+    view = replace(views.with_pick(view, latency=latency), manifest={**view.manifest, "connections": connection})
+    steps = [step for step in next_steps(view) if "measurement" in step.topic]
+    assert [step.topic for step in steps] == topics
+    for step in steps:
+        assert step.command == f"advisor reevaluate {view.folder} --device host --adb usb"
+
+
 def test_it_says_how_many_images_of_other_things_pass() -> None:
     said = "exported with --unknown-class, this happens to "
     assert f"{said}41 of 100 of your images of other things." in explain_pick(views.unknown_view())

@@ -34,7 +34,6 @@ from advisor.devices._profiles.socs import (
 from advisor.devices._profiles.values import DeviceProfile, DeviceTarget
 from advisor.store import shipped_folder
 
-APPLE = "Apple"
 _MOST_NEAREST = 3  # Names that an error about an unknown one lists
 APPLE_DEVICES = ("iphone", "ipad")
 """The beginnings of the plain names of Apple's devices."""
@@ -212,9 +211,9 @@ def _list_variants(profile: str) -> tuple[PhoneModel, ...]:
 
 def how_to_measure(profile: DeviceProfile) -> str:
     """Return how to measure a device of which nothing was measured."""
-    if profile.kind in ("board", "module", "computer"):
-        return f"measure it: advisor devices calibrate {profile.name} --ssh USER@ADDRESS"
-    if profile.kind != "phone" or profile.soc.startswith(APPLE):
+    if profile.connecting_option.startswith("--ssh"):
+        return f"measure it: advisor devices calibrate {profile.name} {profile.connecting_option}"
+    if not profile.connecting_option:
         columns = ", ".join(REQUIRED)
         return (
             "measure it: write latencies of your app on it into a CSV beside your own profile"

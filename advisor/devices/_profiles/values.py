@@ -20,6 +20,9 @@ from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import Kernel
 
 HOST = "host"
+
+APPLE = "Apple"
+"""The first word of the systems on chip of Apple's phones."""
 KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 """Pattern for the names of devices, targets and runtimes;
@@ -285,6 +288,18 @@ class DeviceProfile:
             f"{threads}, {runtime} {target.version} with"
             f" {_TITLES[target.kernels]}{bits}{installed}{named}"
         )
+
+    @property
+    def connecting_option(self) -> str:
+        """The option of a command that connects the device: ``--adb usb``;
+        empty if this machine, no connection, or an app alone reaches it.
+        """
+        if self.name == HOST:
+            return ""
+        if self.kind in ("board", "module", "computer"):
+            return "--ssh USER@ADDRESS"
+        is_android = self.kind == "phone" and not self.soc.startswith(APPLE)
+        return "--adb usb" if is_android else ""
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the profile with its measurements and kernels."""

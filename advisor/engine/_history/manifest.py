@@ -102,6 +102,9 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
     for card in resolved.cards:
         if card.whole and card.name in candidates.missing:
             whole_networks.append(card.name)
+    connections = dict[str, str]()
+    for device in resolved.targets.devices:
+        connections |= device.connections
     trains_on = "other machines"
     if resolved.execution.executor == LOCAL:
         trains_on = host.trains_on()
@@ -118,6 +121,7 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
         "cards": {card.name: card_hash(card) for card in resolved.cards},
         "without_weights": dict(candidates.missing),
         "whole_networks": whole_networks,
+        "connections": connections,
         "remarks": list(resolved.remarks),
         "configurations": plan.size,
         "space": {

@@ -385,7 +385,10 @@ class Session:
                 evaluations,
                 task.selector,
                 environment,
-                {"devices": {profile.name: profile.fingerprint()}},
+                {
+                    "devices": {profile.name: profile.fingerprint()},
+                    "connections": task.device.connections,
+                },
                 answers,
                 (searched.folder.path,),
                 {"predictions": task.predictions, "settled": settled},

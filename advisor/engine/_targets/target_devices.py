@@ -52,6 +52,12 @@ class TargetDevice:
         return self.target.of(self.label)
 
     @property
+    def connections(self) -> dict[str, str]:
+        """The option that connects the device by its label; empty without one."""
+        connection = "" if self.runtime or self.in_cloud else self.profile.connecting_option
+        return {self.label: connection} if connection else {}
+
+    @property
     def runtime(self) -> LocalRuntime | None:
         """The runtime of this machine that the device is; it is measured without a prediction.
         None for another.

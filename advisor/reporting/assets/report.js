@@ -39,7 +39,7 @@
   const UNIT = {[ACCURACY]: "%", [LATENCY]: "ms", [P90]: "ms", [SIZE]: "MB", [MEMORY]: "MB", [DROP]: "points",
     [HELD_OUT]: "%"};
   const METRIC = data.metric;
-  const TITLE = {[ACCURACY]: METRIC, [HELD_OUT]: `${METRIC} on the hold-out`, [LATENCY]: "Median latency", [P90]: "p90 latency", [SIZE]: "File size",
+  const TITLE = {[ACCURACY]: METRIC, [HELD_OUT]: `${METRIC} on the hold-out`, [LATENCY]: "Latency", [P90]: "p90 latency", [SIZE]: "File size",
     [MEMORY]: "Peak memory", [DROP]: "Lost by compression"};
 
   const rows = (data.rows || []).map((row, index) => ({index, ...row}));
@@ -281,7 +281,7 @@
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], toImageButtonOptions: {format: "svg"}};
   const PLOTS = [
     {id: "plot-latency", axis: "latency", unit: "ms", scale: 1, xOf: latencyOf,
-      title: () => (latencyShown === P90 ? "Latency, 90th percentile (ms)" : "Latency, median (ms)")},
+      title: () => (latencyShown === P90 ? "Latency, p90 (ms)" : "Latency (ms)")},
     {id: "plot-size", axis: "size", unit: "MB", scale: 1e6, xOf: () => SIZE, title: () => "File size (MB)"},
   ];
 
