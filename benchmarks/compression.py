@@ -17,12 +17,12 @@ from advisor.catalog import Card, fetch_weights, load_catalogue
 from advisor.compression import CALIBRATION_IMAGES, RECIPES, Needs, choose_images
 from advisor.core import AdvisorError, Interval
 from advisor.datasets import InputSpec
-from advisor.downloads import FetchOptions
 from advisor.engine import Compression, FileAgreement, RecipeResult, notes_text, resolve
 from advisor.engine._compress.compress import time_forms
 from advisor.engine._compress.file_kinds import Classifiers
 from advisor.engine._space.question_images import read_images
 from advisor.isolation import CallLimits, ChildPool
+from advisor.store import FetchOptions
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others
 

@@ -187,7 +187,7 @@ def write_sized(network: str, target: Path) -> None:
 
 def _add_cut(network: str, own: Path) -> None:
     from advisor.catalog import fetch_weights, load_catalogue
-    from advisor.downloads import FetchOptions
+    from advisor.store import FetchOptions
 
     card = load_catalogue()[network]
     weights = fetch_weights(card, FetchOptions(offline=True))

@@ -175,7 +175,7 @@ def _check_cache() -> Iterator[Check]:
 
 def _check_weights() -> Iterator[Check]:
     from advisor.catalog import load_catalogue, locate_weights
-    from advisor.downloads import FetchOptions
+    from advisor.store import FetchOptions
 
     cards = load_catalogue().values()
     # Offline, because a check of the machine must fetch nothing.

@@ -181,8 +181,8 @@ def check_data(
             unknown, or ``fix`` exists or cannot be written.
     """
     from advisor.datasets import require_writable
-    from advisor.downloads import copy_from_store, in_store
     from advisor.engine import LabelChecker, data_check
+    from advisor.store import copy_from_store, in_store
 
     data = Path(data)
     say = tell or (lambda _text: None)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
     from advisor.catalog._weights.fetching import all_missing, fetch_weights, locate_weights
     from advisor.catalog._weights.readers import Array
-    from advisor.downloads import MemberFile, WeightSource
+    from advisor.store import MemberFile, WeightSource
 else:
     __getattr__, __dir__ = open_face(__name__)
 

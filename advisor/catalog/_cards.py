@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 
 from advisor.core import TASKS, OwnCards, TaskFacts, install_extra
-from advisor.downloads import WeightSource
+from advisor.store import WeightSource
 
 Scalar = bool | int | float | str
 

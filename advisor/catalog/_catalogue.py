@@ -246,7 +246,7 @@ def read_published_labels(card: Card) -> tuple[str, ...]:
     labels = (*([BACKGROUND] * card.label_offset), *imagenet_labels())
     if card.own_file:
         from advisor.catalog._weights.fetching import fetch_weights
-        from advisor.downloads import FetchOptions
+        from advisor.store import FetchOptions
         from advisor.tflite import read_metadata
 
         file = fetch_weights(card, FetchOptions(offline=True)).path

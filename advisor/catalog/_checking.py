@@ -19,9 +19,8 @@ from advisor.catalog._catalogue import (
     read_catalogue_file,
 )
 from advisor.core import AdvisorError, StageError, UsageError, nearest, require_training
-from advisor.downloads import Cache, FetchOptions, WeightSource
 from advisor.isolation import CallLimits, ChildPool
-from advisor.store import sha256_file
+from advisor.store import DownloadCache, FetchOptions, WeightSource, sha256_file
 
 # Sources differ by biases, additions and pooling, which some count as MACs.
 MACS_TOLERANCE = 0.02
@@ -285,7 +284,7 @@ def count_verified(cards: Sequence[Card]) -> Verified:
     counts = 0
     hashed = set[str]()
     damaged = set[str]()
-    cache = Cache(FetchOptions().cache_root)
+    cache = DownloadCache(FetchOptions().cache_root)
     for card in cards:
         for published in card.published:
             counts += (published.params is not None) + (published.macs is not None)

@@ -18,7 +18,7 @@ from advisor.catalog._cards import Card
 from advisor.catalog._catalogue import Catalogue
 from advisor.catalog._weights.fetching import fetch_weights
 from advisor.core import Quantity, WeightsError, WeightsFile
-from advisor.downloads import Cache, FetchOptions, Mirror, WeightSource
+from advisor.store import DownloadCache, FetchOptions, Mirror, WeightSource
 
 _CELLS = {
     "card": "card.name",
@@ -113,7 +113,7 @@ def is_here(card: Card, options: FetchOptions | None = None) -> bool:
     """Return whether the card's weights are on this machine; nothing is read."""
     options = options or FetchOptions()
     path = options.mirror_path
-    cache = Cache(options.cache_root)
+    cache = DownloadCache(options.cache_root)
     mirror = None if path is None else Mirror(path)
     for source in card.weights:
         own_file = source.kind == "file" and Path(source.file.path).is_file()
@@ -179,5 +179,5 @@ def _fetch_card(options: FetchOptions, card: Card) -> Fetched:
             beside = weights.path if member is source.file else weights.path.parent / member.name
             shutil.copyfile(beside, folder / member.name)
 
-    in_cache = Cache(options.cache_root).find_or_fill(source, weights.source, copy)
+    in_cache = DownloadCache(options.cache_root).find_or_fill(source, weights.source, copy)
     return Fetched(card.name, in_cache.path, weights.source, in_cache.sha256, cached=True)

@@ -18,8 +18,7 @@ from typing import Any
 from advisor.catalog import _architectures as architectures
 from advisor.catalog._cards import Card, Conversion, GraphReference, Preprocessing, Published
 from advisor.core import UsageError
-from advisor.downloads import MemberFile, WeightSource
-from advisor.store import cache_root, read_text, write_atomically
+from advisor.store import MemberFile, WeightSource, cache_root, read_text, write_atomically
 
 _log = logging.getLogger(__name__)
 
@@ -30,10 +29,10 @@ _MOST_FILES = 64
 # The code that makes cards of a text: kept cards of another version do not count.
 _READERS = (
     "_cards.py",
-    "../downloads/_files.py",
     "_catalogue.py",
     "_parsed_cache.py",
     "_schema.py",
+    "../store/_downloads/files.py",
     "../store/_yamlfile.py",
 )
 

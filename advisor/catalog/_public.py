@@ -14,7 +14,7 @@ from advisor._python import speak_python
 from advisor.catalog._cards import Card, Preprocessing, Published
 from advisor.catalog._catalogue import Catalogue, load_catalogue
 from advisor.core import CANDIDATES, OUTPUT, QUESTION, Option, parse_count, takes_options
-from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from advisor.store import FetchOptions, MemberFile, WeightSource
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,8 +24,14 @@ from advisor.catalog._cards import (
     Scalar,
 )
 from advisor.core import UsageError, nearest
-from advisor.downloads import MemberFile, SourceKind, WeightSource
-from advisor.store import YamlDocument, read_yaml, shipped_folder
+from advisor.store import (
+    MemberFile,
+    SourceKind,
+    WeightSource,
+    YamlDocument,
+    read_yaml,
+    shipped_folder,
+)
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Count = Annotated[int, Field(gt=0, le=10**13)]

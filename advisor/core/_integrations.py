@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
+_MERGED_ROOMS = {"advisor.downloads": "advisor.store"}
+"""Rooms that other packages may still import, and the rooms that have their names now."""
+
+
 def list_registered(group: str) -> tuple[str, ...]:
     """Return the names in a group such as ``advisor.commands``, sorted;
     UsageError if the metadata lack it.
@@ -48,7 +52,8 @@ def load_entry_point(point: EntryPoint) -> Any:
             raise _other_version(f"'{point.group}' names '{point.value}', which is gone") from None
         if not missing.startswith("advisor."):
             raise
-        room = ".".join(missing.split(".")[:2])
+        named_room = ".".join(missing.split(".")[:2])
+        room = _MERGED_ROOMS.get(named_room, named_room)
         raise UsageError(
             f"the package of '{point.value}' imports from {missing} what this version of advisor"
             " does not have",

@@ -29,8 +29,8 @@ from advisor.devices._profiles.storing import (
     own_folder,
     store_profile,
 )
-from advisor.downloads import FetchOptions
 from advisor.isolation import ChildPool, Scratch
+from advisor.store import FetchOptions
 
 NETWORK = "mobilenet_v2_1.0_224"
 """The network that is timed first: every unit that runs networks at all runs all of its operators,

@@ -148,7 +148,7 @@ def add_phone(
         StageError: adb or the phone failed.
     """
     from advisor.devices._phone import add_phone as add_attached
-    from advisor.downloads import FetchOptions
+    from advisor.store import FetchOptions
 
     own_tool, folder = options["benchmark_model"], options["into"]
     return add_attached(

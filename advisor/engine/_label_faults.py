@@ -17,7 +17,6 @@ from pathlib import Path
 from advisor.catalog import Card, fetch_weights, is_here, load_catalogue
 from advisor.core import StageError, parse, require_training
 from advisor.datasets import Dataset, Pair, Split, members_of, number_linked_groups
-from advisor.downloads import FetchOptions
 from advisor.engine._execution import Machine
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Images, Part, Role
@@ -30,7 +29,7 @@ from advisor.engine._question import Question
 from advisor.engine._space.question_images import Say
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host
-from advisor.store import limited_cache, sha256_json
+from advisor.store import FetchOptions, limited_cache, sha256_json
 from advisor.training import LANDMARKS, Suspect
 
 RESULT = "judgement.json"

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from advisor.catalog import Card
 from advisor.core import WeightsFile
-from advisor.downloads import FetchOptions
 from advisor.engine._space.candidates import Candidates
 from advisor.engine._space.failed_downloads import read_failures
 from advisor.engine._space.resolved import Resolved
+from advisor.store import FetchOptions
 
 RANDOM_WEIGHTS = "no weights: measured with random ones, its published accuracy is quoted"
 

@@ -1,7 +1,8 @@
-"""Store runs, and cache the results of their stages.
+"""Store runs, cache the results of their stages, and fetch files into the cache.
 
 Read ``_cache.py`` first, then ``_run_folder.py``. ``_files.py``, ``_jsonfile.py`` and
 ``_yamlfile.py`` read and write files so that a kill or a second process cannot damage them.
+``_downloads/`` fetches files and checks them by their hash.
 ``README.md`` lists all modules.
 """
 
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
     from advisor.store._cache_uses import CacheUse, keep_run
     from advisor.store._cached_rows import ROWS, add_block, write_cached_rows
     from advisor.store._column_types import ColumnType, build_frame, type_cell, type_of, value_at
+    from advisor.store._downloads.delivery import MAX_DOWNLOAD_BYTES, client_for, home_transport
+    from advisor.store._downloads.files import (
+        DownloadCache,
+        FetchOptions,
+        MemberFile,
+        Mirror,
+        SourceKind,
+        Unavailable,
+        WeightSource,
+    )
+    from advisor.store._downloads.origins import origins_of
+    from advisor.store._downloads.programs import Program, fetch_program
+    from advisor.store._downloads.stores import copy_from_store, in_store
+    from advisor.store._downloads.transport import MAX_DOWNLOAD_S, SERVER_PATIENCE_S
     from advisor.store._encodings import guess_encodings
     from advisor.store._evaluation_rows import chain_lines
     from advisor.store._files import (
@@ -65,19 +80,30 @@ else:
 __all__ = [
     "CHANGED",
     "MAX_BYTES",
+    "MAX_DOWNLOAD_BYTES",
+    "MAX_DOWNLOAD_S",
     "OLD",
     "ROWS",
     "SEAL",
+    "SERVER_PATIENCE_S",
     "ArtifactCache",
     "CacheContents",
     "CacheShare",
     "CacheUse",
     "ColumnType",
+    "DownloadCache",
     "Evicted",
+    "FetchOptions",
+    "MemberFile",
+    "Mirror",
     "Packages",
     "Problem",
+    "Program",
     "RunFolder",
     "Schema",
+    "SourceKind",
+    "Unavailable",
+    "WeightSource",
     "YamlDocument",
     "add_block",
     "answers_file",
@@ -85,12 +111,17 @@ __all__ = [
     "build_frame",
     "cache_root",
     "chain_lines",
+    "client_for",
     "copy_atomically",
+    "copy_from_store",
     "ensure_output_dir",
+    "fetch_program",
     "files_below",
     "fill_folder",
     "find_changed_file",
     "guess_encodings",
+    "home_transport",
+    "in_store",
     "install_package",
     "integrity_problems",
     "keep_run",
@@ -100,6 +131,7 @@ __all__ = [
     "message_type",
     "open_file",
     "open_text",
+    "origins_of",
     "parse_json",
     "read_bytes",
     "read_cached_sha256",

@@ -8,7 +8,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from advisor.downloads import copy_from_store
+from advisor.store import copy_from_store
 from benchmarks.hostile_surfaces.archives import jpeg
 from benchmarks.hostile_surfaces.damages import BROKEN
 from benchmarks.hostile_surfaces.ground import Case, Ground

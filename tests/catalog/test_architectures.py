@@ -14,7 +14,7 @@ from advisor.catalog._graph_file import graph_of
 from advisor.catalog._weights import mapping
 from advisor.catalog._weights.mapping import TrackedTensors
 from advisor.core import WeightsError, WeightsFile
-from advisor.downloads import FetchOptions
+from advisor.store import FetchOptions
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
 from tests.tables import read_table, with_cases

@@ -11,7 +11,7 @@ from advisor import catalog
 from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog._listing import list_rows, place_of
 from advisor.core import UsageError
-from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from advisor.store import FetchOptions, MemberFile, WeightSource
 from tests.builders import must_fail
 from tests.tables import with_cases
 

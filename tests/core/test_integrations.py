@@ -77,14 +77,14 @@ def install_toy(folder: Path, group: str, code: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("group", [RUNTIMES, "advisor.tasks"])
-@pytest.mark.parametrize("line", ["from advisor.catalog.catalogue import Card", "from advisor.catalog import gone"])
+@with_cases
 def test_a_package_for_older_paths_is_told_what_moved(
-    forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, line: str
+    forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, module: str, name: str, room: str
 ) -> None:
-    install_toy(tmp_path, group, line, monkeypatch)
-    with pytest.raises(UsageError, match=r"package of 'toy_module:RUNTIME' imports from advisor\.catalog") as refused:
+    install_toy(tmp_path, group, f"from advisor.{module} import {name}", monkeypatch)
+    with pytest.raises(UsageError, match=rf"package of 'toy_module:RUNTIME' imports from advisor\.{module}") as refused:
         _ = runtime_of("toy") if group == RUNTIMES else type(TASKS)()["toy"]
-    assert "from advisor.catalog import NAME" in refused.value.hint
+    assert f"from advisor.{room} import NAME" in refused.value.hint
 
 
 def test_a_package_adds_a_runtime_by_a_line(forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from advisor.catalog import fetch_weights
 from advisor.core import WeightsError
-from advisor.downloads import FetchOptions, Unavailable, _delivery as delivery, _transport as transport
-from advisor.downloads._transport import Client, Deadline, Transport
+from advisor.store import FetchOptions, Unavailable
+from advisor.store._downloads import delivery
+from advisor.store._downloads.transport import MAX_DOWNLOAD_S, STEP_BYTES, Client, Deadline, Transport
 from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, card, home
@@ -41,7 +42,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def be_patient(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
     """Wait so long for the first answers, one after the other, and for later ones as long as they need."""
     patience = chain(seconds, repeat(SOON_S))
-    monkeypatch.setattr(Client, "deadline", lambda _: Deadline(next(patience), transport.MOST_S, transport.STEP_BYTES))
+    monkeypatch.setattr(Client, "deadline", lambda _: Deadline(next(patience), MAX_DOWNLOAD_S, STEP_BYTES))
 
 
 def raw(*lines: str, body: bytes = b"", status: str = "200 OK") -> bytes:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from advisor.core import UsageError
-from advisor.downloads import WeightSource
 from advisor.integrations.browser import fetch_package
 from advisor.reporting import RunView
 from advisor.reporting._html import render_html
+from advisor.store import WeightSource
 from tests.processes import PATIENCE_S, until
 from tests.requirements import skip_or_fail
 

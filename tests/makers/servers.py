@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from advisor.downloads._delivery import contact_server
+from advisor.store._downloads.delivery import contact_server
 
 
 @dataclass

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from advisor.catalog import Card, Preprocessing
-from advisor.downloads import MemberFile, WeightSource
+from advisor.store import MemberFile, WeightSource
 
 CONTENT = b"weights " * 4096
 

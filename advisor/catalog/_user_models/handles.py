@@ -23,20 +23,21 @@ from advisor.core import (
     show_bytes,
     without_password,
 )
-from advisor.downloads import (
+from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.store import (
     MAX_DOWNLOAD_BYTES,
-    MOST_S,
-    PATIENCE_S,
+    MAX_DOWNLOAD_S,
+    SERVER_PATIENCE_S,
     Unavailable,
     client_for,
+    files_below,
     home_transport,
+    sha256_file,
 )
-from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
-from advisor.store import files_below, sha256_file
 
 PACKAGE = "tensorflow_hub"
 HASH = "#sha256="
-HUB_LIMITS = CallLimits(seconds=MOST_S, processes=2)
+HUB_LIMITS = CallLimits(seconds=MAX_DOWNLOAD_S, processes=2)
 
 _PARTS = 3
 """Parts of a handle's path that name the card: publisher and collection say little."""
@@ -159,7 +160,7 @@ def download(handle: str, most_bytes: int = MAX_DOWNLOAD_BYTES) -> str:
 
     resolver.DownloadManager = Bounded
     # TensorFlow Hub sets no limit, and would wait for a silent server without end.
-    socket.setdefaulttimeout(PATIENCE_S)
+    socket.setdefaulttimeout(SERVER_PATIENCE_S)
     try:
         return str(tensorflow_hub.resolve(handle))
     except urllib.error.HTTPError as error:

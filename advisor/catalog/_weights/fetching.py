@@ -16,7 +16,14 @@ from urllib.parse import urlsplit
 
 from advisor.catalog._cards import Card, find_missing_reader
 from advisor.core import WeightsError, WeightsFile
-from advisor.downloads import Cache, FetchOptions, Mirror, Unavailable, WeightSource, origins_of
+from advisor.store import (
+    DownloadCache,
+    FetchOptions,
+    Mirror,
+    Unavailable,
+    WeightSource,
+    origins_of,
+)
 
 MOST_LINES = 6
 _LONGEST_LINE = 200
@@ -50,7 +57,9 @@ def fetch_weights(
         try:
             # Another process may have fetched it: the origin is asked where the cache lacks it.
             fill = partial(origin, source, chosen)
-            return Cache(chosen.cache_root).find_or_fill(source, label, fill, chosen.ends_at)
+            return DownloadCache(chosen.cache_root).find_or_fill(
+                source, label, fill, chosen.ends_at
+            )
         except Unavailable as error:
             reasons.append(describe_attempt(label, error))
         except OSError as error:
@@ -86,7 +95,7 @@ def _find_here(
     sources: Sequence[WeightSource], options: FetchOptions, reasons: list[str]
 ) -> WeightsFile | None:
     mirror = options.mirror_path
-    cache = Cache(options.cache_root)
+    cache = DownloadCache(options.cache_root)
     for source in sources:
         if mirror is not None:
             try:

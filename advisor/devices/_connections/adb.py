@@ -20,9 +20,8 @@ from advisor.devices._connections.benchmark_model import DELEGATES, PhoneTool, p
 from advisor.devices._connections.protocol import MeasurementJob, Presence, Timing
 from advisor.devices._connections.runtime_files import needs_export
 from advisor.devices._connections.tool import check_tool, fetch_tool, find_tool
-from advisor.downloads import FetchOptions
 from advisor.isolation import run_program
-from advisor.store import sha256_file
+from advisor.store import FetchOptions, sha256_file
 
 if TYPE_CHECKING:
     from advisor.devices._connections.settings import ConnectionSettings

@@ -14,7 +14,7 @@ from pathlib import Path
 from advisor.core import StageError, plural
 from advisor.devices._connections.protocol import NotOnUnit, Timing
 from advisor.devices._connections.tool import fetch_tool
-from advisor.downloads import FetchOptions
+from advisor.store import FetchOptions
 
 DELEGATES: Mapping[str, tuple[str, ...]] = {
     "cpu": (),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.core import UsageError
 from advisor.devices._connections.attached import read_phone
-from advisor.downloads import FetchOptions, Program, fetch_program
+from advisor.store import FetchOptions, Program, fetch_program
 
 HOME = "https://storage.googleapis.com/tensorflow-nightly-public/prod/tensorflow/release/lite/tools/nightly/latest/"
 """Address at which TensorFlow publishes the tool: the "native benchmark binary" of LiteRT's guide

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from advisor.core import LEAST_GROUP_IMAGES, METRICS, Metric, UsageError, without_password
 from advisor.datasets import Dataset, Division, phrase_count
-from advisor.downloads import copy_from_store
 from advisor.engine._pipeline.images import Images, Role
 from advisor.engine._question import Execution, Question, require_classes
 from advisor.measurement import FIRST_CLASSES
+from advisor.store import copy_from_store
 
 Say = Callable[[str], None]
 

@@ -22,8 +22,8 @@ from advisor.catalog import (
 )
 from advisor.core import TASKS, AdvisorError, StageError
 from advisor.datasets import InputSpec
-from advisor.downloads import FetchOptions
 from advisor.isolation import CallLimits, ChildPool, Scratch
+from advisor.store import FetchOptions
 from advisor.tflite import read, scale_of_input
 
 TRIED = 20

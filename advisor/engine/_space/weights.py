@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from advisor.catalog import Card, all_missing
 from advisor.core import WeightsError, WeightsFile
-from advisor.downloads import FetchOptions
 from advisor.engine._space.candidates import Candidates
 from advisor.engine._space.failed_downloads import note_failures
 from advisor.engine._space.question_images import Say
 from advisor.engine._space.resolved import Resolved
+from advisor.store import FetchOptions
 
 AS_IT_IS = (
     "is judged as it is, not trained; its figures are too high if it has learnt from your images"

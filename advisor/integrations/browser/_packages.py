@@ -8,8 +8,8 @@ and take ``sha256sum`` of it and of each file.
 from collections.abc import Mapping
 
 from advisor.devices import WEB_RUNTIME
-from advisor.downloads import WeightSource
 from advisor.integrations.browser._npm import npm_source
+from advisor.store import WeightSource
 
 ONNX_RUNTIME = "onnxruntime-web"
 

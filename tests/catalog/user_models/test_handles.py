@@ -16,8 +16,8 @@ from advisor import catalog
 from advisor.catalog._user_models import handles
 from advisor.catalog._user_models.handles import folder_sha256, local_source
 from advisor.core import StageError, UsageError, install_extra
-from advisor.downloads import Unavailable
 from advisor.isolation import CallLimits
+from advisor.store import Unavailable
 from tests.builders import must_fail
 from tests.catalog.user_models.models import labels_file, network
 from tests.makers.servers import Answer, Shelf

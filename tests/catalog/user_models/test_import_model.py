@@ -18,8 +18,8 @@ from advisor.catalog._user_models import import_model
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect, list_missing
 from advisor.catalog._user_models.keras_models import check_keras, check_saved_model, fix_side
 from advisor.core import StageError, UsageError, WeightsError
-from advisor.downloads import FetchOptions
 from advisor.isolation import CallLimits
+from advisor.store import FetchOptions
 from advisor.tflite import read, to_float16
 from tests.builders import must_fail
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network

@@ -13,7 +13,7 @@ from advisor.catalog import convert, fetch_weights, run
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.catalog._user_models.torch_programs import TorchProgram
 from advisor.core import UsageError, install_extra
-from advisor.downloads import FetchOptions
+from advisor.store import FetchOptions
 from tests.builders import must_fail
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
 from tests.catalog.user_models.pt2_files import Program, members, write

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.downloads import FetchOptions, _delivery as delivery
+from advisor.store import FetchOptions
+from advisor.store._downloads import delivery
 
 
 @pytest.fixture

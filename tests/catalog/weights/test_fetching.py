@@ -17,8 +17,8 @@ import pytest
 
 from advisor.catalog import fetch_weights, locate_weights
 from advisor.core import UsageError, WeightsError
-from advisor.downloads import FetchOptions, MemberFile, WeightSource
-from advisor.downloads._delivery import contact_server
+from advisor.store import FetchOptions, MemberFile, WeightSource
+from advisor.store._downloads.delivery import contact_server
 from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, card, home, packaged, sha256, tarball, wheel

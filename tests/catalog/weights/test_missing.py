@@ -10,7 +10,7 @@ from advisor.catalog import all_missing, fetch_weights
 from advisor.catalog._listing import fetch_all
 from advisor.catalog._weights.fetching import MOST_LINES, MissingWeights
 from advisor.core import WeightsError, install_extra
-from advisor.downloads import FetchOptions, MemberFile
+from advisor.store import FetchOptions, MemberFile
 from tests.builders import must_fail
 from tests.makers.servers import Shelf
 from tests.makers.weights import CONTENT, card, home, packaged, sha256, tarball, wheel

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.catalog import fetch_weights, load_catalogue, locate_weights
 from advisor.core import UsageError, WeightsError
-from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from advisor.store import FetchOptions, MemberFile, WeightSource
 from tests.builders import must_fail
 from tests.makers.servers import Shelf
 from tests.makers.weights import CONTENT, MEMBER, card, home, sha256, tarball

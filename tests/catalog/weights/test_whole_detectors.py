@@ -12,7 +12,7 @@ from advisor.catalog._checking import count_graph
 from advisor.catalog._detector import ENCODINGS, LOGITS, MAP
 from advisor.catalog._graph_file import graph_of
 from advisor.core import WeightsError
-from advisor.downloads import FetchOptions, MemberFile
+from advisor.store import FetchOptions, MemberFile
 from advisor.tflite import read
 from benchmarks.whole_detectors import ANSWERS, KEPT_IMAGES, normalise, pick_values
 from benchmarks.whole_detectors_networks import draw_images, draw_weights

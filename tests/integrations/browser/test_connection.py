@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError, install_extra
 from advisor.devices import MeasurementJob
-from advisor.downloads import FetchOptions
 from advisor.integrations.browser import LITERT, _chromium as connection
 from advisor.integrations.browser._chromium import BrowserConnection, chromium_program, fetch_package
 from advisor.integrations.browser.agent import BrowserPage, open_page
 from advisor.isolation.agent import AgentError
+from advisor.store import FetchOptions
 from tests.builders import must_fail
 from tests.makers.browsers import chromium, require_runtime
 from tests.measurement import small_models

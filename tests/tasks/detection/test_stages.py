@@ -10,7 +10,6 @@ import pytest
 from advisor.catalog import Card, Preprocessing, fetch_weights, load_catalogue
 from advisor.core import FINETUNE_ALL, FINETUNE_TOP, FLOAT, HEAD, Status
 from advisor.datasets import STAYING, InputSpec
-from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from advisor.engine import (
     FloatModel,
     Images,
@@ -30,7 +29,7 @@ from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.stages.artefacts import CardForms
 from advisor.engine._space.question_images import read_images
 from advisor.measurement import CentreFinder, Detector, load_detections
-from advisor.store import sha256_file
+from advisor.store import FetchOptions, MemberFile, WeightSource, sha256_file
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION, _jobs as jobs

@@ -14,9 +14,9 @@ def test_rooms_are_read_alike_from_contract_ladder_and_table() -> None:
 
 def test_files_and_imports_that_are_gone_are_named() -> None:
     assert list(house.file_problems("a.md", "`core/_gone.py`")) == ["a.md: names core/_gone.py, which does not exist"]
-    named = "`ORIGINS` of\n`_origins.py`, `_map_origins` of `_origins.py`, `origins_of` (`downloads/_origins.py`)"
-    gone = "advisor/downloads/README.md: names ORIGINS of _origins.py, which defines no such name"
-    assert list(house.pair_problems("advisor/downloads/README.md", named)) == [gone]
+    named = "`ORIGINS` of\n`origins.py`, `_map_origins` of `origins.py`, `origins_of` (`_downloads/origins.py`)"
+    gone = "advisor/store/_downloads/README.md: names ORIGINS of origins.py, which defines no such name"
+    assert list(house.pair_problems("advisor/store/_downloads/README.md", named)) == [gone]
     text = "from advisor.core import Option, Gone\nfrom advisor.gone import it\n"
     assert [line.partition(":")[0] for line in house.import_problems("page.md", text)] == ["page.md"] * 2
     assert list(house.exit_code_problems("| 0 | done |\n| 9 | gone |\n"))

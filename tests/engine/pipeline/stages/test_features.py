@@ -12,7 +12,6 @@ import pytest
 from advisor.catalog import Card, Preprocessing, fetch_weights, load_catalogue
 from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, UnsupportedRecipe
 from advisor.datasets import InputSpec, Split, survey
-from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from advisor.engine import Part, Results, Role, Scope, StageName, VariantStages, Workload, require_classes, resolve
 from advisor.engine._pipeline.evaluation.accuracy import per_class
 from advisor.engine._pipeline.graph import with_all_before
@@ -24,7 +23,7 @@ from advisor.engine._pipeline.stages.backbone import feature_stages
 from advisor.engine._pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing_stage
 from advisor.engine._space.question_images import read_images
 from advisor.isolation import ChildPool
-from advisor.store import sha256_file
+from advisor.store import FetchOptions, MemberFile, WeightSource, sha256_file
 from advisor.tasks.classification import _images as classification
 from advisor.tflite import Metadata, write_metadata
 from advisor.training import AS_IT_IS, CAPTURED, CaptureAugmentation

@@ -1,8 +1,8 @@
 """Copy the objects of an ``s3://`` or ``gs://`` address into the cache, to be read as files.
 
 ``search``, ``plan``, ``compress`` and ``data check`` call :func:`copy_from_store` with what
-``--data`` names, before any other room looks at it. ``_object_store.py`` speaks to the store, and
-``_object_fetch.py`` fetches.
+``--data`` names, before any other room looks at it. ``object_store.py`` speaks to the store, and
+``object_fetch.py`` fetches.
 
 A copy is a result of the cache, named by the names, sizes and versions (ETags) of its objects. So
 it never changes, it stays while a process uses it, and an object that changed leads to another
@@ -27,13 +27,10 @@ from advisor.core import (
     show_bytes,
     without_password,
 )
-from advisor.downloads._object_fetch import ObjectFetch, Say, part_of_object
-from advisor.downloads._object_store import (
-    STORES,
-    Objects,
-    Store,
-)
-from advisor.store import ArtifactCache, cache_root, limit_bytes
+from advisor.store._cache import ArtifactCache, cache_root
+from advisor.store._downloads.object_fetch import ObjectFetch, Say, part_of_object
+from advisor.store._downloads.object_store import STORES, Objects, Store
+from advisor.store._limit import limit_bytes
 
 # File of a copy with the names, sizes and versions of its objects.
 # No object has this name, as hidden ones are left out.

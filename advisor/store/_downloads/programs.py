@@ -14,9 +14,10 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from advisor.core import UsageError, show_bytes, without_password
-from advisor.downloads._delivery import Download, client_for, refuse_offline
-from advisor.downloads._files import FetchOptions, Unavailable, lock_file
-from advisor.store import read_json, sha256_file, write_atomically
+from advisor.store._downloads.delivery import Download, client_for, refuse_offline
+from advisor.store._downloads.files import FetchOptions, Unavailable, lock_file
+from advisor.store._files import sha256_file, write_atomically
+from advisor.store._jsonfile import read_json
 
 MOST_BYTES = 200_000_000
 """A program of more bytes is refused: TensorFlow Lite's tools have up to some 20 MB."""

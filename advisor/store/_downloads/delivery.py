@@ -1,6 +1,6 @@
 """Download an address, check its files and unpack them: the part that all network sources share.
 
-``_origins.py`` calls :func:`fetch_file` and :func:`fetch_archive`. A download resumes, retries
+``origins.py`` calls :func:`fetch_file` and :func:`fetch_archive`. A download resumes, retries
 with growing pauses, and stops at a limit of size or time. The partial files in ``partial/`` of the
 cache are read by later versions, too.
 """
@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import requests
 
 from advisor.core import UNREADABLE_ZIP, UsageError, without_password
-from advisor.downloads._files import (
+from advisor.store._downloads.files import (
     FetchOptions,
     HashMismatch,
     MemberFile,
@@ -35,8 +35,8 @@ from advisor.downloads._files import (
     lock_file,
     require_proof,
 )
-from advisor.downloads._tool_config import read_package_index
-from advisor.downloads._transport import (
+from advisor.store._downloads.tool_config import read_package_index
+from advisor.store._downloads.transport import (
     Client,
     Deadline,
     Interrupted,
@@ -44,7 +44,7 @@ from advisor.downloads._transport import (
     describe_refusal,
     read_announced_bytes,
 )
-from advisor.store import read_text
+from advisor.store._yamlfile import read_text
 
 MAX_DOWNLOAD_BYTES = 2 * 2**30
 MAX_MEMBER_BYTES = 2**30

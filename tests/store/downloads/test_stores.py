@@ -12,8 +12,8 @@ import pytest
 from advisor.api import check_data
 from advisor.core import StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import survey
-from advisor.downloads import _object_fetch as fetch, _stores as stores, copy_from_store, in_store
-from advisor.store import cache_root
+from advisor.store import cache_root, copy_from_store, in_store
+from advisor.store._downloads import object_fetch as fetch, stores
 from advisor.store._limit import evict_results
 from benchmarks.hostile_surfaces.stores import PAGE, ROW, Store
 from tests.builders import must_fail

@@ -1,6 +1,6 @@
 """Speak to a store of objects (S3, Google Cloud Storage) through fsspec, and distrust its answers.
 
-``_stores.py`` lists and copies with a :class:`Store`. The packages for a store are an extra, and
+``stores.py`` lists and copies with a :class:`Store`. The packages for a store are an extra, and
 their answers are watched from inside: a listing that repeats itself would never end, and an object
 that changes while it is read would be half of each version. To add a store, write a line in
 :data:`STORES` and a method that watches its package.
@@ -19,8 +19,8 @@ from itertools import chain
 from typing import Any
 
 from advisor.core import UsageError, nearest, without_password
-from advisor.downloads._store_kind import StoreKind
-from advisor.store import sha256_json
+from advisor.store._downloads.store_kind import StoreKind
+from advisor.store._files import sha256_json
 
 _LONGEST_NAME = 255  # Bytes, of most file systems
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST")

@@ -1,6 +1,6 @@
 """Define a kind of object store: the class of fsspec that reads it, and its credentials.
 
-``_object_store.py`` lists the kinds in ``STORES``.
+``object_store.py`` lists the kinds in ``STORES``.
 """
 
 from __future__ import annotations

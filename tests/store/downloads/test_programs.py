@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.downloads import FetchOptions, fetch_program
+from advisor.store import FetchOptions, fetch_program
 from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.tables import with_cases

@@ -1,6 +1,6 @@
 """Fetch the objects of a store into a folder: resume, retry, and say how long it still takes.
 
-``_stores.py`` runs one :class:`ObjectFetch` for each new copy. What has arrived of an object lies
+``stores.py`` runs one :class:`ObjectFetch` for each new copy. What has arrived of an object lies
 in a file named by its path, size and version, so another run goes on where one was stopped.
 """
 
@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from advisor.core import UsageError, show_bytes, show_seconds
-from advisor.downloads._object_store import Objects, Store, StoreChangedError, describe_error
-from advisor.store import copy_atomically, sha256_json
+from advisor.store._downloads.object_store import Objects, Store, StoreChangedError, describe_error
+from advisor.store._files import copy_atomically, sha256_json
 
 CONNECTIONS = 16
 """Objects that are fetched at the same time."""

@@ -1,6 +1,6 @@
 """Speak HTTP as the user's tools are configured: proxies, certificates, credentials, time-outs.
 
-``_delivery.py`` and ``_origins.py`` ask with a :class:`Client`. Servers are untrusted: each
+``delivery.py`` and ``origins.py`` ask with a :class:`Client`. Servers are untrusted: each
 request has a :class:`Deadline`, bodies have limits, and credentials go to the host alone that they
 are for.
 """
@@ -24,15 +24,15 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 from advisor.core import show_bytes, show_seconds, without_password
-from advisor.downloads._files import Unavailable
+from advisor.store._downloads.files import Unavailable
 
 MAX_PAGE_BYTES = 64 * 2**20
 MAX_REDIRECTS = 10
-PATIENCE_S = 60.0
+SERVER_PATIENCE_S = 60.0
 """The time for a page, and for every ``STEP_BYTES`` of a file."""
 
 STEP_BYTES = 250_000
-MOST_S = 3600.0
+MAX_DOWNLOAD_S = 3600.0
 """The time for one file from one source, with all attempts."""
 
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
@@ -230,8 +230,10 @@ class Client:
         """
         # Several files share the time of their client,
         # so the last one cannot use an hour of its own.
-        most_s = min(MOST_S, max(0.0, self._ends_at - time.monotonic()))
-        return Deadline(max(PATIENCE_S, 2 * self._transport.read_timeout_s), most_s, STEP_BYTES)
+        most_s = min(MAX_DOWNLOAD_S, max(0.0, self._ends_at - time.monotonic()))
+        return Deadline(
+            max(SERVER_PATIENCE_S, 2 * self._transport.read_timeout_s), most_s, STEP_BYTES
+        )
 
     @contextmanager
     def get(

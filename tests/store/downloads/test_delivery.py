@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from advisor.downloads import Unavailable, _delivery as delivery
-from advisor.downloads._delivery import extract_member
-from advisor.downloads._transport import Client, Transport, _resolve_redirect
+from advisor.store import Unavailable
+from advisor.store._downloads import delivery
+from advisor.store._downloads.transport import Client, Transport, _resolve_redirect
 from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, tarball, wheel
@@ -173,7 +173,7 @@ def link(kind: bytes) -> tarfile.TarInfo:
 @pytest.mark.parametrize("data", [wheel(), tarball(), gzip.decompress(tarball())], ids=["zip", "tar.gz", "tar"])
 def test_the_one_member_is_read(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a").write_bytes(data)
-    extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+    delivery.extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == CONTENT
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "out"]
 
@@ -231,11 +231,11 @@ def test_an_archive_with_more_or_other_than_the_file_is_refused(
 ) -> None:
     monkeypatch.setattr(delivery, "MAX_UNPACKED_BYTES", 100_000)
     (tmp_path / "a").write_bytes(data)
-    must_fail(Unavailable, words, extract_member, tmp_path / "a", member, tmp_path / "out", limit=100)
+    must_fail(Unavailable, words, delivery.extract_member, tmp_path / "a", member, tmp_path / "out", limit=100)
 
 
 def test_a_gzip_of_two_members_is_read_whole(tmp_path: Path) -> None:
     plain = gzip.decompress(tarball())
     (tmp_path / "a").write_bytes(gzip.compress(plain[:700]) + gzip.compress(plain[700:]))
-    extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+    delivery.extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
     assert (tmp_path / "out").stat().st_size > 100

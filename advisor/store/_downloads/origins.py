@@ -17,15 +17,15 @@ from urllib.parse import quote, unquote, urlsplit
 from urllib.request import url2pathname
 
 from advisor.core import without_password
-from advisor.downloads import _delivery as delivery
-from advisor.downloads._delivery import (
+from advisor.store._downloads import delivery
+from advisor.store._downloads.delivery import (
     client_for,
     fetch_archive,
     fetch_file,
     refuse_offline,
     require_hashes,
 )
-from advisor.downloads._files import (
+from advisor.store._downloads.files import (
     FetchOptions,
     HashMismatch,
     MemberFile,
@@ -35,8 +35,8 @@ from advisor.downloads._files import (
     check_hash,
     require_proof,
 )
-from advisor.downloads._tool_config import PackageIndex, find_registry, read_package_index
-from advisor.downloads._transport import Client
+from advisor.store._downloads.tool_config import PackageIndex, find_registry, read_package_index
+from advisor.store._downloads.transport import Client
 
 _MOST_REASONS = 2
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from advisor.downloads import Unavailable
-from advisor.downloads._tool_config import _unquote, find_registry, read_index, read_package_index
+from advisor.store import Unavailable
+from advisor.store._downloads.tool_config import _unquote, find_registry, read_index, read_package_index
 from tests.builders import CHARACTERS, must_fail
 from tests.requirements import skip_or_fail
 from tests.tables import read_table

@@ -1,6 +1,6 @@
 """Find the package index in the user's pip configuration, and the registry in that of npm.
 
-``_origins.py`` asks, so that a company's index, proxy and certificates hold here, too.
+``origins.py`` asks, so that a company's index, proxy and certificates hold here, too.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from advisor.core import StageError, UsageError
-from advisor.downloads._files import Unavailable
-from advisor.downloads._transport import Transport, read_credentials
 from advisor.isolation import run_program
+from advisor.store._downloads.files import Unavailable
+from advisor.store._downloads.transport import Transport, read_credentials
 
 _LINE = re.compile(r"^(?P<section>[^.\s=]+)\.(?P<key>[a-z-]+)=(?P<value>.*)$")
 # pip's own order: a later one wins. An environment variable beats every file.

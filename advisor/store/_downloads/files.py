@@ -1,9 +1,9 @@
 """Describe files to fetch and check them by their hash; find them in a mirror and in the cache.
 
 The catalogue describes its weights with a :class:`WeightSource`, and asks :class:`Mirror` and
-:class:`Cache` before any origin. The cache records the SHA-256 of files whose cards have another
-hash, and checks later downloads against it. The folders of cache and mirror are those on the disks
-of users: their names must stay.
+:class:`DownloadCache` before any origin. The cache records the SHA-256 of files whose cards have
+another hash, and checks later downloads against it. The folders of cache and mirror are those on
+the disks of users: their names must stay.
 """
 
 import hashlib
@@ -26,7 +26,9 @@ from urllib.parse import urlsplit
 from filelock import FileLock, Timeout
 
 from advisor.core import UsageError, WeightsFile, without_password
-from advisor.store import cache_root, read_text, sha256_file, write_atomically
+from advisor.store._cache import cache_root
+from advisor.store._files import sha256_file, write_atomically
+from advisor.store._yamlfile import read_text
 
 _log = logging.getLogger(__name__)
 
@@ -271,7 +273,7 @@ class Mirror:
         return next((self._path / name for name in inside if (self._path / name).is_file()), None)
 
 
-class Cache:
+class DownloadCache:
     """The folder ``<root>/weights/<sha256>/<name>``; each file is written as a whole."""
 
     def __init__(self, root: Path) -> None:
