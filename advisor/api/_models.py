@@ -27,7 +27,7 @@ from advisor.core import (
 
 if TYPE_CHECKING:
     from advisor.catalog import Card, CardRow
-    from advisor.compression import Diagnosis
+    from advisor.core import Diagnosis
     from advisor.devices import DeviceProfile, DeviceTarget
     from advisor.engine import Compression, DataCheck, FileAgreement
     from advisor.measurement import Accelerator, Benchmark, DeviceBenchmark, Profile

@@ -21,13 +21,7 @@ if TYPE_CHECKING:
         spec_of_file,
     )
     from advisor.compression._diagnosis.diagnose import diagnose, run_in_child
-    from advisor.compression._diagnosis.result import (
-        Channels,
-        DiagnosedLayer,
-        Diagnosis,
-        Outlier,
-        to_decibel,
-    )
+    from advisor.compression._diagnosis.figures import to_decibel
     from advisor.compression._quantization.grid import Grids, round_dense
     from advisor.compression._recipes import (
         RECIPES,
@@ -59,12 +53,8 @@ __all__ = [
     "RECIPES",
     "CalibrationImages",
     "CalibrationSource",
-    "Channels",
-    "DiagnosedLayer",
-    "Diagnosis",
     "Grids",
     "Needs",
-    "Outlier",
     "Recipe",
     "RecipeInputs",
     "Sizes",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from advisor.core._configuration import HOST, Configuration, Target, Variant
     from advisor.core._costs import Costs
     from advisor.core._decision import Decision, decide
+    from advisor.core._diagnosis import Channels, DiagnosedLayer, Diagnosis, Outlier
     from advisor.core._errors import (
         AdvisorError,
         AmbiguousInput,
@@ -231,6 +232,7 @@ __all__ = [
     "CalibrateKeywords",
     "CaptureAccuracy",
     "CardFacts",
+    "Channels",
     "CheckDataKeywords",
     "ClassBoxes",
     "CompressKeywords",
@@ -243,6 +245,8 @@ __all__ = [
     "Decision",
     "DeviceBenchmarkKeywords",
     "DeviceFigures",
+    "DiagnosedLayer",
+    "Diagnosis",
     "Evaluation",
     "ExitCode",
     "FileFacts",
@@ -268,6 +272,7 @@ __all__ = [
     "Option",
     "OtherImagesRange",
     "OtherThings",
+    "Outlier",
     "OverlaidImage",
     "Overlays",
     "OwnCards",

@@ -11,8 +11,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 from rich.console import Console
 
-from advisor.compression import Channels, DiagnosedLayer, Diagnosis, Outlier
-from advisor.core import plural
+from advisor.core import Channels, DiagnosedLayer, Diagnosis, Outlier, plural
 from advisor.engine import Compression, RecipeResult, notes_text
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from advisor.compression import Diagnosis
-from advisor.core import UsageError, plural, show_bytes
+from advisor.core import Diagnosis, UsageError, plural, show_bytes
 from advisor.measurement import Delegation, EthosEstimate, OperatorTime, Profile, TypeTime
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import WIDE, Labelled, Paragraph, Span, TableColumn, table_of

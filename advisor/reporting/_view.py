@@ -44,7 +44,7 @@ from advisor.engine import (
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
-    from advisor.compression import Diagnosis
+    from advisor.core import Diagnosis
     from advisor.reporting._blocks import Block
 
 REPORT_PARTS = "advisor.report_parts"

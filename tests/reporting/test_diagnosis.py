@@ -1,8 +1,7 @@
 import re
 from dataclasses import replace
 
-from advisor.compression import Channels, DiagnosedLayer, Diagnosis, Outlier
-from advisor.core import parse
+from advisor.core import Channels, DiagnosedLayer, Diagnosis, Outlier, parse
 from advisor.engine import Insights
 from advisor.reporting._compression import channel_plot, diagnosis_html, snr_plot
 from advisor.reporting._files import render_markdown

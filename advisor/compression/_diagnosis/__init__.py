@@ -1,5 +1,5 @@
 """Diagnose why a quantized file is less accurate or slower than its float file.
 
 Begin at ``diagnose``; ``pairs``, ``kernels``, ``equalization`` and ``running`` serve it, and
-``result`` and ``explanations`` are what it returns.
+``figures`` and ``explanations`` make what it returns.
 """

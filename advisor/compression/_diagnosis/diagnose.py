@@ -23,6 +23,7 @@ from advisor.compression._calibration import (
 )
 from advisor.compression._diagnosis.equalization import find_factors
 from advisor.compression._diagnosis.explanations import explain_loss, sum_up
+from advisor.compression._diagnosis.figures import to_decibel
 from advisor.compression._diagnosis.kernels import (
     describe_storage,
     find_bias,
@@ -37,9 +38,8 @@ from advisor.compression._diagnosis.pairs import (
     pair_operators,
     shorten_name,
 )
-from advisor.compression._diagnosis.result import DiagnosedLayer, Diagnosis, to_decibel
 from advisor.compression._diagnosis.running import Alone, InspectableModel, Sums, isolate_operators
-from advisor.core import StageError, UsageError
+from advisor.core import DiagnosedLayer, Diagnosis, StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.measurement import delegate_operators, find_accelerator

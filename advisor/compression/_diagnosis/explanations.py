@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from advisor.compression._diagnosis.result import DiagnosedLayer, Diagnosis
+from advisor.core import DiagnosedLayer, Diagnosis
 
 if TYPE_CHECKING:
     from advisor.measurement import Delegation

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._diagnosis.result import Outlier, find_widest
+from advisor.compression._diagnosis.figures import find_widest
+from advisor.core import Outlier
 from advisor.tflite import Model, Tensor, real_values
 
 _AXES = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0, "DEPTHWISE_CONV_2D": 3}

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.compression._diagnosis.figures import find_widest
 from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
-from advisor.compression._diagnosis.result import Channels, Outlier, find_widest
-from advisor.core import StageError
+from advisor.core import Channels, Outlier, StageError
 from advisor.isolation import agent
 from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack
 

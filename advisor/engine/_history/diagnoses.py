@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from advisor.compression import Diagnosis, run_in_child
-from advisor.core import FLOAT, AdvisorError, Evaluation, Status, parse
+from advisor.compression import run_in_child
+from advisor.core import FLOAT, AdvisorError, Diagnosis, Evaluation, Status, parse
 from advisor.datasets import sha256_of
 from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine._history.run_inputs import images_folder

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from advisor.compression import Diagnosis
+from advisor.core import Diagnosis
 from advisor.engine._history.diagnoses import read_diagnoses
 from advisor.engine._history.disagreements import Disagreements, find_disagreements
 from advisor.engine._history.expected_tuning import ExpectedTuning, expect_tuning_gain

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression import Diagnosis, recipe
+from advisor.compression import recipe
 from advisor.compression._diagnosis.diagnose import compare_layers
 from advisor.compression._diagnosis.equalization import fit_factors
 from advisor.compression._diagnosis.explanations import explain_loss
 from advisor.compression._diagnosis.pairs import pair_operators, shorten_name
-from advisor.core import UsageError
+from advisor.core import Diagnosis, UsageError
 from advisor.tflite import Model, cut_postprocess, pack, read, unpack
 from tests.builders import must_fail, present
 from tests.detectors import SIDE, detector_file

@@ -1,21 +1,14 @@
-"""Define the result of a diagnosis.
+"""Define the result of a diagnosis: why a quantized file is worse than its float file.
 
-`diagnose.py` makes it, a search stores it as `diagnosis.json`, and reports show it: the names of
-the fields are keys of that document, and a change needs another ``schema_version``.
+`compression/_diagnosis/` makes it, a search stores it as `diagnosis.json`, and reports show it:
+the names of the fields are keys of that document, and a change needs another ``schema_version``.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from advisor.core import Written
-
-SILENT_DB = -99.0
-"""The ratio if the float file has only zeros."""
+from advisor.core._codec import Written
 
 
 @dataclass(frozen=True)
@@ -154,24 +147,3 @@ class Diagnosis(Written):
         """Return the layers that lose most by themselves, the worst first."""
         known = [layer for layer in self.layers if layer.own_snr_db is not None]
         return tuple(sorted(known, key=lambda layer: layer.own_snr_db or 0.0)[:count])
-
-
-def to_decibel(signal: float, noise: float | None) -> float | None:
-    """Return the signal-to-noise ratio in dB, at least ``SILENT_DB``; None without noise."""
-    if not noise:
-        return None
-    if signal > 0:
-        return max(SILENT_DB, 10 * math.log10(signal / noise))
-    return SILENT_DB
-
-
-def find_widest(ranges: NDArray[np.floating]) -> Outlier | None:
-    """Return the channel with the widest range, and its ratio to the median; None for one channel.
-
-    Constant (dead) channels are left out of the median, as they would make every other an outlier.
-    """
-    alive = ranges[ranges > 0]
-    if ranges.size < 2 or not alive.size:
-        return None
-    channel = int(ranges.argmax())
-    return Outlier(channel, float(ranges[channel] / np.median(alive)))
