@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import fetch_weights, load_catalogue
-from advisor.compression import CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED
-from advisor.datasets import Dataset, InputSpec, survey
+from advisor.datasets import CalibrationImages, Dataset, InputSpec, choose_images, survey
 from advisor.datasets._split import draw_split
 from advisor.training import FINETUNING, Finetuning
 from benchmarks.accuracy import parser_of

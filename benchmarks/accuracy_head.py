@@ -224,7 +224,8 @@ PLAIN: dict[str, Callable[[Case], Answers]] = {
 
 def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, case: Case) -> Row:
     """Return what the float file of our head scores on the hold-out, and its int8 file before and after adjusting."""
-    from advisor.compression import CalibrationImages, RecipeInputs, choose_images, make_file
+    from advisor.compression import RecipeInputs, make_file
+    from advisor.datasets import CalibrationImages, choose_images
     from advisor.engine._pipeline.stages.adjusting_jobs import HeadImages, adjust_head
     from advisor.measurement import predict
     from advisor.tflite import attach_head

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, load_catalogue
-from advisor.compression import CalibrationImages, RecipeInputs, choose_images, make_file
+from advisor.compression import RecipeInputs, make_file
 from advisor.core import (
     BALANCED,
     Answers,
@@ -36,7 +36,7 @@ from advisor.core import (
     Target,
     decide,
 )
-from advisor.datasets import Dataset, Split, divide_survey, near_duplicates, survey
+from advisor.datasets import CalibrationImages, Dataset, Split, choose_images, divide_survey, near_duplicates, survey
 from advisor.measurement import Classifier
 from advisor.training import fit_head
 from advisor.training._features import OUTPUT_NAME

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION_IMAGES, CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
+from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, choose_images
 from advisor.engine import input_spec
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks.accuracy_search import GROCERY, TRASHNET, labelled

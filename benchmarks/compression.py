@@ -14,9 +14,9 @@ from pathlib import Path
 
 from advisor.api import benchmark, compress, diagnose, search
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION_IMAGES, RECIPES, Needs, choose_images
+from advisor.compression import RECIPES, Needs
 from advisor.core import AdvisorError, Interval
-from advisor.datasets import InputSpec
+from advisor.datasets import CALIBRATION_IMAGES, InputSpec, choose_images
 from advisor.engine import Compression, FileAgreement, RecipeResult, notes_text, resolve
 from advisor.engine._compress.compress import time_forms
 from advisor.engine._compress.file_kinds import Classifiers

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog import Card
-from advisor.compression._calibration import from_images
 from advisor.core import WeightsFile
 from advisor.datasets import InputSpec
+from advisor.datasets._calibration import from_images
 
 OURS = (
     *("float16", "dynamic_int8", "weight_int8", "weight_int4", "int8", "int8_per_tensor", "int16x8", "int8_float_io"),

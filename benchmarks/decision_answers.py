@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION_IMAGES, CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED, HEAD, HeadFacts, parse, to_json
+from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, choose_images
 from advisor.engine import input_spec
 from advisor.isolation import ChildPool
 from benchmarks import anytime_table

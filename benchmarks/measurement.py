@@ -189,7 +189,8 @@ def _forms_of(name: str) -> dict[str, Path]:
 
 def _make(name: str, folder: Path) -> None:
     from advisor.catalog import convert, load_catalogue
-    from advisor.compression import from_photographs, recipe
+    from advisor.compression import recipe
+    from advisor.datasets import from_photographs
     from advisor.tflite import select_output
 
     _tell(f"making {name}")

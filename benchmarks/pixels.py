@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, _architectures as architectures, build_model, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION_IMAGES, CalibrationImages, RecipeInputs, choose_images, make_file
+from advisor.compression import RecipeInputs, make_file
 from advisor.core import FINETUNE_ALL, recipe_of
-from advisor.datasets import InputSpec, load
+from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, InputSpec, choose_images, load
 from advisor.engine import Images, Part, Role, resolve
 from advisor.engine._space.question_images import read_images
 from advisor.tasks import Task

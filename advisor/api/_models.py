@@ -148,7 +148,7 @@ def diagnose(
         UsageError: a file is missing or damaged, the files do not belong together, or the
             normalization is unknown.
     """
-    from advisor.compression import diagnose as diagnose_files
+    from advisor.engine import diagnose as diagnose_files
 
     return diagnose_files(
         Path(model), Path(against), None if calibration is None else Path(calibration), mean, std

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from advisor.core import GROUPS, PLAN, SEARCH, TASKS, list_choosable, plain
+from advisor.core import FORMS, GROUPS, PLAN, SEARCH, TASKS, list_choosable, plain
 
 WIDTH = 100
 """Columns of a comment."""
@@ -18,6 +18,7 @@ WIDTH = 100
 
 def choices(option: str) -> tuple[str, ...]:
     """Return the names that an option takes; none for an option that takes something else."""
+    # Imported here, because a command must start in 0.3 s and seldom completes a name.
     if option in ("candidates", "card"):
         from advisor.catalog import load_catalogue
 
@@ -29,11 +30,8 @@ def choices(option: str) -> tuple[str, ...]:
         from advisor.devices import device_names, load_known_devices
 
         return tuple(dict.fromkeys((*load_known_devices(()), *device_names())))
-    # Imported here, because a command must start in 0.3 s and seldom completes a name.
     if option == "compressions":
-        from advisor.compression import RECIPES
-
-        return tuple(recipe.name for recipe in RECIPES)
+        return tuple(FORMS)
     if option == "task":
         return tuple(TASKS)
     if option == "training":

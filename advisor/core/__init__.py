@@ -132,7 +132,7 @@ if TYPE_CHECKING:
     )
     from advisor.core._option_tables import LIMITS, PLAN, SEARCH
     from advisor.core._options import PlanOptions, SearchOptions
-    from advisor.core._posterior import FLOAT, LEAST_ERROR, Answers
+    from advisor.core._posterior import FLOAT, Answers
     from advisor.core._preference import Preference
     from advisor.core._preferences import BALANCED
     from advisor.core._quantity import (
@@ -164,8 +164,6 @@ if TYPE_CHECKING:
         Gain,
         list_choosable,
         recipe_of,
-        shift_of,
-        sort_trainings,
     )
     from advisor.core._units import (
         listed,
@@ -203,7 +201,6 @@ __all__ = [
     "HEAD",
     "HEAD_SUBSET",
     "HOST",
-    "LEAST_ERROR",
     "LEAST_GROUP_IMAGES",
     "LIMITS",
     "LOCAL",
@@ -341,7 +338,6 @@ __all__ = [
     "require_extra",
     "require_known",
     "require_training",
-    "shift_of",
     "show_bytes",
     "show_figure",
     "show_flag",
@@ -349,7 +345,6 @@ __all__ = [
     "show_ms",
     "show_probability",
     "show_seconds",
-    "sort_trainings",
     "takes_options",
     "to_json",
     "units",

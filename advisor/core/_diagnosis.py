@@ -6,7 +6,8 @@ the names of the fields are keys of that document, and a change needs another ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from advisor.core._codec import Written
 
@@ -142,6 +143,17 @@ class Diagnosis(Written):
     float_delegation: str
     verdict: tuple[str, ...]
     channels: tuple[Channels, ...] = ()
+
+    def with_channels(
+        self, ends: Mapping[int, tuple[Sequence[float], Sequence[float]]]
+    ) -> Diagnosis:
+        """Return the diagnosis with the least and the greatest values of channels,
+        by the index of their layer.
+        """
+        channels = []
+        for index, (least, most) in ends.items():
+            channels.append(Channels(index, tuple(least), tuple(most)))
+        return replace(self, channels=tuple(channels))
 
     def worst(self, count: int = 10) -> tuple[DiagnosedLayer, ...]:
         """Return the layers that lose most by themselves, the worst first."""

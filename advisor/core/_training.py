@@ -6,7 +6,6 @@ command line have its name, so a name stays. Its gains are expectations, which a
 correct.
 """
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -20,13 +19,6 @@ FINETUNE_CACHED = "finetune_cached"
 FINETUNE_TOP = "finetune_top"
 FINETUNE_ALL = "finetune_all"
 
-FEW_IMAGES = 600.0
-MANY = 1.3
-"""Images with which fine-tuning gains half as much as with very many, and the gain with very many
-over the recipe's, which is that of about two thousand. EfficientNet-Lite0 lost 4 and 17 % of its
-head's errors with two draws of 200 images of TrashNet, 18 % with 400, and 39 % with 1,769
-(decision 0048).
-"""
 
 USUAL_TRAININGS = (HEAD, FINETUNE_CACHED)
 """Recipes of a search with images whose user chose none."""
@@ -106,31 +98,6 @@ class Gain(NamedTuple):
     spread: float  #: standard deviation of ``share``
 
 
-def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[float, float]:
-    """Return what a recipe adds to the logarithm of the error of the head alone,
-    and its standard deviation.
-
-    ``measured`` is the gain of fine-tuning for a task where that is known.
-    Otherwise it is the recipe's, and less from few images.
-    """
-    recipe = recipe_of(training)
-    if recipe.quick_head:
-        return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
-    if recipe.over != HEAD:
-        return 0.0, 0.0
-    gain, spread = recipe.gain, recipe.spread
-    if recipe.tunes_backbone and measured:
-        gain, spread = measured
-    elif recipe.tunes_backbone:
-        gain *= MANY * images / (images + FEW_IMAGES)
-    return math.log(1.0 - gain), spread / (1.0 - gain)
-
-
 def list_choosable() -> tuple[str, ...]:
     """Return the names that a user may choose, the lightest first."""
     return tuple(name for name, recipe in TRAININGS.items() if not recipe.quick_head)
-
-
-def sort_trainings(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names from the lightest to the heaviest, each once."""
-    return tuple(name for name in TRAININGS if name in names)

@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from advisor.datasets._boxes.entries import ONE_CLASS, Box
     from advisor.datasets._boxes.reading import BoxSurvey, survey_boxes
     from advisor.datasets._boxes.set_folders import folder_in
+    from advisor.datasets._calibration import (
+        CALIBRATION_IMAGES,
+        FEWEST_IMAGES,
+        PHOTOGRAPHS_VERSION,
+        CalibrationImages,
+        choose_images,
+        draw_paths,
+        find_images,
+        from_images,
+        from_photographs,
+    )
     from advisor.datasets._capture import (
         CAPTURE_VERSION,
         STAYING,
@@ -92,12 +103,15 @@ else:
 
 __all__ = [
     "BACKGROUND",
+    "CALIBRATION_IMAGES",
     "CAPTURE_VERSION",
     "DEMO_NOTE",
+    "FEWEST_IMAGES",
     "HOLDOUT",
     "IGNORED_LABEL",
     "ONE_CLASS",
     "PARTS",
+    "PHOTOGRAPHS_VERSION",
     "SMALL_SIDE",
     "STAYING",
     "TESTS",
@@ -106,6 +120,7 @@ __all__ = [
     "VALIDATION",
     "Box",
     "BoxSurvey",
+    "CalibrationImages",
     "CaptureTest",
     "Dataset",
     "Division",
@@ -131,6 +146,7 @@ __all__ = [
     "check_boxes",
     "check_images",
     "check_survey",
+    "choose_images",
     "class_order",
     "copies_sentence",
     "deal_out",
@@ -139,10 +155,14 @@ __all__ = [
     "divide_survey",
     "draw_captures",
     "draw_demo",
+    "draw_paths",
     "expect_parts",
     "find_cropped_copies",
+    "find_images",
     "folder_in",
     "formats_of",
+    "from_images",
+    "from_photographs",
     "group_pairs",
     "images_in",
     "list_files",

@@ -1,7 +1,7 @@
 """Make crops of the everyday photographs that are installed with scikit-image.
 
 Calibration and exports use them where the user gives no images. Other crops calibrate other files:
-they need a new ``PHOTOGRAPHS_VERSION`` in ``compression/``.
+they need a new ``PHOTOGRAPHS_VERSION`` in ``_calibration.py``.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         report_progress,
         run_data_check,
     )
+    from advisor.engine._diagnosis import diagnose
     from advisor.engine._execution import Executor, Machine
     from advisor.engine._history.chosen_devices import Devices
     from advisor.engine._history.compare import ChangedFigure, Comparison, Reevaluation, compare
@@ -172,6 +173,7 @@ __all__ = [
     "cost",
     "cut_stage",
     "data_check",
+    "diagnose",
     "diagnose_run",
     "divide_images",
     "drop_of",

@@ -11,7 +11,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 from rich.console import Console
 
-from advisor.core import Channels, DiagnosedLayer, Diagnosis, Outlier, plural
+from advisor.core import DiagnosedLayer, Diagnosis, Outlier, plural
 from advisor.engine import Compression, RecipeResult, notes_text
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
@@ -266,7 +266,10 @@ def diagnosis_html(diagnosis: Diagnosis) -> Markup:
         against=Path(diagnosis.against).name,
         snr=snr_plot(diagnosis),
         plots=[
-            (layers[channels.index], channel_plot(layers[channels.index], channels))
+            (
+                layers[channels.index],
+                channel_plot(layers[channels.index], channels.least, channels.most),
+            )
             for channels in diagnosis.channels
         ],
         decibel=show_decibel,
@@ -296,8 +299,11 @@ def snr_plot(diagnosis: Diagnosis) -> Markup:
     return _draw_frame("Signal to noise of every layer", grid + bars + arriving)
 
 
-def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
-    """Draw the range of each channel's values over the range that the quantized file can hold."""
+def channel_plot(layer: DiagnosedLayer, least: Sequence[float], most: Sequence[float]) -> Markup:
+    """Draw the range of each channel's values over the range that the quantized file can hold.
+
+    ``least`` and ``most`` are the ends of each channel's range.
+    """
     ends = [*(layer.range or ()), *layer.used]
     low = float(min(ends))
     high = float(max(ends))
@@ -317,28 +323,31 @@ def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
     grid = "".join(_draw_tick(compute_y(end), f"{end:.3g}") for end in dict.fromkeys((low, high)))
     return _draw_frame(
         f"Channels of {layer.name}",
-        held + grid + "".join(_draw_channels(layer, channels, compute_y)),
+        held + grid + "".join(_draw_channels(layer, least, most, compute_y)),
     )
 
 
 def _draw_channels(
-    layer: DiagnosedLayer, channels: Channels, place: Callable[[float], float]
+    layer: DiagnosedLayer,
+    least: Sequence[float],
+    most: Sequence[float],
+    place: Callable[[float], float],
 ) -> Iterator[str]:
     """Yield a bar for each group of channels, from the least to the largest of their values."""
     widest = layer.channels.channel if layer.channels else -1
-    size = math.ceil(len(channels.least) / BARS)
-    groups = range(0, len(channels.least), size)
+    size = math.ceil(len(least) / BARS)
+    groups = range(0, len(least), size)
     step = (WIDTH - LEFT) / max(1, len(groups))
     for index, start in enumerate(groups):
-        least = min(channels.least[start : start + size])
-        most = max(channels.most[start : start + size])
+        low = min(least[start : start + size])
+        high = max(most[start : start + size])
         kind = "bar"
         if start <= widest < start + size:
             kind = "weak"
-        title = f"channel {start}: {least:.3g} to {most:.3g}"
-        height = place(least) - place(most)
+        title = f"channel {start}: {low:.3g} to {high:.3g}"
+        height = place(low) - place(high)
         yield _draw_bar(
-            kind, LEFT + index * step, place(most), max(0.8, step - 0.6), max(0.8, height), title
+            kind, LEFT + index * step, place(high), max(0.8, step - 0.6), max(0.8, height), title
         )
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from advisor.training._on_maps.kept import LabelledImages, list_outputs
     from advisor.training._on_maps.train import HeadKind, train
     from advisor.training._on_maps.training_start import TrainingStart
+    from advisor.training._training_images import TrainingImages
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -75,6 +76,7 @@ __all__ = [
     "Shared",
     "Suspect",
     "TrainableHead",
+    "TrainingImages",
     "TrainingStart",
     "TrainingTime",
     "Trials",

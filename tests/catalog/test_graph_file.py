@@ -16,9 +16,9 @@ from advisor.catalog._checking import count_graph
 from advisor.catalog._convert import to_tflite
 from advisor.catalog._graph_file import CONSTANTS, GRAPH, GraphFile, graph_of, read_graph
 from advisor.catalog._keras_graph import keras_graph
-from advisor.compression import RecipeInputs, from_photographs, recipe
+from advisor.compression import RecipeInputs, recipe
 from advisor.core import StageError, UsageError, WeightsError
-from advisor.datasets import InputSpec
+from advisor.datasets import InputSpec, from_photographs
 from advisor.store import shipped_folder
 from advisor.tflite import count, read
 from advisor.training._finetune.network import level_layers

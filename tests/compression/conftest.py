@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from advisor.compression import from_photographs
-from advisor.datasets import InputSpec
+from advisor.datasets import InputSpec, from_photographs
 from tests.measurement import small_models
 
 SIDE = 32

@@ -15,13 +15,14 @@ import pytest
 
 from advisor.api import choices
 from advisor.catalog import load_catalogue
-from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, sort_trainings, units
+from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, units
 from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _answer_so_far as module, _preview as preview, _search_space, resolve
 from advisor.engine._answer_so_far import answering
 from advisor.engine._decide import Answer
 from advisor.engine._preparation import OutOfTime
 from advisor.engine._progress import Progress
+from advisor.engine._question.parsing import sort_trainings
 from advisor.engine._run import _was_disturbed, compute_taken_share, run_search
 from advisor.engine._search_space import refuse_too_short
 from advisor.engine._space.plan import Plan

@@ -34,10 +34,10 @@ def test_a_weak_layer_and_an_outlier_channel_are_set_off_and_many_share_bars() -
     assert drawn.count('class="bar"') == 1
     assert drawn.count('class="weak"') == 1
     found = diagnosis()
-    drawn = channel_plot(found.layers[1], found.channels[0])
+    drawn = channel_plot(found.layers[1], found.channels[0].least, found.channels[0].most)
     assert drawn.count('class="held"') == 1
     assert re.findall(r'class="(bar|weak)"', drawn) == ["bar", "bar", "weak", "bar"]
-    many = channel_plot(layer(1, 6.0), Channels(1, tuple(range(1000)), tuple(range(1, 1001))))
+    many = channel_plot(layer(1, 6.0), range(1000), range(1, 1001))
     assert len(re.findall(r'class="(?:bar|weak)"', many)) == 200
 
 

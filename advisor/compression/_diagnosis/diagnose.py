@@ -1,28 +1,20 @@
-"""Compare a quantized file with its float file, layer by layer, in a child process.
+"""Compare a quantized file with its float file, layer by layer.
 
-`advisor diagnose` calls :func:`diagnose`, and a search :func:`run_in_child` for forms of its best
-cards that lose accuracy. A child runs the comparison, because a file may crash the runtime; it
-imports ``diagnose_images`` by its name.
+The engine calls :func:`compare_layers` in a child process, because a file may crash the runtime.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._calibration import (
-    CalibrationImages,
-    draw_paths,
-    find_images,
-    spec_of_file,
-)
 from advisor.compression._diagnosis.equalization import find_factors
-from advisor.compression._diagnosis.explanations import explain_loss, sum_up
+from advisor.compression._diagnosis.explanations import FastKernels, explain_loss, sum_up
 from advisor.compression._diagnosis.figures import to_decibel
 from advisor.compression._diagnosis.kernels import (
     describe_storage,
@@ -39,115 +31,29 @@ from advisor.compression._diagnosis.pairs import (
     shorten_name,
 )
 from advisor.compression._diagnosis.running import Alone, InspectableModel, Sums, isolate_operators
-from advisor.core import DiagnosedLayer, Diagnosis, StageError, UsageError
-from advisor.datasets import InputSpec
-from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.measurement import delegate_operators, find_accelerator
-from advisor.tflite import Metadata, Model, Tensor, read, read_metadata, split_postprocess
-
-IMAGES = 16
-"""Number of images. Each gives thousands of values a layer, enough for a ratio of powers."""
+from advisor.core import DiagnosedLayer, Diagnosis, UsageError
+from advisor.tflite import Model, Tensor, read, split_postprocess
 
 DRAWN = 8
 """Number of layers, the worst first, with the range of each channel for a plot."""
 
-SECONDS = 60.0
-"""Time limit: no further image is started after it."""
-
-BUNDLED = "bundled photographs"
-
-_MARGIN_S = 300.0
-"""Added to the time limit, for loading both files and for the last image."""
-
-ON_CPU = "xnnpack"
-
 _LEVELS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
 
 
-def diagnose(
-    model: Path,
-    against: Path,
-    calibration: Path | None,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
-) -> Diagnosis:
-    """Compare a quantized file with its float file on a folder's images, or bundled photographs.
-
-    ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the
-    files' metadata. It raises the errors of :func:`compare_layers` and of what reads the
-    images as UsageErrors.
-    """
-    graph = read(against)
-    # A damaged file is an error before images are looked for.
-    read(model)
-    spec = spec_of_file(against.name, graph, _find_normalization(against, model), mean, std)
-    files = find_images(calibration) if calibration else ()
-    images = draw_paths(files, IMAGES, 0)
-    source = f"{len(images)} of {len(files)} images of {calibration}" if files else BUNDLED
-    return run_in_child(model, against, images, spec, source)
-
-
-def _find_normalization(*paths: Path) -> Metadata | None:
-    """Return the metadata of the first file that states a normalization."""
-    for path in paths:
-        metadata = read_metadata(path.read_bytes(), path.name)
-        if metadata and metadata.mean:
-            return metadata
-    return None
-
-
-def run_in_child(
-    model: Path,
-    against: Path,
-    images: Sequence[Path],
-    spec: InputSpec,
-    source: str,
-    seconds: float = SECONDS,
-) -> Diagnosis:
-    """Run the diagnosis in a child process, so that a native crash ends only that process.
-
-    See :func:`diagnose`; ``source`` says which images these are.
-    """
-    limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
-    job = f"{__name__}:diagnose_images"
-    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
-        try:
-            diagnosis: Diagnosis = pool.call(
-                job, model, against, tuple(images), spec, source, seconds, limits=limits
-            )
-        except StageError as error:
-            message = error.message
-            # Some errors name the file already.
-            if ".tflite" not in message:
-                message = f"{model.name} against {against.name}: {error}"
-            raise UsageError(message, error.hint) from error
-    return diagnosis
-
-
-def diagnose_images(
-    model: Path,
-    against: Path,
-    images: Sequence[Path],
-    spec: InputSpec,
-    source: str,
-    seconds: float,
-) -> Diagnosis:
-    """Read the images, or crops of the bundled photographs, and compare the files."""
-    arrays = CalibrationImages(tuple(images), spec).read()
-    # Evenly over all of them: the bundled crops come photograph by photograph.
-    step = max(1, len(arrays) // IMAGES)
-    return compare_layers(model, against, arrays[::step][:IMAGES], source, seconds)
-
-
 def compare_layers(
-    model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
+    model: Path,
+    against: Path,
+    images: NDArray[np.float32],
+    source: str,
+    find_fast_kernels: Callable[[Model], FastKernels],
+    seconds: float,
 ) -> Diagnosis:
     """Compare a quantized ``.tflite`` with the float file that it was made from, layer by layer.
 
     Detectors are compared without their post-processing. ``images`` are normalised model inputs,
-    float32 (n, S, S, 3), and ``source`` says which. After ``seconds``, no further image is
-    started, but at least one is run. A damaged or unfit file is a UsageError, one that the runtime
-    cannot run a StageError.
+    float32 (n, S, S, 3), and ``source`` says which. ``find_fast_kernels`` returns what the CPU's
+    fast kernels take of a file. After ``seconds``, no further image is started, but at least one
+    is run. A damaged or unfit file is a UsageError, one that the runtime cannot run a StageError.
     """
     read(model)
     read(against)
@@ -170,15 +76,12 @@ def compare_layers(
         if comparison.count and time.monotonic() > deadline:
             break
         comparison.add(image)
-    rules = find_accelerator(ON_CPU)
-    delegation = delegate_operators(quantized, rules)
-    float_delegation = delegate_operators(reference, rules)
-    refused = {row.index: row.reason for row in delegation.refused}
+    fast = find_fast_kernels(quantized)
+    float_fast = find_fast_kernels(reference)
     layers = []
     for pair in operator_pairs:
-        layers.append(
-            _diagnose_layer(quantized, reference, pair, comparison.sums[pair.quantized], refused)
-        )
+        sums = comparison.sums[pair.quantized]
+        layers.append(_diagnose_layer(quantized, reference, pair, sums, fast.refused))
     result = Diagnosis(
         model=str(model),
         against=str(against),
@@ -188,14 +91,12 @@ def compare_layers(
         unmatched=len(list_working_operators(quantized)) - len(operator_pairs),
         output_snr_db=to_decibel(comparison.answer.signal, comparison.answer.noise),
         agreement=comparison.same / comparison.count,
-        delegation=delegation.sentence,
-        float_delegation=float_delegation.sentence,
+        delegation=fast.sentence,
+        float_delegation=float_fast.sentence,
         verdict=(),
     )
-    channels = tuple(
-        comparison.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN)
-    )
-    return replace(result, verdict=sum_up(result, delegation, float_delegation), channels=channels)
+    ends = {layer.index: comparison.sums[layer.index].ends() for layer in result.worst(DRAWN)}
+    return replace(result, verdict=sum_up(result, fast, float_fast)).with_channels(ends)
 
 
 class _Comparison:

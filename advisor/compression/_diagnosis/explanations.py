@@ -6,13 +6,10 @@ as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from advisor.core import DiagnosedLayer, Diagnosis
-
-if TYPE_CHECKING:
-    from advisor.measurement import Delegation
 
 WEAK_DB = 25.0
 """Layers below this ratio by themselves are named; good 8-bit layers have 30 to 50 dB."""
@@ -51,6 +48,27 @@ _MOST_PRUNED = 0.6
 """Share of zeros above which a milder recipe of pruning is named, too."""
 
 _FLOATS = frozenset({"float32", "float16"})
+
+
+@dataclass(frozen=True)
+class FastKernels:
+    """The part of a file that the CPU's fast kernels run.
+
+    Attributes:
+        title: the name of the kernels.
+        share: of the arithmetic that they run, 0-1.
+        pieces: how many parts of the graph they run.
+        reasons: why operators are left to other kernels, with the number of operators.
+        refused: the reason for each of these operators, by its index.
+        sentence: all this in words.
+    """
+
+    title: str
+    share: float
+    pieces: int
+    reasons: Mapping[str, int]
+    refused: Mapping[int, str]
+    sentence: str
 
 
 def explain_loss(layer: DiagnosedLayer) -> str:
@@ -141,9 +159,7 @@ def _explain_losses(layer: DiagnosedLayer) -> Iterator[str]:
     )
 
 
-def sum_up(
-    diagnosis: Diagnosis, delegation: Delegation, float_delegation: Delegation
-) -> tuple[str, ...]:
+def sum_up(diagnosis: Diagnosis, fast: FastKernels, float_fast: FastKernels) -> tuple[str, ...]:
     """Return the result in sentences.
 
     They say how far the answers differ, which layers cause it and why, and what is slow.
@@ -155,7 +171,7 @@ def sum_up(
         f"it answers as the float file does on {diagnosis.agreement:.0%} of {diagnosis.images}"
         f" images{noise}"
     )
-    sentences = [head, *_describe_weak(diagnosis), *_describe_slow(delegation, float_delegation)]
+    sentences = [head, *_describe_weak(diagnosis), *_describe_slow(fast, float_fast)]
     if len(sentences) == 1:
         sentences.append(
             "no layer is to blame and none is left to slower kernels: this form is sound"
@@ -189,20 +205,20 @@ def _snr_or_infinity(layer: DiagnosedLayer) -> float:
     return layer.snr_db if layer.snr_db is not None else float("inf")
 
 
-def _describe_slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]:
+def _describe_slow(fast: FastKernels, float_fast: FastKernels) -> Iterator[str]:
     """Yield what the CPU's fast kernels run less of than of the float file."""
     # The form is only to blame for what the float file does not have as well.
-    takes_as_much = delegation.share >= float_delegation.share - _LEFT
-    if takes_as_much and delegation.kept <= float_delegation.kept:
+    takes_as_much = fast.share >= float_fast.share - _LEFT
+    if takes_as_much and fast.pieces <= float_fast.pieces:
         return
-    reasons = [f"{reason} ({count}x)" for reason, count in delegation.reasons.items()]
+    reasons = [f"{reason} ({count}x)" for reason, count in fast.reasons.items()]
     more = ""
     if len(reasons) > NAMED:
         more = f" and {len(reasons) - NAMED} other reasons"
     yield (
-        f"slower: {delegation.accelerator.title} takes {delegation.share:.0%} of its arithmetic in"
-        f" {delegation.kept} pieces, of float {float_delegation.share:.0%} in"
-        f" {float_delegation.kept}: {'; '.join(reasons[:NAMED])}{more}"
+        f"slower: {fast.title} takes {fast.share:.0%} of its arithmetic in"
+        f" {fast.pieces} pieces, of float {float_fast.share:.0%} in"
+        f" {float_fast.pieces}: {'; '.join(reasons[:NAMED])}{more}"
     )
 
 

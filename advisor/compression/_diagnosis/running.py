@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from advisor.compression._diagnosis.figures import find_widest
 from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
-from advisor.core import Channels, Outlier, StageError
+from advisor.core import Outlier, StageError
 from advisor.isolation import agent
 from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack
 
@@ -174,9 +174,9 @@ class Sums:
         """The channel with the widest range of values."""
         return find_widest(self.most - self.least)
 
-    def ends(self, index: int) -> Channels:
-        """Return the extremes of each channel in five digits, as those of the layer ``index``."""
-        return Channels(index, _round_digits(self.least), _round_digits(self.most))
+    def ends(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the least and the greatest value of each channel, in five digits."""
+        return _round_digits(self.least), _round_digits(self.most)
 
 
 def _round_digits(ends: NDArray[Any]) -> tuple[float, ...]:

@@ -10,14 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression._quantization.grid import Grids
 from advisor.compression._quantization.observe import Inputs, Observer
-from advisor.core import StageError, UnsupportedRecipe
-from advisor.datasets import InputSpec
+from advisor.core import UnsupportedRecipe
 from advisor.tflite import LITERT_CUSTOM, Model, custom_operators, open_model, text_of
+from advisor.training import TrainingImages
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -86,30 +85,6 @@ def _list_reasons(
             sides = () if stated is None else tuple(map(int, stated))
             if any(side < 1 for side in sides):
                 yield f"the shape {sides} of input '{text_of(entry.name)}' is open", FIXED
-
-
-@dataclass(frozen=True)
-class TrainingImages:
-    """Labelled images for recipes that score files or train weights, never of the hold-out.
-
-    The training part with the class index of each image, or with its stratum
-    (:func:`.division.list_strata`) if it has several objects; ``seed`` is that of every draw.
-    Files are scored on the validation images, and nothing is trained on them.
-    """
-
-    paths: tuple[Path, ...]
-    labels: tuple[int, ...]
-    classes: int
-    spec: InputSpec
-    seed: int = 0
-    validation_paths: tuple[Path, ...] = ()
-    validation_labels: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        training_fits = len(self.paths) == len(self.labels)
-        validation_fits = len(self.validation_paths) == len(self.validation_labels)
-        if not training_fits or not validation_fits:
-            raise StageError("each training image needs one label")
 
 
 @dataclass(frozen=True, eq=False)

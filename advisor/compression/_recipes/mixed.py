@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._calibration import choose_images, from_images
 from advisor.compression._quantization.quantizer import (
     eight_bit_rules,
     fitting_images,
@@ -132,10 +131,8 @@ def _choose_comparison(model: bytes, inputs: RecipeInputs) -> FloatComparison:
     images = inputs.images
     if images is None or not images.validation_paths:
         return FloatComparison(model, fitting_images(model, inputs.calibration), None)
-    chosen = choose_images(images.validation_labels, MOST_IMAGES, images.seed)
-    paths = [images.validation_paths[index] for index in chosen]
-    labels = tuple(images.validation_labels[index] for index in chosen)
-    return FloatComparison(model, from_images(paths, images.spec), labels)
+    arrays, labels = images.read_validation(MOST_IMAGES)
+    return FloatComparison(model, arrays, labels)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from advisor.compression._calibration import choose_images, from_images
 from advisor.compression._quantization.correction import correct_model
 from advisor.compression._quantization.grid import Grids, cluster_weights
 from advisor.compression._quantization.observe import Observation
@@ -25,13 +24,7 @@ from advisor.compression._quantization.quantizer import (
     fitting_inputs,
     quantize_model,
 )
-from advisor.compression._recipes.base import (
-    Compressed,
-    Needs,
-    Recipe,
-    RecipeInputs,
-    TrainingImages,
-)
+from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.tflite import count, read
 from advisor.training import (
@@ -40,6 +33,7 @@ from advisor.training import (
     Masked,
     Rounded,
     Shared,
+    TrainingImages,
     Weight,
     refit_kernels,
     round_activation,
@@ -127,8 +121,7 @@ class Pruned(Retrained):
             if len(node.inputs) > 2:
                 biases[node.inputs[1]] = node.inputs[2]
         inner = [kernel for kernel in _find_inner(graph) if kernel in biases]
-        places = choose_images(images.labels, FITTED_IMAGES, images.seed)
-        arrays = from_images([images.paths[place] for place in places], images.spec)
+        arrays = images.read_training(FITTED_IMAGES)
         refitted = refit_kernels(graph, inner, self._share, arrays)
         kernels = dict[int, Weight]()
         refitted_biases = dict[int, Weight]()

@@ -14,14 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from advisor.compression import (
-    PHOTOGRAPHS_VERSION,
-    CalibrationImages,
-    Needs,
-    Recipe,
-    RecipeInputs,
-    sizes_of,
-)
+from advisor.compression import Needs, Recipe, RecipeInputs, sizes_of
 from advisor.core import (
     FLOAT,
     AdvisorError,
@@ -30,7 +23,7 @@ from advisor.core import (
     UnsupportedRecipe,
     UsageError,
 )
-from advisor.datasets import InputSpec, sha256_of
+from advisor.datasets import PHOTOGRAPHS_VERSION, CalibrationImages, InputSpec, sha256_of
 from advisor.engine._compress.file_kinds import answer_images
 from advisor.engine._compress.question import CompressionQuestion
 from advisor.engine._compress.results import (

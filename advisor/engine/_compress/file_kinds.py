@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression import from_photographs, to_decibel
+from advisor.compression import to_decibel
 from advisor.core import TASKS, Interval, StageError, UsageError
-from advisor.datasets import InputSpec
+from advisor.datasets import InputSpec, from_photographs
 from advisor.engine._compress.results import FileAgreement
 from advisor.measurement import (
     Detector,

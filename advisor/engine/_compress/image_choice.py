@@ -9,23 +9,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.compression import (
+from advisor.compression import Needs, Recipe
+from advisor.core import AmbiguousInput, UsageError
+from advisor.datasets import (
     CALIBRATION_IMAGES,
     FEWEST_IMAGES,
-    Needs,
-    Recipe,
-    TrainingImages,
+    InputSpec,
     choose_images,
+    class_order,
     draw_paths,
     find_images,
+    split_halves,
 )
-from advisor.core import AmbiguousInput, UsageError
-from advisor.datasets import InputSpec, class_order, split_halves
 from advisor.engine._pipeline.images import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.recipes import recipe_applies
 from advisor.measurement import true_boxes
+from advisor.training import TrainingImages
 
 SCORED = 200
 """Unlabelled images to count agreement with float on, at most."""

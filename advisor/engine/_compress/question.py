@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 from advisor.catalog import task_of
-from advisor.compression import Needs, Recipe, recipe, require_float, spec_of_file
+from advisor.compression import Needs, Recipe, recipe, require_float
 from advisor.core import (
     DEFAULT_TASK,
     FLOAT,
@@ -27,6 +27,7 @@ from advisor.datasets import InputSpec
 from advisor.engine._compress.file_kinds import Classifiers, Detectors, map_file_kinds
 from advisor.engine._compress.image_choice import CompressionImages, choose_file_images
 from advisor.engine._compress.samples import SampleParts, read_samples
+from advisor.engine._file_input import spec_of_file
 from advisor.engine._question.values import Question
 from advisor.measurement import find_accelerator
 from advisor.store import ensure_output_dir

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression import CALIBRATION_IMAGES, FEWEST_IMAGES, INPUT_TYPES, to_decibel
+from advisor.compression import INPUT_TYPES, to_decibel
 from advisor.core import (
     UNREADABLE_ZIP,
     Interval,
@@ -29,6 +29,7 @@ from advisor.core import (
     nearest,
     show_bytes,
 )
+from advisor.datasets import CALIBRATION_IMAGES, FEWEST_IMAGES
 from advisor.engine._compress.results import FileAgreement
 from advisor.isolation import agent
 from advisor.store import open_file

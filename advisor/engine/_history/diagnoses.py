@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from advisor.compression import run_in_child
 from advisor.core import FLOAT, AdvisorError, Diagnosis, Evaluation, Status, parse
 from advisor.datasets import sha256_of
+from advisor.engine._diagnosis import run_in_child
 from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine._history.run_inputs import images_folder
 from advisor.store import ArtifactCache, RunFolder, read_json, sha256_file

@@ -31,7 +31,6 @@ from advisor.core import (
     nearest,
     require_known,
     show_flag,
-    sort_trainings,
     units,
 )
 from advisor.devices import canonical, find_shipped_fleets
@@ -308,3 +307,8 @@ def _read_fleet(text: str) -> str:
         raise UsageError(f"--fleet: {error.message}{nearest(text, shipped)}", hint) from None
     # Empty lines at the end must not make another question when the run is resumed.
     return f"{content.rstrip()}\n"
+
+
+def sort_trainings(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names from the lightest to the heaviest, each once."""
+    return tuple(name for name in list_choosable() if name in names)

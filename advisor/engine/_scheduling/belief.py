@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from advisor.core import LEAST_ERROR, Configuration, Evaluation, recipe_of
+from advisor.core import Configuration, Evaluation, recipe_of
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.prior_accuracy import prior_accuracy
 
@@ -30,6 +30,9 @@ TYPICAL_ERROR = 12.0
 """Errors in % of an average head on a user's images, before any result: 10 % on TrashNet, 30 % on
 groceries of another visit, 3 % on hand signs.
 """
+
+LEAST_ERROR = 0.2
+"""Least error in % that is counted, so that its logarithm stays finite."""
 
 DIFFICULTY_SD = 0.8
 SLOPE = 0.4

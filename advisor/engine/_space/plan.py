@@ -14,11 +14,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
-from advisor.core import FLOAT, Configuration, Evaluation, Status, Target, shift_of
+from advisor.core import FLOAT, Configuration, Evaluation, Status, Target
 from advisor.engine._pipeline.cost import scoring_s
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import Workload
 from advisor.engine._pipeline.stage import StageName
+from advisor.engine._space.prior_accuracy import shift_of
 from advisor.engine._targets.device_prediction import least_size
 from advisor.isolation import usable_cores
 
@@ -88,7 +89,7 @@ class Plan:
 
     def shift_of(self, training: str) -> tuple[float, float]:
         """Return what a recipe is expected to gain on these images,
-        see :func:`advisor.core.shift_of`.
+        see :func:`.prior_accuracy.shift_of`.
         """
         return shift_of(training, self.images, self.workload.question.of_task.gain)
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression import recipe
-from advisor.compression._diagnosis.diagnose import compare_layers
+from advisor.compression import compare_layers, recipe
 from advisor.compression._diagnosis.equalization import fit_factors
 from advisor.compression._diagnosis.explanations import explain_loss
 from advisor.compression._diagnosis.pairs import pair_operators, shorten_name
 from advisor.core import Diagnosis, UsageError
+from advisor.engine._diagnosis import find_fast_kernels
 from advisor.tflite import Model, cut_postprocess, pack, read, unpack
 from tests.builders import must_fail, present
 from tests.detectors import SIDE, detector_file
@@ -27,7 +27,7 @@ FACTORS = RANDOM.uniform(1.2, 8.0, 16)
 def _against(folder: Path, data: bytes, quantized: bytes, images: np.ndarray) -> Diagnosis:
     (folder / "float.tflite").write_bytes(data)
     (folder / "quantized.tflite").write_bytes(quantized)
-    return compare_layers(folder / "quantized.tflite", folder / "float.tflite", images, SOURCE)
+    return compare_layers(folder / "quantized.tflite", folder / "float.tflite", images, SOURCE, find_fast_kernels, 60)
 
 
 def test_a_file_against_itself_has_no_noise(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
@@ -43,7 +43,7 @@ def test_detectors_are_compared_without_their_post_processing(tmp_path: Path) ->
     images = np.random.default_rng(0).uniform(-1, 1, (12, SIDE, SIDE, 3)).astype(np.float32)
     raw, process = cut_postprocess(cells.read_bytes())
     made.write_bytes(process.put_back(recipe("int8").apply(raw, images)))
-    found = compare_layers(made, cells, images[:3], SOURCE)
+    found = compare_layers(made, cells, images[:3], SOURCE, find_fast_kernels, 60)
     assert found.agreement == 1
     assert present(found.output_snr_db) > 25
     assert {layer.operator for layer in found.layers} == {"CONV_2D", "RESHAPE", "LOGISTIC"}
@@ -136,7 +136,7 @@ def test_values_out_of_the_calibrated_range_are_counted_and_time_ends_it_after_o
 ) -> None:
     for name, data in (("a", float_model), ("b", recipe("int8").apply(float_model, photographs))):
         (tmp_path / name).write_bytes(data)
-    assert compare_layers(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).images == 1
+    assert compare_layers(tmp_path / "b", tmp_path / "a", photographs, SOURCE, find_fast_kernels, 0).images == 1
     narrow = recipe("int8").apply(float_model, photographs * 0.05)
     found = _against(tmp_path, float_model, narrow, photographs[::20] * 4)
     assert max(layer.clipped for layer in found.layers) > 0.05

@@ -8,12 +8,13 @@ import json
 import sys
 from pathlib import Path
 
-from advisor.compression import CalibrationImages, Needs, RecipeInputs, TrainingImages, recipe
-from advisor.datasets import InputSpec
+from advisor.compression import Needs, RecipeInputs, recipe
+from advisor.datasets import CalibrationImages, InputSpec
 from advisor.engine._pipeline.stages import jobs
 from advisor.isolation import Trainers
 from advisor.store import sha256_file
 from advisor.tflite import Metadata
+from advisor.training import TrainingImages
 
 VIEW = InputSpec(32, (127.5,) * 3, (127.5,) * 3)
 CLASSES = 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.compression import RecipeInputs, TrainingImages, recipe
+from advisor.compression import RecipeInputs, recipe
 from advisor.compression._recipes import measure_deflated
 from advisor.compression._recipes.base import Compressed
 from advisor.compression._recipes.retrained import _find_inner
@@ -12,7 +12,7 @@ from advisor.core import StageError
 from advisor.datasets import InputSpec
 from advisor.measurement import predict
 from advisor.tflite import read
-from advisor.training import Graph
+from advisor.training import Graph, TrainingImages
 from tests.builders import must_fail
 from tests.measurement.small_models import two_levels
 

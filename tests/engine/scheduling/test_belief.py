@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.core import Evaluation, Gain, Provenance, Quantity, shift_of
+from advisor.core import Evaluation, Gain, Provenance, Quantity
 from advisor.engine._scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, images_of, noise, read_evidence
+from advisor.engine._space.prior_accuracy import shift_of
 from tests.builders import evaluation
 from tests.engine.scheduling.searches import BEST, EXPENSIVE, OTHER, PLAN, TUNED, TWIN, WEAK, of_cards
 

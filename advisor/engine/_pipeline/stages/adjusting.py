@@ -10,8 +10,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from advisor.catalog import Card
-from advisor.compression import choose_images
 from advisor.core import HEAD, form_of, recipe_of
+from advisor.datasets import choose_images
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import (

@@ -13,19 +13,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from advisor.catalog import Card, read_published_labels
-from advisor.compression import (
+from advisor.compression import CalibrationSource, Needs, RecipeInputs, recipe as find_recipe
+from advisor.core import recipe_of
+from advisor.datasets import (
     CALIBRATION_IMAGES,
     PHOTOGRAPHS_VERSION,
     CalibrationImages,
-    CalibrationSource,
-    Needs,
-    RecipeInputs,
-    TrainingImages,
+    InputSpec,
     choose_images,
-    recipe as find_recipe,
 )
-from advisor.core import recipe_of
-from advisor.datasets import InputSpec
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import (
@@ -55,6 +51,7 @@ from advisor.engine._pipeline.stages.head import Folds, fold_inputs, out_of_fold
 from advisor.isolation import CallLimits
 from advisor.store import read_cached_sha256
 from advisor.tflite import Metadata
+from advisor.training import TrainingImages
 
 STAND_IN_CROPS = 2  # Crops to calibrate a graph of random values on; any ranges will do
 

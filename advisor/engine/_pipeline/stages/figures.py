@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from advisor.compression import PHOTOGRAPHS_VERSION
 from advisor.core import Evaluation, Quantity, TimingFacts, facts_from_json, parse
-from advisor.datasets import CAPTURE_VERSION, InputSpec
+from advisor.datasets import CAPTURE_VERSION, PHOTOGRAPHS_VERSION, InputSpec
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.images import Role
 from advisor.engine._pipeline.materials import Materials, Purpose, list_versions, read_result

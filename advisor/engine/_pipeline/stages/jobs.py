@@ -221,8 +221,8 @@ def answer_photographs(model: Path, view: InputSpec, seed: int) -> list[tuple[in
     """Return the artefact's top-1 label and its probability on crops
     of photographs that int8 was not calibrated on.
     """
-    from advisor.compression import from_photographs
     from advisor.core import as_probabilities
+    from advisor.datasets import from_photographs
     from advisor.measurement import predict_arrays
 
     rows = as_probabilities(predict_arrays(model, from_photographs(view, seed)))

@@ -12,11 +12,10 @@ from PIL import Image
 from scipy.special import softmax
 
 from advisor.catalog import load_catalogue
-from advisor.compression import CalibrationImages
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import answer_images
 from advisor.core import Status, UnknownFacts, parse
-from advisor.datasets import Dataset, InputSpec, LabelledImage
+from advisor.datasets import CalibrationImages, Dataset, InputSpec, LabelledImage
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._split import draw_split
 from advisor.engine import Images, Progress, Role, resolve, run_search
