@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image
 
 import advisor
-from advisor.exporting import predict
+from advisor.reporting import predict
 from benchmarks.tables import RESULTS, Row, keep
 
 NAME = "updates"

@@ -17,7 +17,7 @@ import sys, advisor
 print(*sorted(name for name in sys.modules if name.startswith("advisor")))
 print(advisor.catalog.show("squeezenet_1.1_227").name, advisor.devices.show("host").name)
 """
-AFTER = "import advisor.engine._run, advisor.reporting._answer, advisor.exporting._bundle, advisor.cli._main, advisor\n"
+AFTER = "import advisor.engine._run, advisor.reporting._bundle.bundle, advisor.cli._main, advisor\n"
 
 
 @pytest.mark.integration

@@ -1,7 +1,7 @@
 """The public functions for finished runs: decide again, predict, export, log, and compare.
 
 Commands of ``cli/_answers.py``, the integrations and users' programs call them. Each opens a run
-folder and calls ``engine``, ``exporting`` or ``reporting``. :class:`ExperimentLog` is the contract
+folder and calls ``engine``, ``reporting``. :class:`ExperimentLog` is the contract
 of the packages that ``--log-to`` names.
 """
 
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.engine import Comparison, Devices, Reevaluation, Request
-    from advisor.exporting import Bundle, PhotographAnswer
-    from advisor.reporting import RunRow, RunView
+    from advisor.reporting import Bundle, PhotographAnswer, RunRow, RunView
 
 
 EXPERIMENT_LOGS = "advisor.experiment_logs"
@@ -180,7 +179,7 @@ def predict(
             tiles of a run without a detector.
         StageError: the file cannot run, or took too long.
     """
-    from advisor.exporting import predict as answered
+    from advisor.reporting import predict as answered
 
     tiling = make_tiling(tiles, overlap)
     return answered(
@@ -244,7 +243,7 @@ def export(
             with a class for unknown things, a part of the run that the bundle depends on has
             changed, the key cannot sign, or the folder exists. Nothing is written.
     """
-    from advisor.exporting import bundle
+    from advisor.reporting import bundle
 
     named = None if pick is None else str(pick)
     return bundle.export(
@@ -263,7 +262,7 @@ def exportable(run: str | Path) -> tuple[Evaluation, ...]:
         UsageError: no run folder, or a damaged one.
     """
     from advisor.engine import load_run
-    from advisor.exporting import list_choices
+    from advisor.reporting import list_choices
 
     return list_choices(load_run(run).decision)
 

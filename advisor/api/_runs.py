@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.engine import PlanView, Progress, Request
-    from advisor.exporting import PhotographAnswer
-    from advisor.reporting import RunView
+    from advisor.reporting import PhotographAnswer, RunView
 
 PLAN_BYTES = (150_000_000, 550_000_000)
 """Memory and addresses that the smallest plan takes."""
@@ -130,7 +129,7 @@ class Run:
     @speak_python
     def predict(self, photographs: Sequence[str | Path]) -> tuple[PhotographAnswer, ...]:
         """Return what the pick answers to photographs; see :func:`advisor.predict`."""
-        from advisor.exporting import predict
+        from advisor.reporting import predict
 
         return predict(self.path, list(map(Path, photographs)))
 

@@ -342,7 +342,7 @@ def judge_runs(earlier: LoadedRun, run: Path, merged: MergedImages) -> Update:
     """Return which file should ship,
     by the answers of both to the old hold-out and to the new one.
     """
-    from advisor.exporting import predict
+    from advisor.reporting import predict
 
     old = merged.list_holdout(new=False)
     new = merged.list_holdout(new=True)

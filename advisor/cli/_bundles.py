@@ -1,7 +1,7 @@
 """The commands for the bundle to ship: ``export`` writes it, ``verify`` tries it on a device.
 
-A bundle is a folder that leaves advisor; its layout is made in ``exporting``. ``_main.py``
-registers the commands.
+A bundle is a folder that leaves advisor; ``reporting/_bundle/`` makes its layout.
+``_main.py`` registers the commands.
 """
 
 import shlex

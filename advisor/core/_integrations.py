@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-_MERGED_ROOMS = {"advisor.downloads": "advisor.store"}
+_MERGED_ROOMS = {
+    "advisor.downloads": "advisor.store",
+    "advisor.exporting": "advisor.reporting",
+}
 """Rooms that other packages may still import, and the rooms that have their names now."""
 
 

@@ -1,6 +1,6 @@
 """Measure the size of single images of a user, from their headers.
 
-``exporting/`` measures the photograph that a page shows, and reports the images that they overlay.
+A page measures the photograph that it shows, and reports the images that they overlay.
 """
 
 from io import BytesIO

@@ -1,8 +1,9 @@
-"""Show runs on the terminal and write them as HTML, Markdown, CSV and JSON.
+"""Show runs on the terminal, write them as HTML, Markdown, CSV and JSON; make the bundle to ship.
 
 Read ``_view.py`` first (what every report reads), then ``_blocks.py`` (what a report is made of),
 ``_answer.py`` (an answer as blocks) and ``_files.py`` (which files are written). README.md lists
-all modules. ``text`` formats figures; ``blocks`` has the parts of a report.
+all modules. ``text`` formats figures; ``blocks`` has the parts of a report. ``_bundle/`` makes the
+bundle to ship, above all of these.
 """
 
 from typing import TYPE_CHECKING
@@ -18,6 +19,28 @@ if TYPE_CHECKING:
         TIMINGS,
         print_benchmark,
         print_device_benchmark,
+    )
+    from advisor.reporting._bundle import bundle, check
+    from advisor.reporting._bundle.answerer import Answerer, forms_of
+    from advisor.reporting._bundle.bundle import Bundle, list_choices
+    from advisor.reporting._bundle.documents import render_html, render_template
+    from advisor.reporting._bundle.model import ShippedModel, artefact_of, prepare_model
+    from advisor.reporting._bundle.photograph import PhotographAnswer, predict
+    from advisor.reporting._bundle.shipping import (
+        ExportedModel,
+        Found,
+        Page,
+        Shipping,
+        make_exported_model,
+    )
+    from advisor.reporting._bundle.vectors import (
+        VECTOR_CANDIDATES,
+        VECTOR_COUNT,
+        VECTOR_TOLERANCES,
+        Crops,
+        choose_vectors,
+        draw_vector_images,
+        make_runners,
     )
     from advisor.reporting._cache_table import print_cache
     from advisor.reporting._comparisons import (
@@ -77,30 +100,53 @@ __all__ = [
     "RESULTS",
     "STEPS",
     "TIMINGS",
+    "VECTOR_CANDIDATES",
+    "VECTOR_COUNT",
+    "VECTOR_TOLERANCES",
     "AnswerRows",
+    "Answerer",
+    "Bundle",
+    "Crops",
+    "ExportedModel",
+    "Found",
+    "Page",
+    "PhotographAnswer",
     "Risk",
     "Rows",
     "RunRow",
     "RunView",
     "Runs",
+    "ShippedModel",
+    "Shipping",
     "Writers",
     "app_growth",
+    "artefact_of",
     "blocks",
+    "bundle",
     "cell",
+    "check",
+    "choose_vectors",
     "content_policy",
     "continue_command",
+    "draw_vector_images",
     "environment",
     "evaluations_frame",
     "finite",
+    "forms_of",
     "json_for_script",
+    "list_choices",
     "list_topics",
     "load_view",
     "make_answer_rows",
     "make_candidate_rows",
+    "make_exported_model",
     "make_run_rows",
+    "make_runners",
     "make_typed_path",
     "on_all_images",
+    "predict",
     "prepare_files",
+    "prepare_model",
     "print_answer",
     "print_benchmark",
     "print_cache",
@@ -113,7 +159,9 @@ __all__ = [
     "recommendation",
     "render",
     "render_comparison",
+    "render_html",
     "render_reevaluations",
+    "render_template",
     "report_folder",
     "risks_of",
     "rows_of",

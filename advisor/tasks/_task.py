@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Stage,
         Workload,
     )
-    from advisor.exporting import Shipping
+    from advisor.reporting import Shipping
     from advisor.training import HeadKind, Labels, TrainingStart
 
 

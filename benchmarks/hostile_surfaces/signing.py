@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from advisor.exporting.check import SIGNATURE, SUMS, signed_on, wrong_files, wrong_signature
+from advisor.reporting._bundle.check import (
+    SIGNATURE,
+    SUMS,
+    signed_on,
+    wrong_files,
+    wrong_signature,
+)
 from benchmarks.hostile_surfaces.damages import BROKEN, Damage, flip_bits, instead
 from benchmarks.hostile_surfaces.ground import Case, Ground
 

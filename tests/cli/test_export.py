@@ -1,4 +1,4 @@
-"""``advisor export`` as a user types it; what a bundle holds is tested under tests/exporting."""
+"""``advisor export`` as a user types it; what a bundle holds is tested under tests/reporting/bundle."""
 
 from pathlib import Path
 

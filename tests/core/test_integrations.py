@@ -17,8 +17,8 @@ from advisor.devices import LocalRuntime, local_runtimes, runtime_of, show
 from advisor.devices._connections.runtime_files import EXPORTERS, Exporter
 from advisor.devices._profiles.runtimes import RUNTIMES
 from advisor.engine._execution import ExecutorSource
-from advisor.exporting._shipping import PARTS, BundlePart
 from advisor.measurement._microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
+from advisor.reporting._bundle.shipping import PARTS, BundlePart
 from tests.builders import must_fail
 from tests.tables import read_table, with_cases
 

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from advisor.core import Evaluation, Metric
-from advisor.exporting import Bundle
-from advisor.exporting._bundle import export
+from advisor.reporting import Bundle
+from advisor.reporting._bundle.bundle import export
 from advisor.store import RunFolder
 from tests.builders import present
 from tests.makers.searches import ORIENTATION, SMALLEST, TURNED, Searched, searched_once

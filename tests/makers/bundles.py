@@ -18,8 +18,8 @@ import pytest
 
 from advisor.core import Evaluation, ImageAnswers, Status
 from advisor.datasets import load
-from advisor.exporting import Bundle
-from advisor.exporting._bundle import export
+from advisor.reporting import Bundle
+from advisor.reporting._bundle.bundle import export
 from advisor.store import RunFolder, sha256_file
 from tests.makers.searches import Searched
 from tests.places import SHARED

@@ -1,7 +1,7 @@
 """The folder ``coreml`` of a bundle: a Core ML package of a classifier.
 
 The entry point ``advisor.bundle_parts`` names this module; the export calls :func:`check` and
-:func:`files` (``BundlePart`` in ``exporting/_shipping.py``). The package is made from the float
+:func:`files` (``BundlePart``). The package is made from the float
 ``.tflite`` in a child process, which calls ``_convert.py`` by module and name. Names in the
 package are used by code of apps: they stay.
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from advisor.core import Evaluation, StageError, Status, UsageError, install_extra
 from advisor.engine import LoadedRun
-from advisor.exporting import ExportedModel, ShippedModel, Shipping, artefact_of, prepare_model
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.reporting import ExportedModel, ShippedModel, Shipping, artefact_of, prepare_model
 
 CONTENT = (
     "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
@@ -34,7 +34,7 @@ _NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
 
 def check(shipping: Shipping) -> None:
     """Check that a package can be made for a task; see
-    :class:`advisor.exporting._shipping.BundlePart`.
+    ``BundlePart``.
     """
     if not shipping.coreml:
         raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
@@ -43,7 +43,7 @@ def check(shipping: Shipping) -> None:
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the files of the package; see :class:`advisor.exporting._shipping.BundlePart`."""
+    """Return the files of the package; see ``BundlePart``."""
     floats = float_form(exported.run, exported.evaluation)
     more = exported.evaluation.on_all
     if floats is exported.evaluation:

@@ -1,6 +1,6 @@
 """Make the folder ``tiers`` of a bundle: files, ``tiers.json``, and selectors in four languages.
 
-The export calls :class:`TiersPart` (:class:`advisor.exporting._shipping.BundlePart`). An app reads
+The export calls :class:`TiersPart` (``BundlePart``). An app reads
 ``tiers.json`` through a selector, and forgets its choice when the ``id`` in it changes. Apps that
 are shipped already read the keys: they stay, or :data:`SCHEMA_VERSION` rises. ``_rules.py`` makes
 the part that a selector decides by.
@@ -21,18 +21,18 @@ import numpy as np
 
 from advisor.core import UsageError, show_bytes
 from advisor.engine import DevicePredictor
-from advisor.exporting import (
+from advisor.integrations.fleet._answer import FleetOption, fleet_answer
+from advisor.integrations.fleet._phone_devices import THREADS
+from advisor.integrations.fleet._rules import list_phones, rules_document, shorten_number
+from advisor.reporting import (
     ExportedModel,
     ShippedModel,
     Shipping,
     draw_vector_images,
     make_exported_model,
     make_runners,
+    text,
 )
-from advisor.integrations.fleet._answer import FleetOption, fleet_answer
-from advisor.integrations.fleet._phone_devices import THREADS
-from advisor.integrations.fleet._rules import list_phones, rules_document, shorten_number
-from advisor.reporting import text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ IOS = 15
 
 
 class TiersPart:
-    """The files of a fleet in a bundle; see :class:`advisor.exporting._shipping.BundlePart`."""
+    """The files of a fleet in a bundle; see ``BundlePart``."""
 
     CONTENT = "the files for a fleet of phones: tiers.json, selectors for apps, notes on delivery"
     WITH_UNKNOWN_CLASS = False

@@ -20,9 +20,9 @@ from advisor.devices import (
     lock_device,
     read_document,
 )
-from advisor.exporting import check
 from advisor.integrations.fleet._tiers import DOCUMENT, FOLDER
 from advisor.integrations.fleet.selector import TierSelector
+from advisor.reporting import check
 from advisor.store import read_json, sha256_file
 
 TIMEOUT_S = 600

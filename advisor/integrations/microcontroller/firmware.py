@@ -1,7 +1,7 @@
 """The folder ``microcontroller`` of a bundle: C++ sources with the model, its arena and operators.
 
 The entry point ``advisor.bundle_parts`` names this module; the export calls :func:`check` and
-:func:`files` (``BundlePart`` in ``exporting/_shipping.py``). Firmware of users includes the files
+:func:`files` (``BundlePart``). Firmware of users includes the files
 and names in them, those of the templates: they stay.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.core import UsageError
-from advisor.exporting import ExportedModel, Shipping, render_template
 from advisor.integrations import microcontroller
+from advisor.reporting import ExportedModel, Shipping, render_template
 from advisor.tflite import MICRO_ALIGNMENT, Tensor, micro_arena, read
 
 CONTENT = "C++ for TensorFlow Lite Micro: the model as an array, its arena and its operators"
@@ -45,12 +45,12 @@ that do not follow the operator's name.
 
 def check(_shipping: Shipping) -> None:
     """Do nothing, because every task has sources; see
-    :class:`advisor.exporting._shipping.BundlePart`.
+    ``BundlePart``.
     """
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the sources; see :class:`advisor.exporting._shipping.BundlePart`."""
+    """Return the sources; see ``BundlePart``."""
     sources = write_firmware(
         exported.artefact, exported.model.measured.mean, exported.model.measured.std
     )

@@ -32,11 +32,10 @@ from advisor.core import (
     message_of,
     show_bytes,
 )
-from advisor.exporting import Answerer
 from advisor.integrations.serve._access import REPORT, REPORT_POLICY, Access
 from advisor.integrations.serve._jobs import Reevaluations, zip_bundle
 from advisor.integrations.serve._phone import PhonePages
-from advisor.reporting import RunRow, Runs, environment, list_topics, make_typed_path
+from advisor.reporting import Answerer, RunRow, Runs, environment, list_topics, make_typed_path
 
 FORM_BYTES = 10_000
 """Largest form that a page sends."""

@@ -6,7 +6,7 @@ map, as of a counter), and what an app shows of an answer.
 
 from __future__ import annotations
 
-from advisor.exporting import Found, Page, Shipping
+from advisor.reporting import Found, Page, Shipping
 from advisor.tasks.anomaly._drawing import HOT, LEAST, heat_png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
 from advisor.tasks.detection._answers import mark_map

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.datasets import InputSpec
-from advisor.exporting import VECTOR_COUNT, VECTOR_TOLERANCES, Found, ShippedModel
 from advisor.isolation import Scratch
+from advisor.reporting import VECTOR_COUNT, VECTOR_TOLERANCES, Found, ShippedModel
 
 if TYPE_CHECKING:
-    from advisor.exporting import Crops
     from advisor.measurement import Pixels
+    from advisor.reporting import Crops
 
 DIGITS = 6
 SHOWN = 5  # Classes of the answer to a photograph
@@ -35,7 +35,7 @@ def find_classes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ..
 def classify_images(
     model: ShippedModel, images: Crops
 ) -> tuple[float, list[tuple[int, Mapping[str, object]]]]:
-    """See :data:`advisor.exporting._vectors.Answering`: the probabilities of each class, and what
+    """See ``Answering``: the probabilities of each class, and what
     the app does with them at its thresholds.
     """
     stride = max(1, len(images) // VECTOR_COUNT)

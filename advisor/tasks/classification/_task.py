@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Stage,
         Workload,
     )
-    from advisor.exporting import Shipping
+    from advisor.reporting import Shipping
 
 
 class Classification(Task):

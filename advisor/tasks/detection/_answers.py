@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.exporting import (
+from advisor.measurement import find_centres
+from advisor.reporting import (
     VECTOR_CANDIDATES,
     VECTOR_COUNT,
     VECTOR_TOLERANCES,
@@ -24,10 +25,9 @@ from advisor.exporting import (
     choose_vectors,
     make_runners,
 )
-from advisor.measurement import find_centres
 
 if TYPE_CHECKING:
-    from advisor.exporting import Crops
+    from advisor.reporting import Crops
 
 DIGITS = 4  # Digits of the scores of a map, which has thousands
 
@@ -45,7 +45,7 @@ def find_boxes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]
 def detect_objects(
     model: ShippedModel, images: Crops
 ) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`advisor.exporting._vectors.Answering`:
+    """See ``Answering``:
     the boxes with at least half of an image's highest score.
 
     Only images in which other kernels find the same boxes within half the tolerance are taken: of
@@ -79,7 +79,7 @@ def find_centre_points(outputs: Sequence[Any], model: ShippedModel) -> tuple[Fou
 
 
 def mark_map(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`advisor.exporting._vectors.Answering`: the scores of a map."""
+    """See ``Answering``: the scores of a map."""
     tolerance, rows = choose_vectors(
         model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.exporting import Page, Shipping
 from advisor.measurement import box_matches
+from advisor.reporting import Page, Shipping
 from advisor.tasks._judge import PALETTE
 from advisor.tasks.detection._answers import (
     detect_objects,

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.datasets import BACKGROUND
-from advisor.exporting import VECTOR_CANDIDATES, Found, ShippedModel, choose_vectors
+from advisor.reporting import VECTOR_CANDIDATES, Found, ShippedModel, choose_vectors
 
 if TYPE_CHECKING:
-    from advisor.exporting import Crops
+    from advisor.reporting import Crops
 
 
 def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
@@ -39,7 +39,7 @@ def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]
 def mask_images(
     model: ShippedModel, images: Crops
 ) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`advisor.exporting._vectors.Answering`: the mask as pairs of a class and a number
+    """See ``Answering``: the mask as pairs of a class and a number
     of pixels, row by row.
 
     Kernels differ by a share of the pixels. Masks of many classes come first.

@@ -7,7 +7,7 @@ functions of ``_answers.py``, which make test vectors and say what an app shows.
 from __future__ import annotations
 
 from advisor.datasets import BACKGROUND
-from advisor.exporting import Page, Shipping
+from advisor.reporting import Page, Shipping
 from advisor.tasks._judge import PALETTE
 from advisor.tasks.segmentation._answers import find_areas, mask_images
 from advisor.tasks.segmentation._drawing import colour_mask

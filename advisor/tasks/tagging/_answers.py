@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from advisor.exporting import Found, ShippedModel
+from advisor.reporting import Found, ShippedModel
 
 
 def find_tags(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:

@@ -6,7 +6,7 @@ functions of ``_answers.py``, which make test vectors and say what an app shows.
 
 from __future__ import annotations
 
-from advisor.exporting import Page, Shipping
+from advisor.reporting import Page, Shipping
 from advisor.tasks.classification._answers import classify_images
 from advisor.tasks.tagging._answers import find_tags
 from advisor.tasks.tagging._judging import LEAST

@@ -27,7 +27,6 @@ from PIL.PngImagePlugin import PngInfo
 
 from advisor.core import ImageAnswers, Provenance, UsageError
 from advisor.engine import load_run
-from advisor.exporting import Answerer
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.agent import GPU, SOFTWARE
 from advisor.integrations.browser.tryout import _phone as phone
@@ -36,6 +35,7 @@ from advisor.integrations.browser.tryout._command import try_run
 from advisor.integrations.browser.tryout._photographs import Keeper, describe_weakness
 from advisor.integrations.browser.tryout._timings import PostedDevice, name_device
 from advisor.integrations.browser.tryout._trial import RunPage
+from advisor.reporting import Answerer
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION

@@ -23,11 +23,11 @@ from skimage import data
 
 from advisor.core import ShippedThresholds, UsageError
 from advisor.datasets import load
-from advisor.exporting import Bundle, prepare_model
-from advisor.exporting._bundle import export
-from advisor.exporting._shipping import Page as BundlePage, parts_of
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
+from advisor.reporting import Bundle, prepare_model
+from advisor.reporting._bundle.bundle import export
+from advisor.reporting._bundle.shipping import Page as BundlePage, parts_of
 from advisor.store import RunFolder
 from advisor.tasks.classification._answers import compute_probabilities
 from advisor.tasks.classification._shipping import SHIPPING

@@ -15,12 +15,12 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import UsageError, install_extra
 from advisor.datasets import InputSpec
 from advisor.engine import load_run
-from advisor.exporting import Bundle, artefact_of, prepare_model
-from advisor.exporting._bundle import export
 from advisor.integrations import coreml
 from advisor.integrations.coreml import float_form
 from advisor.isolation import ChildPool
 from advisor.measurement import predict_pixels
+from advisor.reporting import Bundle, artefact_of, prepare_model
+from advisor.reporting._bundle.bundle import export
 from advisor.store import RunFolder
 from tests.builders import must_fail
 from tests.makers.bundles import Pixels, evaluation_of, export_form

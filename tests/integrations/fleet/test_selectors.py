@@ -13,9 +13,9 @@ import pytest
 
 from advisor.integrations.fleet._rules import RULES, core_macs
 from advisor.integrations.fleet.selector import TierSelector, plain
-from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
 from tests.makers.kotlin import compile_kotlin
+from tests.reporting.bundle.test_model import parsed
 from tests.requirements import skip_or_fail
 from tests.tables import read_table, with_cases
 

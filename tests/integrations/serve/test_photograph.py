@@ -23,8 +23,9 @@ from advisor.core import (
     install_extra,
 )
 from advisor.datasets import _image_files as images
-from advisor.exporting import Answerer, PhotographAnswer, _photograph as exporting, predict
-from advisor.exporting._photograph import predictions
+from advisor.reporting import Answerer, PhotographAnswer, predict
+from advisor.reporting._bundle import photograph as exporting
+from advisor.reporting._bundle.photograph import predictions
 from advisor.store import RunFolder
 from advisor.tflite import write_metadata
 from tests.builders import must_fail

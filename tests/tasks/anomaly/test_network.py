@@ -18,9 +18,9 @@ from PIL import Image
 from advisor.core import Status
 from advisor.datasets import InputSpec, load
 from advisor.engine import Part
-from advisor.exporting import Answerer, predict
-from advisor.exporting._bundle import export
 from advisor.integrations.browser import LITERT
+from advisor.reporting import Answerer, predict
+from advisor.reporting._bundle.bundle import export
 from advisor.store import RunFolder
 from advisor.tasks.anomaly._drawing import heat_png
 from advisor.tasks.anomaly._jobs import Marker, spoil_image

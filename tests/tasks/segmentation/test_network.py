@@ -18,10 +18,10 @@ from PIL import Image
 
 from advisor.core import Status
 from advisor.datasets import InputSpec, load
-from advisor.exporting import predict
-from advisor.exporting._bundle import export
-from advisor.exporting.check import other_mask
 from advisor.integrations.browser import LITERT
+from advisor.reporting import predict
+from advisor.reporting._bundle.bundle import export
+from advisor.reporting._bundle.check import other_mask
 from advisor.store import RunFolder
 from advisor.tasks._judge import PALETTE
 from advisor.tasks.segmentation._drawing import colour_mask

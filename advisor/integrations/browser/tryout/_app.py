@@ -20,7 +20,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from advisor.core import AdvisorError, message_of
-from advisor.exporting import Answerer
 from advisor.integrations.browser.tryout._photographs import (
     Keeper,
     describe_weakness,
@@ -28,6 +27,7 @@ from advisor.integrations.browser.tryout._photographs import (
 )
 from advisor.integrations.browser.tryout._timings import MOST_BYTES, Recorder
 from advisor.integrations.browser.tryout._trial import SMALL_SIDE, RunPage, Sample
+from advisor.reporting import Answerer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

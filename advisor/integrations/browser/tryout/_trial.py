@@ -16,11 +16,11 @@ from typing import Any
 
 from advisor.core import UsageError, show_bytes
 from advisor.engine import LoadedRun, images_folder, load_run
-from advisor.exporting import ExportedModel, forms_of, make_exported_model
 from advisor.integrations.browser import LITERT, fetch_package
 from advisor.integrations.browser.agent import WARM_MS, WARM_RUNS
 from advisor.integrations.browser.web import facts_of, remark_of, render_page
 from advisor.isolation import agent
+from advisor.reporting import ExportedModel, forms_of, make_exported_model
 
 SAMPLES = 6
 """Images of the hold-out that the page shows."""

@@ -1,7 +1,7 @@
 """The page of a bundle: it tries a model on images, offline, in any browser.
 
 The entry point ``advisor.bundle_parts`` names this module; the export calls :func:`check` and
-:func:`files` (:class:`advisor.exporting._shipping.BundlePart`). ``advisor try`` serves the same
+:func:`files` (``BundlePart``). ``advisor try`` serves the same
 page with scripts of its own. A page that is opened as a file, by a double-click, can load scripts
 but fetch nothing, so the model and the runtime in WebAssembly are scripts with base64 text.
 """
@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import Evaluation, UsageError, plural
-from advisor.exporting import (
+from advisor.reporting import (
     ExportedModel,
     Page,
     ShippedModel,
     Shipping,
+    content_policy,
+    json_for_script,
     render_html,
     render_template,
+    trust_content,
 )
-from advisor.reporting import content_policy, json_for_script, trust_content
 
 CONTENT = "a page that {does}: open web/index.html in a browser"
 WITH_UNKNOWN_CLASS = True
@@ -45,14 +47,14 @@ PACKING = 6
 
 def check(shipping: Shipping) -> None:
     """Check that there is a page for a task; see
-    :class:`advisor.exporting._shipping.BundlePart`.
+    ``BundlePart``.
     """
     if not shipping.page.script:
         raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the files of the page; see :class:`advisor.exporting._shipping.BundlePart`."""
+    """Return the files of the page; see ``BundlePart``."""
     return web_page(exported.model, exported.evaluation, exported.shipping.page)
 
 

@@ -36,9 +36,11 @@ from advisor.core import (
 )
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import LoadedRun, Question
-from advisor.exporting._model import ShippedModel
-from advisor.exporting._shipping import Shipping, parts_of, shipping_of
-from advisor.reporting import Risk, app_growth, on_all_images
+from advisor.reporting._app_size import app_growth
+from advisor.reporting._bundle.model import ShippedModel
+from advisor.reporting._bundle.shipping import Shipping, parts_of, shipping_of
+from advisor.reporting._foundations import on_all_images
+from advisor.reporting._risk import Risk
 from advisor.tflite import CENTRE_DISTANCE
 
 PLATFORMS = ("android", "ios", "python")
@@ -88,7 +90,9 @@ The package ``ai-edge-litert`` of a search has the same one.
 """
 
 
-def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
+def render_template(
+    template: str, package: str = "advisor.reporting._bundle", **values: object
+) -> str:
     """Return a template of a package with its variables.
 
     In code every text is encoded for its language;
@@ -134,7 +138,7 @@ def _environment(package: str, language: str) -> Environment:
         finalize=lambda value: encode(value) if type(value) is str else value,
         # The templates of a task may include those of this package.
         loader=ChoiceLoader(
-            list(map(PackageLoader, dict.fromkeys((package, "advisor.exporting"))))
+            list(map(PackageLoader, dict.fromkeys((package, "advisor.reporting._bundle"))))
         ),
         # A name that is missing must fail here:
         # an empty place in code would fail in the user's app.

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from advisor.core import TASKS, Evaluation, StageError, UsageError, Written
-from advisor.exporting._model import prepare_model
-from advisor.exporting._shipping import Found, shipping_of
-from advisor.exporting.check import outputs
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.reporting._bundle.check import outputs
+from advisor.reporting._bundle.model import prepare_model
+from advisor.reporting._bundle.shipping import Found, shipping_of
 from advisor.store import ensure_output_dir
 
 if TYPE_CHECKING:

@@ -19,11 +19,10 @@ import tree_sitter_swift
 from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, list_choosable
 from advisor.datasets import DEMO_NOTE, InputSpec
 from advisor.engine import LoadedRun, load_run
-from advisor.exporting import ShippedModel, Shipping, list_choices, prepare_model
-from advisor.exporting._bundle import choose_candidate
-from advisor.exporting._documents import interpreter_code, model_card, render_code
 from advisor.measurement import predict_pixels
-from advisor.reporting import Risk
+from advisor.reporting import Risk, ShippedModel, Shipping, list_choices, prepare_model
+from advisor.reporting._bundle.bundle import choose_candidate
+from advisor.reporting._bundle.documents import interpreter_code, model_card, render_code
 from advisor.reporting._risk import Level
 from advisor.store import RunFolder, sha256_file
 from advisor.tasks import TASKS

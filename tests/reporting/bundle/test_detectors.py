@@ -17,11 +17,11 @@ from PIL import Image
 
 from advisor.core import BoxFacts, ClassBoxes, ImageAnswers, UsageError
 from advisor.datasets import InputSpec
-from advisor.exporting import Bundle, check
-from advisor.exporting._bundle import export
 from advisor.integrations.browser import LITERT
 from advisor.measurement import CentreFinder, Detector
 from advisor.measurement._box_matches import LEAST_SCORE
+from advisor.reporting import Bundle, check
+from advisor.reporting._bundle.bundle import export
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._judge import PALETTE

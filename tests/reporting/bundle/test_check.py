@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from advisor.core import UsageError
-from advisor.exporting import Bundle, check
-from advisor.exporting._folder import require_replaceable
+from advisor.reporting import Bundle, check
+from advisor.reporting._bundle.folder import require_replaceable
 from advisor.store import RunFolder
 from tests.builders import must_fail
 from tests.makers.bundles import export_form, output_of, ran, started

@@ -14,7 +14,7 @@ Exits with 0 if nothing has changed, else with 1.
 """
 
 # The export copies this file alone into each bundle, so it imports nothing of advisor. The package
-# imports its names, too: other modules of `exporting`, and `integrations/fleet`. It also checks
+# imports its names, too: other modules of this folder, and `integrations/fleet`. It also checks
 # bundles of earlier versions: what it reads of SHA256SUMS and vectors.json stays.
 
 import os

@@ -29,8 +29,9 @@ from advisor.core import (
     units,
 )
 from advisor.engine import LoadedRun, load_run
-from advisor.exporting import check
-from advisor.exporting._documents import (
+from advisor.reporting._app_size import app_growth
+from advisor.reporting._bundle import check
+from advisor.reporting._bundle.documents import (
     PLATFORMS,
     benchmark_lines,
     devices_of,
@@ -40,11 +41,13 @@ from advisor.exporting._documents import (
     render_edgetpu,
     render_readme,
 )
-from advisor.exporting._folder import replace_bundle, require_replaceable
-from advisor.exporting._model import ShippedModel
-from advisor.exporting._shipping import PARTS, ExportedModel, make_exported_model, parts_of
-from advisor.exporting._vectors import vector_files
-from advisor.reporting import Risk, app_growth, risks_of, summary_of
+from advisor.reporting._bundle.folder import replace_bundle, require_replaceable
+from advisor.reporting._bundle.model import ShippedModel
+from advisor.reporting._bundle.shipping import PARTS, ExportedModel, make_exported_model, parts_of
+from advisor.reporting._bundle.vectors import vector_files
+from advisor.reporting._risk import Risk
+from advisor.reporting._risks import risks_of
+from advisor.reporting._view import summary_of
 from advisor.store import read_bytes
 from advisor.tflite import one_line
 
@@ -256,7 +259,7 @@ def _collect_contents(
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, all_risks),
-        "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
+        "check.py": (files("advisor.reporting._bundle") / "check.py").read_text(encoding="utf-8"),
     }
     for target in targets:
         if target in PLATFORMS:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core import FLOAT, TASKS, Evaluation, Status
-from advisor.exporting._photograph import LIMITS, ShippedFile, load_with_pick
-from advisor.exporting._shipping import Found
 from advisor.isolation import WRITES_BELOW, ChildPool, Scratch
+from advisor.reporting._bundle.photograph import LIMITS, ShippedFile, load_with_pick
+from advisor.reporting._bundle.shipping import Found
 
 INT8 = "int8"
 

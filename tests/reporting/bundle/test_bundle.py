@@ -15,11 +15,10 @@ from PIL import Image
 
 from advisor.core import DeviceFigures, ImageAnswers, UsageError, markdown as escaped
 from advisor.engine import load_run
-from advisor.exporting import Bundle, ShippedModel
-from advisor.exporting._bundle import export
-from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, render_code
-from advisor.exporting._vectors import vector_files
-from advisor.reporting import load_view
+from advisor.reporting import Bundle, ShippedModel, load_view
+from advisor.reporting._bundle.bundle import export
+from advisor.reporting._bundle.documents import PLATFORMS, benchmark_lines, devices_of, render_code
+from advisor.reporting._bundle.vectors import vector_files
 from advisor.reporting._risks import list_risks, list_warnings
 from advisor.store import RunFolder
 from advisor.tasks.classification._answers import compute_probabilities

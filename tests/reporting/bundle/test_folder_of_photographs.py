@@ -7,7 +7,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.datasets import Tiling
-from advisor.exporting import predict
+from advisor.reporting import predict
 from tests.makers.searches import Searched
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from advisor.core import UsageError, listed
-from advisor.exporting import check
+from advisor.reporting._bundle import check
 
 
 def require_replaceable(folder: Path, force: bool) -> Path:

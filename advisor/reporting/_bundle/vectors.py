@@ -12,8 +12,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from advisor.exporting import check
-from advisor.exporting._model import ShippedModel
+from advisor.reporting._bundle import check
+from advisor.reporting._bundle.model import ShippedModel
 
 if TYPE_CHECKING:
     import numpy as np

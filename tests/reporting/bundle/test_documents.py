@@ -14,13 +14,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from advisor.core import DeviceFigures, Evaluation
-from advisor.exporting import render_html, render_template
-from advisor.exporting._documents import render_code
-from advisor.reporting import json_for_script, trust_content
+from advisor.reporting import json_for_script, render_html, render_template, trust_content
+from advisor.reporting._bundle.documents import render_code
 from advisor.store import RunFolder, read_yaml
 from advisor.tasks import TASKS
 from tests.builders import CHARACTERS, evaluation
-from tests.exporting.test_model import LANGUAGES, MODEL, parsed
+from tests.reporting.bundle.test_model import LANGUAGES, MODEL, parsed
 
 SIGNS = (
     '"""', "'''", "\\", "\n", "\r", "\u2028", "\0", "*/", "/*", "//", "#", "${x}", "\\(x)", "</script>", "<!--", "]]>",

@@ -21,9 +21,9 @@ from advisor.core import (
     Threshold,
     UsageError,
 )
-from advisor.exporting import Bundle
-from advisor.exporting._bundle import export
 from advisor.integrations import coreml
+from advisor.reporting import Bundle
+from advisor.reporting._bundle.bundle import export
 from advisor.store import RunFolder, integrity_problems, sha256_file
 from advisor.tasks.classification._answers import compute_probabilities
 from advisor.tflite import read_metadata

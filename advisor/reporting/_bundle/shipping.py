@@ -20,8 +20,8 @@ from advisor.core import (
     list_registered,
     load_integration,
 )
-from advisor.exporting._model import ShippedModel, artefact_of, prepare_model
-from advisor.exporting._vectors import Answering
+from advisor.reporting._bundle.model import ShippedModel, artefact_of, prepare_model
+from advisor.reporting._bundle.vectors import Answering
 from advisor.tflite import one_line
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Page:
 
     script: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    package: str = "advisor.exporting"
+    package: str = "advisor.reporting._bundle"
     title: str = "What is in the image?"
     counted: tuple[str, ...] = ("class", "classes")
     bars: str = ""
@@ -110,7 +110,7 @@ class Shipping:
         layer: function that returns a PNG with a colour for each pixel, to lay over the
             photograph; None if pixels have no answer.
         package: package with the folder ``templates``; they may use those of
-            ``advisor.exporting``.
+            ``advisor.reporting._bundle``.
     """
 
     does: str
@@ -125,7 +125,7 @@ class Shipping:
     least: float | None = None
     said: Callable[[Sequence[Found], float], str] = count_objects
     layer: Callable[[Sequence[Any], ShippedModel], bytes] | None = None
-    package: str = "advisor.exporting"
+    package: str = "advisor.reporting._bundle"
 
     def thresholds(self, evaluation: Evaluation) -> ShippedThresholds:
         """Return the scores from which on answers are shown,
