@@ -80,7 +80,6 @@ if TYPE_CHECKING:
         runtime_of,
         title_of,
     )
-    from advisor.devices._profiles.schema import MAX_YAML_BYTES
     from advisor.devices._profiles.socs import Soc, clusters_of, read_socs
     from advisor.devices._profiles.storing import NewDevice, load_known_devices
     from advisor.devices._profiles.this_machine import host_profile
@@ -104,6 +103,7 @@ if TYPE_CHECKING:
         show,
         to_frame,
     )
+    from advisor.devices._runtime_packages import parse_runtime
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -111,7 +111,6 @@ __all__ = [
     "CALIBRATED",
     "HOST",
     "LITERT",
-    "MAX_YAML_BYTES",
     "MICRO_RUNTIME",
     "NAME_PATTERN",
     "PRECISIONS",
@@ -178,6 +177,7 @@ __all__ = [
     "model_features",
     "needs_export",
     "on_this_machine",
+    "parse_runtime",
     "phone_remarks",
     "predict_memory_on",
     "prefer_tflite",

@@ -19,7 +19,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from advisor.core import UsageError, nearest
 from advisor.devices import (
-    MAX_YAML_BYTES,
     NAME_PATTERN,
     DeviceProfile,
     DeviceTarget,
@@ -34,7 +33,6 @@ from advisor.measurement._operator_facts import (
     read_facts,
     read_types,
 )
-from advisor.store import read_yaml
 from advisor.tflite import BUILTINS, OPTIONS, Model, Operator
 
 Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -247,7 +245,7 @@ def read_folder(folder: Path) -> dict[str, Accelerator]:
     """
     accelerators = {}
     for path in sorted(folder.glob("*.yaml")):
-        accelerator = _describe_accelerator_file().validate_file(read_yaml(path, MAX_YAML_BYTES))
+        accelerator = _describe_accelerator_file().read_file(path)
         accelerators[accelerator.name] = accelerator
     return accelerators
 

@@ -7,6 +7,7 @@ files. Errors name a similar key, because people write these files by hand.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import (
@@ -15,7 +16,10 @@ from pydantic import (
 )
 
 from advisor.core import Problems, UsageError, nearest
-from advisor.store import YamlDocument
+from advisor.store import YamlDocument, read_yaml
+
+# A profile has a few kilobytes; one with every published measurement has several hundred.
+MAX_YAML_BYTES = 4_000_000
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -30,6 +34,12 @@ class FileKind(Generic[Schema]):
     # Schemas of the values under its keys; errors list their valid keys.
     parts: Mapping[str, type[BaseModel]]
     example: str  # hint that says where to find an example
+
+    def read_file(self, path: Path) -> Schema:
+        """Return the validated content of the file at ``path``;
+        the UsageError names file and line.
+        """
+        return self.validate_file(read_yaml(path, MAX_YAML_BYTES))
 
     def validate_file(self, document: YamlDocument) -> Schema:
         """Return the validated content of the file,

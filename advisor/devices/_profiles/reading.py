@@ -46,7 +46,8 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
     ``models`` are the names of the known models; None accepts every name. The UsageError has one
     line with file and line for each problem.
     """
-    from advisor.devices._profiles.schema import MAX_YAML_BYTES, profile_from
+    from advisor.devices._profiles.file_kind import MAX_YAML_BYTES
+    from advisor.devices._profiles.schema import profile_from
     from advisor.store import read_yaml
 
     problems = Problems()

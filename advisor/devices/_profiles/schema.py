@@ -38,9 +38,6 @@ from advisor.devices._profiles.values import (
 )
 from advisor.store import YamlDocument, shipped_folder
 
-# A profile has a few kilobytes; one with every published measurement has several hundred.
-MAX_YAML_BYTES = 4_000_000
-
 _HIGHEST_MHZ = 8_000  # No processor is sold with more; a clock of 10 GHz is a typing error
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
 _LINE = r"^[^\x00-\x1f\x7f]*$"

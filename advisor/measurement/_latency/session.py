@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Unpack
 
 from advisor.core import BenchmarkKeywords, StageError, UsageError, Written, completed, nearest
+from advisor.devices import parse_runtime
 from advisor.measurement import _host as host
 from advisor.measurement._host import Conditions, busy_processes, require_quiet
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.pipeline import Pipeline, time_pipeline
-from advisor.measurement._latency.runtime_packages import find_interpreter, parse_runtime
 from advisor.measurement._latency.sustained import Sustained, run_sustained
 from advisor.measurement._latency.thread_advice import advise_threads
 from advisor.measurement._latency.timing import (
@@ -215,7 +215,7 @@ def _check_arguments(
     if options["runtime"] is not None:
         wanted = parse_runtime(options["runtime"])
         say(f"preparing {wanted}")
-        python = find_interpreter(wanted)
+        python = wanted.find_python()
     shape = tuple(options["shape"]) if options["shape"] else None
     plan = BenchmarkPlan(
         threads=counts,

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError, parse
 from advisor.measurement import label_precision
-from advisor.store import read_json
 from advisor.training._batches import Batches
 from advisor.training._cut_maps import find_cut_maps
 from advisor.training._features import Pixels
@@ -75,10 +74,17 @@ class FinetuneProgress:
 def read_progress(folder: Path) -> FinetuneProgress | None:
     """Return the progress of the training in ``folder``; None if it is missing or damaged."""
     try:
-        progress: FinetuneProgress = parse(FinetuneProgress, read_json(folder / STATE))
-    except (UsageError, TypeError, ValueError):
+        text = (folder / STATE).read_text(encoding="utf-8")
+        # A loss that is not finite has no epoch to go on from.
+        document = json.loads(text, parse_constant=_refuse_constant)
+        progress: FinetuneProgress = parse(FinetuneProgress, document)
+    except (OSError, UsageError, TypeError, ValueError, RecursionError):
         return None
     return progress
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 @dataclass(frozen=True, eq=False)

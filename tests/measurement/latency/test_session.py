@@ -14,10 +14,10 @@ from PIL import Image
 
 import advisor
 from advisor.core import UsageError
+from advisor.devices._runtime_packages import Runtime, parse_runtime, refuse_newer_python
 from advisor.measurement import Benchmark, benchmark, measure, session
 from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.pipeline import _read_normalization
-from advisor.measurement._latency.runtime_packages import Runtime, find_interpreter, parse_runtime, refuse_newer_python
 from advisor.measurement._on_device.gpu import benchmark_on_gpu
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import OPERATOR
@@ -157,7 +157,7 @@ def test_a_package_that_is_none_or_has_no_exact_version_is_refused(text: str, me
 
 
 def test_the_installed_runtime_needs_no_environment() -> None:
-    assert find_interpreter(Runtime("ai-edge-litert", metadata.version("ai-edge-litert"))) is None
+    assert Runtime("ai-edge-litert", metadata.version("ai-edge-litert")).find_python() is None
 
 
 def test_a_python_newer_than_the_last_wheel_is_told() -> None:
@@ -172,7 +172,7 @@ def test_what_pip_cannot_find_is_one_line_and_leaves_nothing(tmp_path: Path, mon
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(UsageError, match=r"ai-edge-litert==0\.0\.1 cannot be installed: .*No matching") as caught:
-        find_interpreter(Runtime("ai-edge-litert", "0.0.1"))
+        Runtime("ai-edge-litert", "0.0.1").find_python()
     assert "\n" not in caught.value.message
     assert [path for path in (tmp_path / "runtimes").iterdir() if path.is_dir()] == []
 
@@ -183,12 +183,12 @@ def test_an_older_runtime_is_installed_once(float_model: Path, tmp_path: Path, m
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     runtime = Runtime("tflite-runtime", "2.14.0")
     try:
-        python = find_interpreter(runtime)
+        python = runtime.find_python()
     except UsageError as error:
         skip_or_fail(f"the package index is out of reach: {error.message}")
     assert python is not None
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert find_interpreter(runtime) == python
+    assert runtime.find_python() == python
     code = "import importlib.util as u; print(u.find_spec('ai_edge_litert'), u.find_spec('advisor'))"
     seen = subprocess.run([str(python), "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert seen.split() == ["None", "None"]

@@ -38,6 +38,22 @@ class Runtime:
     def __str__(self) -> str:
         return f"{self.package}=={self.version}"
 
+    def find_python(self) -> Path | None:
+        """Return the Python of an environment with this runtime, None for this environment;
+        install it if needed.
+
+        UsageError if there is no wheel for this Python, or pip cannot install the runtime.
+        """
+        # The installed version needs no environment of its own.
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            if metadata.version(self.package) == self.version:
+                return None
+        refuse_newer_python(self, sys.version_info[:2])
+        name = f"{self.package}-{self.version}-{sys.implementation.cache_tag}"
+        return _python_of(
+            fill_folder(cache_root() / "runtimes" / name, partial(_make_environment, self))
+        )
+
 
 def parse_runtime(text: str) -> Runtime:
     """Parse ``tflite-runtime==2.14.0``;
@@ -54,23 +70,6 @@ def parse_runtime(text: str) -> Runtime:
             f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}", known
         )
     return Runtime(package, matched[2])
-
-
-def find_interpreter(runtime: Runtime) -> Path | None:
-    """Return the Python of an environment with this runtime, None for this environment;
-    install it if needed.
-
-    UsageError if there is no wheel for this Python, or pip cannot install the runtime.
-    """
-    # The installed version needs no environment of its own.
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        if metadata.version(runtime.package) == runtime.version:
-            return None
-    refuse_newer_python(runtime, sys.version_info[:2])
-    name = f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
-    return _python_of(
-        fill_folder(cache_root() / "runtimes" / name, partial(_make_environment, runtime))
-    )
 
 
 def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
