@@ -1,9 +1,10 @@
-"""Values for tests of the pure core, and the error of a call that must fail."""
+"""Values for tests of the pure core, files with a content, and the error of a call that must fail."""
 
 import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import pytest
@@ -74,3 +75,10 @@ def must_fail(kind: type[E], pattern: str, call: Callable[P, object], /, *args: 
     assert re.search(pattern, str(caught.value)), f"{pattern!r} is not in {str(caught.value)!r}"
     assert not isinstance(caught.value, UsageError) or caught.value.hint
     return caught.value
+
+
+def write_file(path: Path, content: str | bytes) -> Path:
+    """Write a file and the folders above it, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import write_file
 from tests.tables import read_table
 from tools import audit
 
@@ -42,9 +43,7 @@ def database() -> Iterator[str]:
 
 
 def pinned(folder: Path, *names: str) -> Path:
-    path = folder / "locks.txt"
-    path.write_text("".join(f"{name}==1.0 --hash=sha256:{'0' * 64}\n" for name in names))
-    return path
+    return write_file(folder / "locks.txt", "".join(f"{name}==1.0 --hash=sha256:{'0' * 64}\n" for name in names))
 
 
 def test_a_known_vulnerability_is_named_with_its_fix_and_dependencies_without_one_pass(

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from advisor.catalog import load_catalogue
 from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, count_verified, find_rounding
 from advisor.core import UsageError
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.tables import with_cases
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
@@ -21,8 +21,7 @@ TEAM = (Path(__file__).parent / "team_cards.yaml").read_text(encoding="utf-8")
 
 
 def findings(tmp_path: Path, text: str, level: FindingLevel = FindingLevel.ERROR) -> list[tuple[str, str, str]]:
-    path = tmp_path / "team.yaml"
-    path.write_text(text, encoding="utf-8")
+    path = write_file(tmp_path / "team.yaml", text)
     found = check_catalogue([path]).findings
     return [
         (Path(entry.place.rpartition(":")[0]).name + ":" + entry.place.rpartition(":")[2], entry.card, entry.text)
@@ -110,11 +109,8 @@ def test_cached_weights_are_hashed_and_damaged_ones_fail_the_check(tmp_path: Pat
     sha256 = hashlib.sha256(b"weights").hexdigest()
     source = "{kind: url, format: keras_h5, port: keras, url: 'https://example.org/net.h5',"
     source += f" file: {{path: net.h5, sha256: '{sha256}'}}}}"
-    file = tmp_path / "team.yaml"
-    file.write_text(f"{TEAM}    weights: [{source}]\n", encoding="utf-8")
-    kept = tmp_path / "cache" / "weights" / sha256 / "net.h5"
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes(b"weights")
+    file = write_file(tmp_path / "team.yaml", f"{TEAM}    weights: [{source}]\n")
+    kept = write_file(tmp_path / "cache" / "weights" / sha256 / "net.h5", b"weights")
     checked = check_catalogue([file])
     assert (checked.verified.hashed, checked.errors) == (("team_net",), ())
     kept.write_bytes(b"something else")

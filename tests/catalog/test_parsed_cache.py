@@ -9,7 +9,7 @@ import pytest
 from advisor.catalog import Catalogue, _catalogue as catalogue, _parsed_cache as parsed_cache, _schema as schema
 from advisor.core import UsageError
 from advisor.store import shipped_folder
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.catalog.test_catalogue import GOOD
 
 OTHER = json.dumps([[["team_net"]], [0]])
@@ -30,9 +30,7 @@ def load_catalogue(files: Sequence[Path] = ()) -> Catalogue:
 
 @pytest.fixture
 def team(tmp_path: Path) -> Path:
-    path = tmp_path / "team.yaml"
-    path.write_text(GOOD, encoding="utf-8")
-    return path
+    return write_file(tmp_path / "team.yaml", GOOD)
 
 
 @pytest.fixture
@@ -74,10 +72,9 @@ def test_other_code_reads_anew(team: Path, monkeypatch: pytest.MonkeyPatch, requ
 def test_a_moved_catalogue_finds_its_own_files_where_it_is_now(tmp_path: Path) -> None:
     text = GOOD.replace("kind: url", "kind: file").replace("        url: https://example.org/net.h5\n", "")
     for folder in ("here", "there"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "team.yaml").write_text(text, encoding="utf-8")
+        path = write_file(tmp_path / folder / "team.yaml", text)
         for _ in range(2):
-            (source,) = load_catalogue([tmp_path / folder / "team.yaml"])["team_net"].weights
+            (source,) = load_catalogue([path])["team_net"].weights
             assert source.file.path == str(tmp_path / folder / "net.h5")
 
 
@@ -102,8 +99,7 @@ def test_damage_is_ignored_and_replaced(team: Path, spoilt: Callable[..., str], 
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(team: Path, cache: Path) -> None:
-    cache.parent.mkdir()
-    cache.write_text("a file where the folder belongs")
+    write_file(cache, "a file where the folder belongs")
     assert "team_net" in load_catalogue([team])
     assert "team_net" in load_catalogue([team])
 
@@ -120,7 +116,6 @@ def test_a_name_taken_twice_is_told_with_both_lines_from_remembered_files(team: 
 def test_files_not_read_for_long_are_forgotten(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsed_cache, "_MOST_FILES", 3)
     for number in range(5):
-        path = tmp_path / f"{number}.yaml"
-        path.write_text(GOOD.replace("team_net", f"net_{number}"), encoding="utf-8")
+        path = write_file(tmp_path / f"{number}.yaml", GOOD.replace("team_net", f"net_{number}"))
         catalogue.read_catalogue_file(path)
     assert len(list(cache.iterdir())) == 3

@@ -16,6 +16,7 @@ from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.cores import CORES_FILE
 from advisor.devices._profiles.measurements import Kernel
 from advisor.tflite import Work
+from tests.builders import write_file
 from tests.makers.commands import Advisor, Said, ended, refused
 from tests.tables import read_table, with_cases
 
@@ -47,9 +48,7 @@ def board(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, text: str = BOARD, name: str = "our-board", rows: str = ROWS) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.yaml"
-    path.write_text(text)
+    path = write_file(folder / f"{name}.yaml", text)
     path.with_suffix(".csv").write_text(rows)
     return path
 

@@ -8,7 +8,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.datasets import DEMO_NOTE, _demo, divide_survey, draw_demo, survey
 from advisor.datasets._demo import ABOUT, draw_fruit, list_fruits
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 
 pytestmark = pytest.mark.integration
 
@@ -29,8 +29,7 @@ def test_the_same_images_come_out_each_time_and_are_drawn_once(tmp_path: Path, m
     assert np.array_equal(draw_fruit("pear", 3), draw_fruit("pear", 3))
     assert not np.array_equal(draw_fruit("pear", 3), draw_fruit("pear", 4))
     folder = draw_demo(tmp_path / "demo")
-    first = next(folder.rglob("*.jpg"))
-    first.write_bytes(b"of the user")
+    first = write_file(next(folder.rglob("*.jpg")), b"of the user")
     assert draw_demo(folder).joinpath(first).read_bytes() == b"of the user"
     (folder / ABOUT).write_text("of an earlier version", encoding="utf-8")
     assert draw_demo(folder).joinpath(first).read_bytes() != b"of the user"

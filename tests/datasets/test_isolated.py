@@ -13,7 +13,7 @@ from advisor.datasets._column_search import LABELLED
 from advisor.datasets._manifests import read_rows
 from advisor.datasets._sources import tables
 from advisor.isolation import IN_CHILD
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.datasets.test_sources import PICTURES, arrow_stream, jpeg, parquet
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
@@ -39,8 +39,7 @@ def test_no_damaged_table_ends_this_process_and_each_is_read_or_refused(tmp_path
             data[int(place)] = int(random.integers(0, 256))
         for place in random.integers(len(data) - 900, len(data), 3 * (number % 3)):
             data[int(place)] = int(random.integers(0, 256))
-        file = tmp_path / f"damaged{number}{suffix}"
-        file.write_bytes(data)
+        file = write_file(tmp_path / f"damaged{number}{suffix}", data)
         try:
             read = survey(list_files(file))
         except UsageError as error:

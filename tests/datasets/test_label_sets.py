@@ -13,7 +13,7 @@ from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import LabelSetSurvey, deal_out
 from advisor.engine import resolve
 from advisor.tasks.classification._images import read as read_classes
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.makers.label_sets import COUNT, RNG, labels_of, mark_labels, write_images, write_table
 from tests.tables import with_cases
 
@@ -59,8 +59,7 @@ def test_an_image_in_several_class_folders_has_several_labels(images: Path, tmp_
 
 def test_lines_of_json_have_lists(images: Path) -> None:
     lines = [json.dumps({"file_name": f"{n:02}.png", "labels": labels_of(n)}) for n in range(COUNT)]
-    path = images / "metadata.jsonl"
-    path.write_text("\n".join(lines), encoding="utf-8")
+    path = write_file(images / "metadata.jsonl", "\n".join(lines))
     assert LabelSetSurvey.read_images(path).counts == {"b": 28, "g": 30, "r": 30}
 
 

@@ -10,6 +10,7 @@ from advisor.devices._latency.table import LatencyTable, build_table
 from advisor.devices._prediction import fit_predictor
 from advisor.devices._profiles import load_profiles
 from advisor.isolation import agent
+from tests.builders import write_file
 from tests.measurement import small_models
 
 AGENT = Path(agent.__file__)
@@ -37,9 +38,7 @@ def predictor(profiles: Profiles) -> Predictor:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "classifier.tflite"
-    path.write_bytes(small_models.classifier())
-    return path
+    return write_file(tmp_path_factory.mktemp("models") / "classifier.tflite", small_models.classifier())
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from advisor.devices._connections.adb import AdbConnection
 from advisor.devices._connections.attached import states_of
 from advisor.devices._connections.benchmark_model import DELEGATES, parse_output
 from advisor.measurement._on_device.benchmark import benchmark_on_device
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
 from tests.tables import read_table, with_cases
@@ -56,8 +56,7 @@ def connection(phone: Phone, tmp_path: Path) -> AdbConnection:
     """A tool that prints what the real one prints, and its command line to a file."""
     (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
     (tmp_path / "printed").write_text(PRINTED)
-    tool = tmp_path / "benchmark_model"
-    tool.write_text(TOOL.format(folder=tmp_path))
+    tool = write_file(tmp_path / "benchmark_model", TOOL.format(folder=tmp_path))
     tool.chmod(0o600)
     return AdbConnection(phone.serial, tool)
 
@@ -75,8 +74,7 @@ def test_adb_measures_all_and_cleans_up(connection: AdbConnection, phone: Phone,
 
 def test_hostile_names_reach_no_shell(connection: AdbConnection, phone: Phone, model: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    hostile = tmp_path / f"-s x $(touch {trap.name}) ; touch t & `touch t` 'x'.tflite"
-    hostile.write_bytes(model.read_bytes())
+    hostile = write_file(tmp_path / f"-s x $(touch {trap.name}) ; touch t & `touch t` 'x'.tflite", model.read_bytes())
     arguments = (f"--x=$(touch {trap})", f"; touch {trap} #")
     (timing,) = replace(connection, arguments=arguments, cores="1").measure(MeasurementJob((hostile,)))
     assert timing.model == hostile
@@ -149,8 +147,7 @@ def test_each_state_has_a_message_and_a_remedy(
     program.write_text(f"#!/bin/sh\nprintf 'List of devices attached\\n{SERIAL}\\t{listed}\\n'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    tool = tmp_path / "benchmark_model"
-    tool.write_text("")
+    tool = write_file(tmp_path / "benchmark_model", "")
     refused = must_fail(UsageError, "", AdbConnection(SERIAL, tool).measure, MeasurementJob((tool,)))
     assert message in refused.message
     assert hint in refused.hint

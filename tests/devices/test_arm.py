@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from advisor.devices import timings_of_agent
+from tests.builders import write_file
 from tests.makers.fetched import fetch_once, run_command
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
@@ -135,10 +136,8 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 def test_the_agent_times_there_and_outputs_are_those_of_the_host(agent: Path, model: Path, tmp_path: Path) -> None:
     emulated = aarch64_python()
-    quantized = tmp_path / "int8.tflite"
-    quantized.write_bytes(small_models.quantized(small_models.classifier(), tmp_path, 32))
-    script = tmp_path / "outputs.py"
-    script.write_text(OUTPUTS)
+    quantized = write_file(tmp_path / "int8.tflite", small_models.quantized(small_models.classifier(), tmp_path, 32))
+    script = write_file(tmp_path / "outputs.py", OUTPUTS)
     arguments = [str(script), str(agent), str(model), str(quantized)]
     there, here = (
         json.loads(subprocess.run([str(python), *arguments], check=True, capture_output=True, timeout=300).stdout)

@@ -38,7 +38,7 @@ from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.measurements import read_measurements, write_measurements
 from advisor.devices._profiles.storing import folder_of, own_folder, write_profile
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.makers.phones import SshServer
 from tests.measurement import small_models
 from tests.tables import read_table, with_cases
@@ -396,8 +396,7 @@ def test_kernels_that_were_timed_before_an_interruption_are_kept(
 
 
 def read(tmp_path: Path, text: str) -> tuple[Measurement, ...]:
-    path = tmp_path / "gadget.csv"
-    path.write_text(text)
+    path = write_file(tmp_path / "gadget.csv", text)
     return read_measurements(path, ["cpu"])
 
 
@@ -427,8 +426,7 @@ def test_all_bad_rows_are_reported_at_once_but_only_the_first_of_many(tmp_path: 
 
 def test_the_same_figure_twice_and_a_file_that_is_not_text_are_refused(tmp_path: Path) -> None:
     must_fail(UsageError, "is already in line 2", read, tmp_path, HEADER + GOOD + GOOD)
-    path = tmp_path / "gadget.csv"
-    path.write_bytes(b"\xff\xfe\x00")
+    path = write_file(tmp_path / "gadget.csv", b"\xff\xfe\x00")
     must_fail(UsageError, "is not UTF-8", read_measurements, path, ["cpu"])
 
 

@@ -18,7 +18,7 @@ from advisor.devices._profiles.storing import write_profile
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.isolation import usable_cores
 from advisor.tflite import to_float16
-from tests.builders import must_fail, present
+from tests.builders import must_fail, present, write_file
 from tests.measurement.small_models import classifier, swish_net
 from tests.tables import read_table, with_cases
 
@@ -28,15 +28,12 @@ BOARD_OF_HOST = "processor\t: 0\nBogoMIPS\t: 108.00\nHardware\t: BCM2835\nModel\
 
 
 def profile_with(folder: Path, connection: str) -> Path:
-    path = folder / "board.yaml"
-    path.write_text(BOARD + f"connection: {connection}\n")
-    return path
+    return write_file(folder / "board.yaml", BOARD + f"connection: {connection}\n")
 
 
 def test_a_profile_runs_no_command_of_its_own(tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    config = tmp_path / "ssh_config"
-    config.write_text(f'Match exec "touch {trap}"\nHost *\n  ProxyCommand touch {trap}\n')
+    config = write_file(tmp_path / "ssh_config", f'Match exec "touch {trap}"\nHost *\n  ProxyCommand touch {trap}\n')
     profile_with(tmp_path, f"{{ssh: board.invalid, config: {config}}}")
     (tmp_path / "model.tflite").write_bytes(b"")
     with pytest.raises(UsageError, match="unknown key 'config'"):
@@ -91,8 +88,7 @@ def test_one_way_must_be_meant(options: dict[str, Any]) -> None:
 
 
 def with_cpuinfo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
-    path = tmp_path / "cpuinfo"
-    path.write_text(text)
+    path = write_file(tmp_path / "cpuinfo", text)
     monkeypatch.setattr(host, "_CPUINFO", path)
     monkeypatch.setattr(host, "_MAX_FREQUENCY", tmp_path / "none")
 

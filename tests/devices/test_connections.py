@@ -18,7 +18,7 @@ from advisor.devices import HostConnection, MeasurementJob, SshConnection, agent
 from advisor.devices._connections.ssh import _hash_content, _name_files
 from advisor.isolation import sweep_folders
 from advisor.store import sha256_file
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.devices.requirements import require_onnx
 from tests.makers.phones import SshServer, client_of
 from tests.tables import read_table, with_cases
@@ -135,8 +135,7 @@ def test_a_host_that_is_not_trusted_or_does_not_let_in_or_answer_is_told(
     other = (ssh_server.folder / "user.pub").read_text().split()[:2]
     (tmp_path / "wrong").write_text(f"[127.0.0.1]:{ssh_server.port} {' '.join(other)}\n")
     old, new = (text.format(server=ssh_server, folder=tmp_path) for text in (before, after))
-    config = tmp_path / "config"
-    config.write_text(ssh_server.config.read_text().replace(old, new))
+    config = write_file(tmp_path / "config", ssh_server.config.read_text().replace(old, new))
     with pytest.raises(UsageError if usage else StageError) as told:
         ssh(ssh_server, program=client_of(config), retries=0).measure(MeasurementJob((model,), effort=BRIEF))
     assert words in f"{told.value.message}: {told.value.hint}"

@@ -17,7 +17,7 @@ from advisor.devices._profiles import listing, read_profile
 from advisor.devices._profiles.cores import core_named, core_remarks, read_cores
 from advisor.tflite import indirection_bytes, read, to_float16
 from benchmarks.latency_protocols.validation import hide
-from tests.builders import interval, must_fail, present
+from tests.builders import interval, must_fail, present, write_file
 from tests.devices.test_latency import made_table
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -43,8 +43,7 @@ def test_one_core_has_many_spellings(name: str) -> None:
 
 
 def test_a_profile_with_an_unknown_core_is_refused_at_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "own.yaml"
-    path.write_text(PROFILE.replace("CORE", "Cortex A53"))
+    path = write_file(tmp_path / "own.yaml", PROFILE.replace("CORE", "Cortex A53"))
     assert read_profile(path).cores[1].core == "Cortex A53"
     path.write_text(PROFILE.replace("CORE", "Cortex-A530"))
     must_fail(UsageError, r"own.yaml:7: .*unknown core 'Cortex-A530' \(nearest: Cortex-A53", read_profile, path)
@@ -59,8 +58,7 @@ def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
 
 @with_cases
 def test_a_damaged_list_of_cores_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "cores.yaml"
-    path.write_text(text)
+    path = write_file(tmp_path / "cores.yaml", text)
     must_fail(UsageError, rf"cores.yaml:\d: .*{message}", read_cores, path)
 
 

@@ -34,7 +34,7 @@ from advisor.measurement._on_device.benchmark import benchmark_on_device
 from advisor.reporting import print_device_benchmark
 from advisor.tflite import Work, read
 from advisor.tflite._macs import list_works
-from tests.builders import interval, must_fail
+from tests.builders import interval, must_fail, write_file
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -254,8 +254,7 @@ def test_networks_correct_the_kernels(board: DeviceProfile, predictor: Predictor
 
 @pytest.mark.integration
 def test_an_own_file_is_predicted_from_kernels(board: DeviceProfile, predictor: Predictor, tmp_path: Path) -> None:
-    path = tmp_path / "ours.tflite"
-    path.write_bytes(small_models.classifier())
+    path = write_file(tmp_path / "ours.tflite", small_models.classifier())
     found = benchmark_on_device([path], board, board.target("cpu-x1"), None, lambda: predictor)
     (row,) = found.rows
     assert row.latency.source.startswith(SOURCE)

@@ -14,7 +14,7 @@ from advisor.engine import TargetDevice
 from advisor.engine._targets.compatibility import form_rejection
 from advisor.measurement import DeviceBenchmark
 from advisor.measurement._on_device.benchmark import benchmark_on_device
-from tests.builders import interval
+from tests.builders import interval, write_file
 from tests.documents import problems
 from tests.measurement import small_models
 
@@ -32,8 +32,7 @@ def measured(profiles: Profiles, connection: Connection, *models: Path, **option
 
 @pytest.mark.integration
 def test_a_file_that_cannot_run_fails_alone(agent: Path, model: Path, tmp_path: Path, profiles: Profiles) -> None:
-    wrong = tmp_path / "custom.tflite"
-    wrong.write_bytes(small_models.unknown_operator())
+    wrong = write_file(tmp_path / "custom.tflite", small_models.unknown_operator())
     found = measured(profiles, HostConnection(agent), model, wrong)
     good, bad = found.rows
     assert good.latency.value > 0
@@ -91,8 +90,7 @@ def test_a_form_or_thread_count_of_no_target_is_skipped(model: Path, profiles: P
 
 def test_a_form_that_a_search_refuses_is_skipped(tmp_path: Path, profiles: Profiles, predictor: Predictor) -> None:
     """An NPU with float32 and int8 does not take their mixture, whoever asks: ``search`` or ``benchmark --device``."""
-    model = tmp_path / "dynamic.tflite"
-    model.write_bytes(small_models.dynamic_int8(small_models.swish_net()))
+    model = write_file(tmp_path / "dynamic.tflite", small_models.dynamic_int8(small_models.swish_net()))
     target = replace(TARGET, name="npu", accelerator="npu", precisions=("float32", "int8"))
     board = replace(profiles["raspberry-pi-4"], targets=(target,), default_target=target.name)
     (row,) = benchmark_on_device([model], board, target, None, lambda: predictor).rows
@@ -103,8 +101,7 @@ def test_a_form_that_a_search_refuses_is_skipped(tmp_path: Path, profiles: Profi
 
 
 def test_what_breaks_a_hard_limit_is_noted(profiles: Profiles, predictor: Predictor, tmp_path: Path) -> None:
-    path = tmp_path / "large.tflite"
-    path.write_bytes(small_models.swish_net(side=128))
+    path = write_file(tmp_path / "large.tflite", small_models.swish_net(side=128))
     profile, target = profiles.select("stm32h743")
     remark, limit = benchmark_on_device([path], profile, target, None, lambda: predictor).notes
     assert remark.startswith("stm32h743:stm32cube.ai-cpu-x1: the latencies are those of stm32cube.ai")

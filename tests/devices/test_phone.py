@@ -8,7 +8,7 @@ import advisor
 from advisor import devices
 from advisor.core import UsageError
 from advisor.devices._phone import NETWORK
-from tests.builders import must_fail, present
+from tests.builders import must_fail, present, write_file
 from tests.makers.phones import PIXEL_8, Phone, write_facts
 
 PRINTED = (Path(__file__).parent / "adb_printed.txt").read_text(encoding="utf-8")
@@ -33,8 +33,7 @@ def test_an_attached_phone_is_added_with_what_each_unit_ran(
     (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
     for unit, text in (("cpu", PRINTED), ("gpu", ON_GPU), ("npu", FELL_BACK)):
         (tmp_path / unit).write_text(text)
-    tool = tmp_path / "benchmark_model"
-    tool.write_text(TOOL.format(tmp_path))
+    tool = write_file(tmp_path / "benchmark_model", TOOL.format(tmp_path))
     benchmark = advisor.benchmark_device(model, adb="usb", benchmark_model=tool, accelerator="gpu")
     assert (benchmark.device, present(benchmark.rows[0].latency).value) == ("pixel-8", 11.85)
     added = devices.add_phone(benchmark_model=tool)

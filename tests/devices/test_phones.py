@@ -16,7 +16,7 @@ from advisor.devices._profiles.phones import list_phones, nearest_names, profile
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name, read_rows
 from advisor.devices._profiles.storing import write_profile
 from advisor.store import shipped_folder
-from tests.builders import interval, must_fail
+from tests.builders import interval, must_fail, write_file
 from tests.tables import read_table, with_cases
 
 CASES = read_table(__file__, "names_of_people.yaml")
@@ -51,8 +51,7 @@ def test_an_unknown_name_meets_the_nearest_and_the_two_lines_that_add_it(profile
     first, *lines = hint.splitlines()
     assert "advisor devices add pixel-12.yaml" in first
     assert len(lines) == 2
-    path = tmp_path / "pixel-12.yaml"
-    path.write_text("\n".join(line.strip() for line in lines))
+    path = write_file(tmp_path / "pixel-12.yaml", "\n".join(line.strip() for line in lines))
     added = read_checked_profile(path)
     threads = [target.threads for target in added.targets]
     assert (threads, added.target().of("pixel-12").runtime) == ([1, 2, 4], "tflite==2.3.0+xnnpack")
@@ -65,16 +64,14 @@ def test_the_two_lines_have_a_valid_name(written: str, name: str, profiles: Prof
 
 
 def test_the_soc_of_a_profile_gives_its_cores(tmp_path: Path) -> None:
-    path = tmp_path / "ours.yaml"
-    path.write_text("name: ours\nsoc: Snapdragon 7s Gen 2\n")
+    path = write_file(tmp_path / "ours.yaml", "name: ours\nsoc: Snapdragon 7s Gen 2\n")
     profile = read_profile(path)
     assert (profile.soc, profile.cores) == ("Qualcomm Snapdragon 7s Gen 2", find_soc("SM7435").cores)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("text", ["name: ours\n", "name: ours\nsoc: Abacus 3\n"])
 def test_a_profile_without_targets_cores_and_known_soc_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "ours.yaml"
-    path.write_text(text)
+    path = write_file(tmp_path / "ours.yaml", text)
     must_fail(UsageError, r"ours.yaml:1: the key 'targets' is missing", read_profile, path)
 
 

@@ -10,7 +10,7 @@ from advisor.devices import Profiles, find_version, listing
 from advisor.devices._latency.measured import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.loading import read_checked_profile
-from tests.builders import must_fail, present
+from tests.builders import must_fail, present, write_file
 from tests.tables import read_table, with_cases
 
 PROFILE = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
@@ -18,8 +18,7 @@ ROWS = "target,model,precision,latency_ms\ntflite-cpu-x4,mobilenet_v2_1.0_224,fl
 
 
 def write(folder: Path, profile: str = PROFILE, rows: str | None = ROWS, name: str = "gadget") -> Path:
-    path = folder / f"{name}.yaml"
-    path.write_text(profile)
+    path = write_file(folder / f"{name}.yaml", profile)
     if rows is not None:
         path.with_suffix(".csv").write_text(rows)
     return path

@@ -6,7 +6,7 @@ import pytest
 
 from advisor import devices
 from advisor.core import UsageError
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.tables import read_table
 
 BOARD = read_table(__file__, "texts.yaml")["board"]
@@ -20,9 +20,7 @@ def team_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def board(tmp_path: Path) -> Path:
-    path = tmp_path / "our-board.yaml"
-    path.write_text(BOARD, encoding="utf-8")
-    return path
+    return write_file(tmp_path / "our-board.yaml", BOARD)
 
 
 def test_this_machine_is_listed_first_and_a_further_folder_where_it_is_named(board: Path, tmp_path: Path) -> None:

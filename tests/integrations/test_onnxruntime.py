@@ -10,6 +10,7 @@ from advisor.devices._connections.exports import INPUTS, compare_outputs
 from advisor.devices._connections.runtime_files import difference_of
 from advisor.integrations.onnxruntime import plain_tables, to_uint8, write_onnx
 from advisor.tflite import pack, unpack
+from tests.builders import write_file
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -71,8 +72,7 @@ def test_an_onnx_export_that_differs_is_refused(same: int, difference: float, ke
 @pytest.mark.integration
 def test_an_int8_onnx_export_computes_what_its_file_does(tmp_path: Path) -> None:
     require_onnx()
-    file = tmp_path / "model.tflite"
-    file.write_bytes(small_models.quantized(small_models.classifier(), tmp_path, 32))
+    file = write_file(tmp_path / "model.tflite", small_models.quantized(small_models.classifier(), tmp_path, 32))
     facts = write_onnx(str(file), str(tmp_path / "model.onnx"))
     assert isinstance(facts, dict), facts
     assert facts["same_answers"] == INPUTS
@@ -92,8 +92,7 @@ def test_uint8_outputs_of_the_file_are_compared_as_they_are(tmp_path: Path) -> N
         graph.graph.tensors[tensor].quantization = steps
     options = schema.Pool2DOptionsT(strideW=2, strideH=2, filterWidth=2, filterHeight=2)
     graph.operator(schema.BuiltinOperator.MAX_POOL_2D, [image], [pooled], options)
-    file = tmp_path / "model.tflite"
-    file.write_bytes(graph.finish({"image": image}, {"pooled": pooled}))
+    file = write_file(tmp_path / "model.tflite", graph.finish({"image": image}, {"pooled": pooled}))
     facts = write_onnx(str(file), str(tmp_path / "model.onnx"))
     assert isinstance(facts, dict), facts
     assert facts["largest_difference"] == 0
@@ -114,8 +113,7 @@ def test_weights_that_are_widened_first_belong_to_their_operator(tmp_path: Path)
 
 @pytest.mark.integration
 def test_a_file_that_litert_does_not_run_has_no_onnx_export(tmp_path: Path) -> None:
-    file = tmp_path / "custom.tflite"
-    file.write_bytes(small_models.unknown_operator())
+    file = write_file(tmp_path / "custom.tflite", small_models.unknown_operator())
     reason = write_onnx(str(file), str(tmp_path / "model.onnx"))
     assert isinstance(reason, str)
     assert "unresolved custom op: Nobody" in reason

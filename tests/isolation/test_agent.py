@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.isolation import agent
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 
@@ -67,8 +67,7 @@ def test_a_truncated_file_is_one_error_in_the_document(tmp_path: Path, float_mod
 
 @pytest.mark.integration
 def test_an_open_shape_asks_for_a_shape_and_takes_it(tmp_path: Path) -> None:
-    path = tmp_path / "open.tflite"
-    path.write_bytes(small_models.classifier(open_shape=True))
+    path = write_file(tmp_path / "open.tflite", small_models.classifier(open_shape=True))
     status, document, _ = run(AGENT, path, "--effort", "load")
     assert (status, document["error"]["kind"]) == (agent.EXIT_ERROR, "shape")
     assert "--shape" in document["error"]["message"]

@@ -15,7 +15,7 @@ from advisor.engine._pipeline.walker import run_coroutine
 from advisor.isolation import MemoryGate, Scratch, _memory as memory, cpu_s_of_tree, require_memory, sweep_folders
 from advisor.isolation._cores import read_quota_cores
 from advisor.isolation._memory import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, free_bytes
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.tables import with_cases
 
 GB = 10**9
@@ -108,8 +108,7 @@ def test_a_quota_of_cpu_time_grants_fewer_processors(
 ) -> None:
     (tmp_path / "listing").write_text(listing)
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text + "\n")
+        write_file(tmp_path / name, text + "\n")
     assert read_quota_cores(tmp_path, tmp_path / "listing") == cores
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from tests.builders import write_file
 from tests.tflite.graphs import INT32, Graph
 
 OPERATORS = schema.BuiltinOperator
@@ -13,9 +14,7 @@ OPERATORS = schema.BuiltinOperator
 
 def saved(folder: Path, data: bytes, name: str = "model.tflite") -> Path:
     """Write a file and return its path."""
-    path = folder / name
-    path.write_bytes(data)
-    return path
+    return write_file(folder / name, data)
 
 
 class Builder:
@@ -30,7 +29,6 @@ class Builder:
         return self.made.tensor("image", (1, side, side, 3))
 
     def shape(self, tensor: int) -> tuple[int, ...]:
-        """Return a tensor's shape."""
         return tuple(self.made.graph.tensors[tensor].shape)
 
     def constant(self, values: np.ndarray, dtype: int = schema.TensorType.FLOAT32) -> int:
@@ -38,7 +36,6 @@ class Builder:
         return self.made.tensor(f"constant{len(self.made.graph.tensors)}", values.shape, values, dtype)
 
     def weights(self, *shape: int) -> int:
-        """Add random float32 weights."""
         scale = 1 / np.sqrt(max(1, np.prod(shape[1:])))
         return self.constant((self.random.standard_normal(shape) * scale).astype(np.float32))
 
@@ -54,7 +51,6 @@ class Builder:
         return self.operator(OPERATORS.MEAN, [data, axes], (1, self.shape(data)[-1]), schema.ReducerOptionsT())
 
     def finish(self, inputs: dict[str, int], outputs: dict[str, int]) -> bytes:
-        """Return the file."""
         return self.made.finish(inputs, outputs)
 
     def convolution(self, data: int, channels: int, kernel: int = 1, stride: int = 1) -> int:
@@ -81,7 +77,6 @@ class Builder:
         return self.operator(OPERATORS.FULLY_CONNECTED, inputs, (1, classes), schema.FullyConnectedOptionsT())
 
     def softmax(self, logits: int, beta: float = 1.0) -> int:
-        """Add SOFTMAX."""
         return self.operator(OPERATORS.SOFTMAX, [logits], self.shape(logits), schema.SoftmaxOptionsT(beta=beta))
 
 

@@ -9,7 +9,7 @@ from advisor.datasets import InputSpec, load
 from advisor.training import AS_IT_IS, CAPTURED, _batches as batches, _labels as module, extract_features, join_parts
 from advisor.training._batches import Batches
 from advisor.training._labels import doubt_labels, predict_left_out
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 from tests.tflite.graphs import Graph
@@ -27,9 +27,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that gives the mean colour of a normalised 8x8 image, as softmax logits."""
-    path = tmp_path_factory.mktemp("model") / "mean.tflite"
-    path.write_bytes(_mean_colour())
-    return path
+    return write_file(tmp_path_factory.mktemp("model") / "mean.tflite", _mean_colour())
 
 
 def _mean_colour(extra_output: bool = False) -> bytes:

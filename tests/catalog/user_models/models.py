@@ -5,6 +5,8 @@ import io
 from pathlib import Path
 from typing import Any
 
+from tests.builders import write_file
+
 CLASSES = 5
 SIZE = 32
 
@@ -45,6 +47,4 @@ def tflite(model: Any) -> bytes:
 
 def labels_file(folder: Path) -> Path:
     """Five names of classes, one of them with a letter that is not ASCII."""
-    path = folder / "labels.txt"
-    path.write_text("glass\npaper\nmétal\nplastic\ntrash\n", encoding="utf-8")
-    return path
+    return write_file(folder / "labels.txt", "glass\npaper\nmétal\nplastic\ntrash\n")

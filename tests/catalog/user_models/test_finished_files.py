@@ -16,7 +16,7 @@ from advisor.isolation import Scratch
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import OPERATOR, Metadata, read, read_metadata, to_float16, write_metadata
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.detectors import COLOURS, SIDE as DETECTORS_SIDE, detector_file, raw_detector
 from tests.measurement import small_models
 from tests.tflite.graphs import edited, relu_on_scores, repeat_last_operator
@@ -30,9 +30,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders", "i
 
 def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
     """Write a file, with its description if there is one."""
-    path = folder / "net.tflite"
-    path.write_bytes(write_metadata(data, said) if said else data)
-    return path
+    return write_file(folder / "net.tflite", write_metadata(data, said) if said else data)
 
 
 def listed(folder: Path, *labels: str) -> str:

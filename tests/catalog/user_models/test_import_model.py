@@ -21,7 +21,7 @@ from advisor.core import StageError, UsageError, WeightsError
 from advisor.isolation import CallLimits
 from advisor.store import FetchOptions
 from advisor.tflite import read, to_float16
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network
 from tests.measurement.small_models import Builder
 from tests.processes import has_ended
@@ -82,8 +82,7 @@ def test_a_model_becomes_a_card_that_every_search_finds(
 def test_the_cards_master_is_the_model_in_float_and_its_network_that_can_be_trained_computes_the_same(
     models: Path, tmp_path: Path, edit: Callable[[bytes], bytes]
 ) -> None:
-    file = tmp_path / "net.tflite"
-    file.write_bytes(edit((models / "net.tflite").read_bytes()))
+    file = write_file(tmp_path / "net.tflite", edit((models / "net.tflite").read_bytes()))
     card = brought(file, given(models)).card
     kept = fetch_weights(card, FetchOptions(offline=True))
     assert {tensor.dtype for tensor in read(kept.path.read_bytes()).tensors} <= {"float32", "int32"}

@@ -19,7 +19,7 @@ from advisor.catalog._user_models.handles import local_source
 from advisor.catalog._user_models.packages import export_package, is_source
 from advisor.catalog._user_models.pt2 import read_archive, write_copy
 from advisor.core import UsageError, install_extra
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.catalog.user_models.pt2_files import Program, members, tensor, weights, write
 from tests.tables import with_cases
 
@@ -69,8 +69,7 @@ def test_a_model_of_timm_brings_what_its_package_knows(caches: Path) -> None:
     revision = "0" * 40
     kept = caches / "hub" / "hub" / ("models--" + model.pretrained_cfg["hf_hub_id"].replace("/", "--"))
     (kept / "snapshots" / revision).mkdir(parents=True)
-    (kept / "refs").mkdir()
-    (kept / "refs" / "main").write_text(revision)
+    write_file(kept / "refs" / "main", revision)
     save_file(model.state_dict(), kept / "snapshots" / revision / "model.safetensors")
     with local_source("timm:mobilenetv3_small_050", SIZE) as found:
         assert found.path.name == "mobilenetv3_small_050.pt2"

@@ -11,7 +11,7 @@ from advisor.catalog._listing import fetch_all
 from advisor.catalog._weights.fetching import MOST_LINES, MissingWeights
 from advisor.core import WeightsError, install_extra
 from advisor.store import FetchOptions, MemberFile
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.makers.servers import Shelf
 from tests.makers.weights import CONTENT, card, home, packaged, sha256, tarball, wheel
 
@@ -93,10 +93,7 @@ def test_another_archive_of_that_name_is_not_opened(tmp_path: Path, options: Fet
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
-    folder = tmp_path / "mirror"
-    folder.mkdir()
-    (folder / "tiny.h5").write_bytes(CONTENT)
-    return folder
+    return write_file(tmp_path / "mirror" / "tiny.h5", CONTENT).parent
 
 
 @pytest.mark.integration

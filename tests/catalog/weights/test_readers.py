@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from advisor.catalog._weights.mapping import map_weights
 from advisor.catalog._weights.readers import FORMATS, read_tensors
 from advisor.core import WeightsError
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.tables import with_cases
 
 KERNEL = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
@@ -46,8 +46,7 @@ def message(*entries: tuple[int, int | bytes]) -> bytes:
 @pytest.mark.parametrize("format_name", ["caffemodel", "graphdef", "onnx"])
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, format_name: str, data: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "any"
-    path.write_bytes(data)
+    path = write_file(tmp_path_factory.getbasetemp() / "any", data)
     with contextlib.suppress(WeightsError):
         read_tensors(format_name, path)
 

@@ -11,6 +11,7 @@ from advisor.engine import prepare_compression as ask
 from advisor.engine._compress.question import CompressionQuestion
 from advisor.isolation import ChildPool
 from advisor.tflite import Metadata, write_metadata
+from tests.builders import write_file
 from tests.compression.user_model.questions import CLASSES, Asked
 from tests.makers.imports import InThisProcess
 
@@ -41,9 +42,7 @@ def described(float_model: bytes, tmp_path: Path) -> Path:
 @pytest.fixture
 def plain(float_model: bytes, tmp_path: Path) -> Path:
     """The same without a word."""
-    path = tmp_path / "plain.tflite"
-    path.write_bytes(float_model)
-    return path
+    return write_file(tmp_path / "plain.tflite", float_model)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from advisor.datasets._split import draw_split
 from advisor.engine import notes_text, prepare_compression as ask
 from advisor.engine._compress.image_choice import PHOTOGRAPHS
 from advisor.tflite import read_metadata, to_float16, write_metadata
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.compression.user_model.questions import Asked
 from tests.measurement import small_models
 from tests.tables import with_cases
@@ -61,8 +61,7 @@ def test_a_file_that_recipes_can_start_from_is_not_copied(described: Path, asked
 
 
 def test_forms_that_are_there_are_not_replaced(described: Path, asked: Asked, tmp_path: Path) -> None:
-    (tmp_path / "forms").mkdir()
-    (tmp_path / "forms" / "net-int8.tflite").write_bytes(b"mine")
+    write_file(tmp_path / "forms" / "net-int8.tflite", b"mine")
     must_fail(UsageError, r"already contains net-int8\.tflite", asked, described)
     asked(described, force=True)
 

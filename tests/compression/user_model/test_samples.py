@@ -12,7 +12,7 @@ from advisor.core import UsageError
 from advisor.engine import Compression, compress, notes_text, prepare_compression as ask
 from advisor.engine._compress.samples import Input, Samples, compare_on_samples, read_samples
 from advisor.tflite import read
-from tests.builders import must_fail, present
+from tests.builders import must_fail, present, write_file
 from tests.compression.user_model import networks
 from tests.tables import with_cases
 from tests.tflite.graphs import edited, foreign_detector
@@ -24,9 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("here")]
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "net.tflite"
-    path.write_bytes(networks.two_inputs())
-    return path
+    return write_file(tmp_path / "net.tflite", networks.two_inputs())
 
 
 def compressed(model: Path, samples: Path, *recipes: str) -> Compression:
@@ -120,8 +118,7 @@ def test_a_file_of_an_old_converter_gives_the_same_int8_file(model: Path, tmp_pa
     given = networks.samples(tmp_path / "s.npz", image=IMAGE, pose=POSE)
     new = Path(compressed(model, given, "int8").forms[1].path).read_bytes()
     (tmp_path / "old").mkdir()
-    former = tmp_path / "old" / "net.tflite"
-    former.write_bytes(edited(model.read_bytes(), old))
+    former = write_file(tmp_path / "old" / "net.tflite", edited(model.read_bytes(), old))
     form = compressed(former, given, "int8").forms[1]
     assert [tensor.dtype for tensor in read(Path(form.path)).tensors] == [tensor.dtype for tensor in read(new).tensors]
 

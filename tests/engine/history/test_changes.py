@@ -14,7 +14,7 @@ from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations
 from advisor.engine._history.remeasurement import run_here
 from advisor.integrations import microcontroller as micro
 from advisor.store import RunFolder
-from tests.builders import evaluation, must_fail, present
+from tests.builders import evaluation, must_fail, present, write_file
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
@@ -139,8 +139,7 @@ def run(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "exports"))
     made = write_run(tmp_path / "runs", [], request=REQUEST, manifest=changes.host_manifest({}))
     content, path = small_models.classifier(), made.path / "models" / "net-head-float32.tflite"
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(content)
+    write_file(path, content)
     file = {"artefact": "models/net-head-float32.tflite", "artefact_sha256": hashlib.sha256(content).hexdigest()}
     made.append(replace(evaluation("net", "float32", threads=1), **file))
     return made

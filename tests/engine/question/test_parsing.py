@@ -13,7 +13,7 @@ from advisor.engine._question.options import collect_options, read_request_file
 from advisor.engine._question.values import LEAST_GAIN
 from advisor.isolation import usable_cores
 from advisor.store import value_at
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.tables import read_table, with_cases
 
 OTHER_VALUES: dict[str, Any] = read_table(__file__, "other_values.yaml")
@@ -66,8 +66,7 @@ def test_an_option_alone_sets_a_value(options: dict[str, Any], path: str, value:
 
 
 def test_precedence_is_options_then_file_then_defaults_and_one_value_needs_no_list(tmp_path: Path) -> None:
-    file = tmp_path / "request.yaml"
-    file.write_text("budget: 40ms\nseed: 7\n")
+    file = write_file(tmp_path / "request.yaml", "budget: 40ms\nseed: 7\n")
     question = resolve({"budget": "30ms", "seed": None}, file).question
     assert (question.limits.latency_ms, question.seed, question.task) == (30.0, 7, "image-classification")
     assert collect_options({"candidates": "squeezenet"})["candidates"] == ("squeezenet",)
@@ -82,8 +81,7 @@ def test_a_value_of_a_wrong_type_and_an_unknown_name_are_refused(options: dict[s
 
 @with_cases
 def test_a_file_that_is_no_request_of_this_version_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    file = tmp_path / "request.yaml"
-    file.write_text("size-budget: 5MB\nschema_version: 1\n")
+    file = write_file(tmp_path / "request.yaml", "size-budget: 5MB\nschema_version: 1\n")
     assert read_request_file(file) == {"size_budget": "5MB"}
     file.write_text(text)
     must_fail(UsageError, words, read_request_file, file)
@@ -96,8 +94,7 @@ def test_a_search_ends_by_itself_where_its_work_is_left_to_it(options: dict[str,
 
 
 def test_a_run_keeps_its_metric_and_the_content_of_its_costs(tmp_path: Path) -> None:
-    table = tmp_path / "costs.csv"
-    table.write_text(TABLE)
+    table = write_file(tmp_path / "costs.csv", TABLE)
     request = resolve({**PHOTOS, "costs": str(table)})
     stored = {"schema_version": 1, **request.written}
     assert resolve_resumed(stored, {"costs": str(table)}) == resolve_resumed(stored, {})

@@ -17,7 +17,7 @@ from advisor.engine._question import (
     resolve_resumed,
 )
 from advisor.engine._space.question_images import read_images
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.makers.searches import write_photos
 from tests.tables import with_cases
 
@@ -109,8 +109,7 @@ def test_every_option_is_either_the_question_s_or_free() -> None:
 
 
 def test_a_file_counts_less_than_an_option_and_an_extension_is_the_new_time_limit(tmp_path: Path) -> None:
-    file = tmp_path / "more.yaml"
-    file.write_text("max_trials: 5\nworkers: 2\n")
+    file = write_file(tmp_path / "more.yaml", "max_trials: 5\nworkers: 2\n")
     execution = resolve_resumed(STORED, {"workers": 3}, file).execution
     assert (execution.max_trials, execution.workers) == (5, 3)
     stored = {**STORED, "time_limit": "10min"}

@@ -13,6 +13,7 @@ from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._image_groups import Source
 from advisor.engine import Images, Role, resolve
 from advisor.engine._space.question_images import read_images, require_metrics
+from tests.builders import write_file
 from tests.datasets.folders import fill
 from tests.engine.pipeline.boxed import boxed_images
 from tests.tables import with_cases
@@ -68,9 +69,7 @@ def manifest_of(folder: Path, sites: Sequence[str], parts: Sequence[str]) -> Pat
     for label in "ab":
         for number, path in enumerate(fill(folder / label, 60)):
             rows.append(f"{path},{label},{sites[number % len(sites)]},{parts[number % len(parts)]}")
-    file = folder / "photos.csv"
-    file.write_text("\n".join(rows))
-    return file
+    return write_file(folder / "photos.csv", "\n".join(rows))
 
 
 def test_sites_in_each_part_of_a_manifest_are_compared_and_four_kept_whole_are_too_few(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from advisor.devices._connections import protocol
 from advisor.devices._profiles import read_profile
 from advisor.engine import Progress, StageName, TargetDevice, resolve, run_search
 from advisor.engine._targets.device_measurement import measure_over_connection
-from tests.builders import evaluation
+from tests.builders import evaluation, write_file
 from tests.devices.test_adb import PRINTED, TOOL
 from tests.makers.phones import Phone
 from tests.makers.searches import SMALLEST, Searched
@@ -37,9 +37,7 @@ def tool_printing(folder: Path, text: str) -> Path:
     """A ``benchmark_model`` that prints what a real one printed."""
     folder.mkdir(exist_ok=True)
     (folder / "printed").write_text(text)
-    tool = folder / "benchmark_model"
-    tool.write_text(TOOL.format(folder=folder))
-    return tool
+    return write_file(folder / "benchmark_model", TOOL.format(folder=folder))
 
 
 def place_of(reach: ConnectionSettings | Bench) -> TargetDevice:
@@ -59,9 +57,7 @@ def predicted() -> Evaluation:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "small.tflite"
-    path.write_bytes(small_models.classifier())
-    return path
+    return write_file(tmp_path / "small.tflite", small_models.classifier())
 
 
 @pytest.fixture

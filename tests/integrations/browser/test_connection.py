@@ -21,7 +21,7 @@ from advisor.integrations.browser._chromium import BrowserConnection, chromium_p
 from advisor.integrations.browser.agent import BrowserPage, open_page
 from advisor.isolation.agent import AgentError
 from advisor.store import FetchOptions
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.makers.browsers import chromium, require_runtime
 from tests.measurement import small_models
 from tests.processes import until
@@ -31,9 +31,7 @@ SIDE = 32
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "classifier.tflite"
-    path.write_bytes(small_models.classifier())
-    return path
+    return write_file(tmp_path_factory.mktemp("models") / "classifier.tflite", small_models.classifier())
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +119,7 @@ def test_float_outputs_of_two_threads_are_those_of_litert(opened: Opened, model:
 
 
 def test_integer_inputs_give_the_outputs_of_litert(opened: Opened, model: Path, tmp_path: Path) -> None:
-    quantized = tmp_path / "int8.tflite"
-    quantized.write_bytes(small_models.quantized(model.read_bytes(), tmp_path, SIDE))
+    quantized = write_file(tmp_path / "int8.tflite", small_models.quantized(model.read_bytes(), tmp_path, SIDE))
     inputs = np.random.default_rng(0).integers(-128, 128, (8, SIDE, SIDE, 3)).astype(np.int8)
     assert np.abs(opened.outputs(quantized, inputs) - litert_outputs(quantized, inputs)).max() <= 1
 

@@ -32,6 +32,7 @@ from advisor.store import RunFolder
 from advisor.tasks.classification._answers import compute_probabilities
 from advisor.tasks.classification._shipping import SHIPPING
 from advisor.tasks.detection import DETECTION
+from tests.builders import write_file
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import evaluation_of, ran
 from tests.makers.commands import called
@@ -219,8 +220,7 @@ def test_below_its_threshold_an_answer_is_not_sure_and_without_relaxed_simd_the_
     thresholds = ShippedThresholds(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
     model = replace(prepare_model(made.model.content, "model.tflite"), thresholds=thresholds)
     for name, content in web_page(model, made.evaluation, SHIPPING.page).items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(content)
+        write_file(tmp_path / name, content)
     without_simd = "const all = WebAssembly.validate; WebAssembly.validate = (code) => !code.includes(128) && all(code)"
     with opened(browser, (tmp_path / "web" / "index.html").as_uri(), without_simd) as found:
         probabilities = found.classify("photo.png", png(data.camera()))

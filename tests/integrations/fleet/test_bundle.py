@@ -24,7 +24,7 @@ from advisor.devices import ConnectionSettings, MeasurementJob
 from advisor.integrations.fleet._verify import VerifiedFiles, VerifiedTier
 from advisor.integrations.fleet.selector import TierSelector
 from advisor.store import RunFolder
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.integrations.fleet.fleets import PHONES, fleet_run
 from tests.makers.commands import Said, called
 from tests.makers.searches import Searched
@@ -161,8 +161,7 @@ def test_what_cannot_be_is_refused(arguments: tuple[str, ...], message: str, tmp
 
 
 def test_a_fleet_of_unknown_phones_stops_a_search_before_any_work(tmp_path: Path) -> None:
-    table = tmp_path / "fleet.csv"
-    table.write_text("soc,share\nnobody's,1\n", encoding="utf-8")
+    table = write_file(tmp_path / "fleet.csv", "soc,share\nnobody's,1\n")
     found = command("search", "--fleet", str(table), "--budget", "50ms", "--out", str(tmp_path / "runs"))
     assert found.code == 2
     assert "no phone of it is known" in found.err

@@ -9,7 +9,7 @@ from advisor.core import Provenance, StageError, UsageError, install_extra
 from advisor.integrations.microcontroller import ethos
 from advisor.integrations.microcontroller.ethos import CONFIGURATIONS, estimate, unit_named
 from advisor.measurement import EthosEstimate, Unit
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.tables import with_cases
@@ -35,8 +35,7 @@ def test_an_int8_file_runs_whole_and_every_figure_is_estimated(compiled: EthosEs
 
 @pytest.mark.integration
 def test_what_stays_on_the_cpu_is_named_with_the_reason(compiled: EthosEstimate, tmp_path: Path) -> None:
-    path = tmp_path / "float.tflite"
-    path.write_bytes(small_models.classifier())
+    path = write_file(tmp_path / "float.tflite", small_models.classifier())
     found = estimate(path, unit_named("ethos-u65-256"))
     assert (found.on_npu, found.on_cpu["CONV_2D"]) == (0, 2)
     assert found.latency is None

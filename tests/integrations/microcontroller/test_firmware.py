@@ -12,6 +12,7 @@ from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller.firmware import MARGIN, name_method, write_firmware
 from advisor.store import RunFolder
 from advisor.tflite import micro_arena, read
+from tests.builders import write_file
 from tests.makers.bundles import export_form
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
@@ -53,9 +54,7 @@ def test_a_compiler_takes_the_sources(made: dict[str, str], tmp_path: Path) -> N
     compiler = shutil.which("c++")
     if compiler is None:
         pytest.skip("no C++ compiler")
-    header = tmp_path / "tensorflow" / "lite" / "micro" / "micro_mutable_op_resolver.h"
-    header.parent.mkdir(parents=True)
-    header.write_text(RESOLVER)
+    write_file(tmp_path / "tensorflow" / "lite" / "micro" / "micro_mutable_op_resolver.h", RESOLVER)
     for name, text in made.items():
         (tmp_path / Path(name).name).write_text(text)
     (tmp_path / "main.cc").write_text(MAIN)

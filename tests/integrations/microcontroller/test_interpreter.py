@@ -10,7 +10,7 @@ from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller import check
 from advisor.measurement import MicroCheck
 from advisor.tflite import micro_arena, read
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.tflite.graphs import INT32, outside
@@ -30,9 +30,7 @@ def found(int8_model: Path) -> MicroCheck:
 
 
 def written(tmp_path: Path, data: bytes) -> Path:
-    path = tmp_path / "model.tflite"
-    path.write_bytes(data)
-    return path
+    return write_file(tmp_path / "model.tflite", data)
 
 
 def test_an_int8_file_runs_with_its_arena_to_the_byte_as_litert_s_reference_kernels_do_and_a_float_file_too(

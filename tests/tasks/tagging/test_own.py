@@ -19,7 +19,7 @@ from advisor.tasks.tagging._own import name_scores
 from advisor.tasks.tagging._stages import tag
 from advisor.tasks.tagging._thresholds import ScoredImages, fold_thresholds
 from advisor.tflite import Metadata, read, write_metadata
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.makers.label_sets import COUNT, RNG, labels_of, write_images, write_tags
 from tests.makers.once import make_once
 from tests.measurement import small_models
@@ -46,9 +46,7 @@ def colour_net(end: int | None = BuiltinOperator.LOGISTIC, bias: float | None = 
 
 
 def kept(folder: Path, data: bytes, name: str = "net") -> Path:
-    path = folder / f"{name}.tflite"
-    path.write_bytes(write_metadata(data, SAID))
-    return path
+    return write_file(folder / f"{name}.tflite", write_metadata(data, SAID))
 
 
 def brought(file: Path, finished: bool = False, task: str = "", into: Path | None = None) -> ImportedModel:

@@ -29,7 +29,7 @@ from advisor.training._on_maps import fit as fit_module, kept as maps_module, tr
 from advisor.training._on_maps.fit import fit
 from advisor.training._on_maps.kept import KeptMaps, Photographs, keep_maps, keep_photographs
 from advisor.training._on_maps.train import HeadKind, join_head
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -234,8 +234,7 @@ def test_a_head_learns_to_mark_objects_of_two_classes(
     boxed: LabelledImages, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
     learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(epochs=60))
-    path = tmp_path / "marker.tflite"
-    path.write_bytes(convert_to_flatbuffer(join_head(backbone, learnt)))
+    path = write_file(tmp_path / "marker.tflite", convert_to_flatbuffer(join_head(backbone, learnt)))
     run = CentreFinder(path, VIEW)
     found = [run(image) for image in boxed.paths[LEARNT:]]
     true = [

@@ -20,7 +20,7 @@ from advisor.integrations import microcontroller as micro
 from advisor.integrations.browser import ONNXRUNTIME
 from advisor.isolation import ChildPool
 from advisor.store import cache_root, sha256_file
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.devices.requirements import require_onnx
 from tests.engine.pipeline.walking import materials, walk
 from tests.makers.browsers import chromium, require_runtime
@@ -38,8 +38,7 @@ def target(device: str, name: str) -> LocalTarget:
 
 
 def file(folder: Path, content: bytes) -> Artefact:
-    path = folder / "small.tflite"
-    path.write_bytes(content)
+    path = write_file(folder / "small.tflite", content)
     return Artefact(path, sha256_file(path), len(content))
 
 
