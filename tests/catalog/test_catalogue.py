@@ -12,7 +12,7 @@ from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog._listing import list_rows, place_of
 from advisor.core import UsageError
 from advisor.store import FetchOptions, MemberFile, WeightSource
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.tables import with_cases
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -22,7 +22,6 @@ ALIASES = "\n".join(
     ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
 )
-HASH = "a" * 64
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +30,7 @@ def catalogue() -> Catalogue:
 
 
 def load(tmp_path: Path, text: str) -> Catalogue:
-    path = tmp_path / "team.yaml"
-    path.write_text(text, encoding="utf-8")
+    path = write_file(tmp_path / "team.yaml", text)
     return load_catalogue([path])
 
 
@@ -113,17 +111,11 @@ def test_available_are_those_in_cache_or_mirror(catalogue: Catalogue, tmp_path: 
     assert available(catalogue, mirror=tmp_path / "mirror") == ["mobilenet_v2_1.0_224", "squeezenet_1.0_227"]
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        (WeightSource("url", "torch", "x", MemberFile("a.pth", HASH), url="https://u:p@example.org/a"), "example.org"),
-        (WeightSource("url", "torch", "x", MemberFile("a"), url="https://e.org/a"), "e.org (no hash: your copy)"),
-        (WeightSource("npm", "tfjs", "x", MemberFile("a", HASH), package="@team/net", version="1"), "npm @team/net"),
-        (WeightSource("file", "tflite", "whole", MemberFile("/home/me/net.tflite", HASH)), "file net.tflite"),
-    ],
-)
-def test_a_source_is_told_in_a_few_words_without_credentials(source: WeightSource, said: str) -> None:
-    assert place_of(source) == said
+@with_cases
+def test_a_source_is_told_in_a_few_words_without_credentials(
+    source: dict[str, str], file: list[str], said: str
+) -> None:
+    assert place_of(WeightSource(**source, file=MemberFile(*file))) == said
 
 
 def test_a_row_is_plain_json_with_the_whole_card(catalogue: Catalogue) -> None:
@@ -155,8 +147,7 @@ def test_to_fetch_names_or_everything_must_be_said(names: tuple[str, ...], every
 
 
 def test_a_broken_file_is_found_by_the_check(tmp_path: Path) -> None:
-    broken = tmp_path / "team.yaml"
-    broken.write_text("family: team\ncards:\n  - name: net\n    input: 3\n", encoding="utf-8")
+    broken = write_file(tmp_path / "team.yaml", "family: team\ncards:\n  - name: net\n    input: 3\n")
     checked = catalog.check(catalog=[broken])
     assert [finding.place for finding in checked.errors] == [f"{broken}:4"]
 

@@ -323,17 +323,12 @@ def test_a_set_says_how_many_files_lack_their_end(tmp_path: Path) -> None:
     assert [row.path.name for row in dataset.rejected] == ["half.jpg"]
 
 
-@pytest.mark.parametrize(
-    ("tail", "rows", "reason"),
-    [
-        (b"", 0, "image file is truncated"),
-        (bytes(2998), 0, "a part of its pixels is broken"),
-        (np.random.default_rng(1).bytes(2998), 0, "a part of its pixels is broken"),
-        (bytes(2998), 1, "a part of its pixels is broken"),
-    ],
-)
-def test_an_image_whose_lower_part_is_missing_is_left_out(tmp_path: Path, tail: bytes, rows: int, reason: str) -> None:
+@with_cases
+def test_an_image_whose_lower_part_is_missing_is_left_out(
+    tmp_path: Path, size: int, noise: bool, rows: int, reason: str
+) -> None:
     root = make(tmp_path, cat=3, dog=3)
+    tail = np.random.default_rng(1).bytes(size) if noise else bytes(size)
     (root / "cat" / "broken.jpg").write_bytes(jpeg(restart_marker_rows=rows)[:-3000] + tail + b"\xff\xd9")
     Image.new("RGB", (960, 800), "white").save(root / "dog" / "flat.jpg", optimize=True)
     (row,) = survey(root).dataset.rejected

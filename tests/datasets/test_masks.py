@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from advisor.core import UsageError
 from advisor.datasets import IGNORED_LABEL, MaskSurvey, survey_masks
 from tests.builders import must_fail
+from tests.tables import with_cases
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
 
@@ -143,17 +143,12 @@ def test_the_mask_of_an_image_that_is_stored_rotated_may_be_stored_so_too(tmp_pa
     np.testing.assert_array_equal(found, np.rot90(mask, -1))
 
 
-@pytest.mark.parametrize(
-    ("mask", "why"),
-    [
-        (np.zeros((9, 9), np.uint8), "its mask '001.png': it has 9x9 pixels, the image 64x48"),
-        (np.full((48, 64), 7, np.uint8), "its mask has values outside the list of classes: 7"),
-        (np.full((48, 64), 700, np.uint16), "its values reach 700, and 255 is the largest; save it with 8 bits"),
-    ],
-)
-def test_a_mask_that_cannot_be_used_is_named_with_its_image(tmp_path: Path, mask: np.ndarray, why: str) -> None:
+@with_cases
+def test_a_mask_that_cannot_be_used_is_named_with_its_image(
+    tmp_path: Path, shape: list[int], value: int, kind: str, why: str
+) -> None:
     root = folders(tmp_path)
-    save(root / "masks" / "001.png", mask)
+    save(root / "masks" / "001.png", np.full(shape, value, kind))
     assert why in reasons(root)["001.jpg"]
 
 
@@ -185,15 +180,9 @@ def test_masks_of_one_class_only_are_refused(tmp_path: Path) -> None:
     must_fail(UsageError, "have one class only, 'background'", survey_masks, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda root: root / "missing", "does not exist"),
-        (lambda root: root / "images", "has no image with a mask of its name"),
-    ],
-)
-def test_a_path_without_masks_is_refused_with_the_layout(tmp_path: Path, change: object, message: str) -> None:
-    refused = must_fail(UsageError, message, survey_masks, change(folders(tmp_path)))
+@with_cases
+def test_a_path_without_masks_is_refused_with_the_layout(tmp_path: Path, folder: str, message: str) -> None:
+    refused = must_fail(UsageError, message, survey_masks, folders(tmp_path) / folder)
     assert "put photographs into DIR/images and masks of equal names into DIR/masks" in (refused.hint or "")
 
 

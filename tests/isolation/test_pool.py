@@ -30,9 +30,10 @@ from advisor.isolation import (
 )
 from advisor.isolation._worker import IMPORTS, Worker
 from advisor.measurement._host import busy_processes
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.isolation import functions
 from tests.processes import PATIENCE_S, children_with, clock_from, has_ended, until
+from tests.tables import read_table
 
 pytestmark = pytest.mark.integration
 
@@ -279,16 +280,7 @@ def test_a_call_that_is_paused_goes_on_where_it_was(pool: ChildPool) -> None:
 
 
 def test_a_paused_child_ends_with_its_parent(tmp_path: Path) -> None:
-    script = tmp_path / "parent.py"
-    script.write_text(
-        "import threading, time\n"
-        "from advisor.isolation import ENDS_WITH_PARENT, ChildPool, Pause\n"
-        "pool, pause = ChildPool(environment=ENDS_WITH_PARENT), Pause()\n"
-        f"print(pool.call('{HERE}:process'), flush=True)\n"
-        "pause.pause()\n"
-        f"threading.Thread(target=pool.call, args=('{HERE}:process',), kwargs=dict(pause=pause)).start()\n"
-        "time.sleep(600)\n"
-    )
+    script = write_file(tmp_path / "parent.py", read_table(__file__, "programs.yaml")["parent_of_a_paused_child"])
     parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
     child = int(parent.stdout.readline())
     until(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)

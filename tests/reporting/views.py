@@ -253,12 +253,7 @@ def _request(limits: Limits, data: bool) -> Request:
 
 def _manifest(data: bool) -> dict[str, object]:
     return {
-        "command_line": ["advisor", "search", "--budget", "50ms"],
-        "started": "2026-01-31T12:00:00+00:00",
-        "durations": {"convert": 48.2, "features": 61.7},
-        "host": {"cpu": "test data, 2 cores", "memory_bytes": 8_000_000_000, "system": "Linux"},
-        "versions": {"advisor": "0.1.0", "tensorflow": "2.21.0"},
-        "seeds": {"split": 0},
+        **read_table(__file__, "views.yaml")["manifest"],
         "weights": {card: {"sha256": f"{index:064x}", "source": "test data"} for index, (card, *_) in enumerate(CARDS)},
         "without_weights": {"mnasnet_1.0_224": f"no source answered: {'long_name' * 12}"},
         "data_fingerprint": "3f1c" * 16 if data else None,

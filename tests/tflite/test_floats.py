@@ -10,6 +10,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import StageError, UsageError
 from advisor.tflite import read, to_float16, to_float32, to_float_io, unpack
 from advisor.tflite._floats import expand_sparse
+from tests.tables import with_cases
 from tests.tflite.graphs import Graph, edited, tiny_classifier
 from tests.tflite.running import Array, Quantize, Run
 
@@ -43,19 +44,11 @@ def test_sparse_values_are_put_at_their_places_by_rows_columns_or_blocks() -> No
     np.testing.assert_array_equal(expand_sparse(np.arange(1, 5), stored, (2, 4)), [[0, 0, 1, 2], [3, 4, 0, 0]])
 
 
-@pytest.mark.parametrize(
-    "levels",
-    [
-        [level(3), level(0, [0, 2, 2, 3], [0, 9, 1])],
-        [level(3), level(0, [0, 2, 2, 9], [0, 3, 1])],
-        [level(3), level(255)],
-        [level(3)],
-    ],
-)
-def test_sparse_values_that_contradict_their_shape_are_refused(levels: list[schema.DimensionMetadataT]) -> None:
+@with_cases
+def test_sparse_values_that_contradict_their_shape_are_refused(levels: list[list[Any]]) -> None:
     def spoil(model: Any) -> None:
         kernel = next(tensor for tensor in model.subgraphs[0].tensors if tensor.name == b"kernel")
-        kernel.sparsity = sparsity([0, 1], levels)
+        kernel.sparsity = sparsity([0, 1], [level(*arguments) for arguments in levels])
 
     with pytest.raises(UsageError, match="the sparse weights 'kernel' contradict their shape"):
         to_float32(edited(tiny_classifier(), spoil))

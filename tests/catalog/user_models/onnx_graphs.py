@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save_model
 
+from tests.tables import read_table
+
 SIDE, CLASSES = 32, 5
 IMAGE = (1, 3, SIDE, SIDE)
-NODES = (
-    helper.make_node("Conv", ["image", "w1", "b1"], ["c1"], name="first", strides=[2, 2], pads=[1, 1, 1, 1]),
-    helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
-    helper.make_node("Conv", ["r1", "w2"], ["c2"], name="second", group=8, pads=[1, 1, 1, 1]),
-    helper.make_node("GlobalAveragePool", ["c2"], ["p"], name="pool"),
-    helper.make_node("Flatten", ["p"], ["f"], name="flat"),
-    helper.make_node("Gemm", ["f", "w3", "b3"], ["scores"], name="classifier", transB=1),
-)
+GRAPHS = read_table(__file__, "onnx_graphs.yaml")
+
+
+def nodes_of(name: str) -> Sequence[Any]:
+    """Return the nodes of a table, in their order."""
+    return [helper.make_node(operator, *ends, **attributes) for operator, *ends, attributes in GRAPHS[name]]
+
+
+NODES = nodes_of("plain")
 
 
 def weights(name: str, *shape: int) -> Any:
@@ -57,21 +60,7 @@ def saved(model: Any, folder: Path, **options: Any) -> Path:
 
 def shuffled() -> Any:
     """A network with what ShuffleNet and MobileNetV3 are made of: shuffled channels, a split, hard-swish, a gate."""
-    nodes = (
-        *NODES[:2],
-        helper.make_node("Reshape", ["r1", "groups"], ["g"]),
-        helper.make_node("Transpose", ["g"], ["t"], perm=[0, 2, 1, 3, 4]),
-        helper.make_node("Reshape", ["t", "flat"], ["s"]),
-        helper.make_node("Split", ["s"], ["left", "right"], axis=1),
-        helper.make_node("HardSwish", ["right"], ["h"]),
-        helper.make_node("Concat", ["left", "h"], ["c"], axis=1),
-        helper.make_node("GlobalAveragePool", ["c"], ["m"]),
-        helper.make_node("Conv", ["m", "w4"], ["e"]),
-        helper.make_node("HardSigmoid", ["e"], ["gate"], alpha=1 / 6),
-        helper.make_node("Mul", ["c", "gate"], ["r2"]),
-        helper.make_node("Conv", ["r2", "w2"], ["c2"], name="second", group=8, pads=[1, 1, 1, 1]),
-        *NODES[3:],
-    )
+    nodes = (*NODES[:2], *nodes_of("shuffled"), *NODES[3:])
     half = SIDE // 2
     more = (
         numpy_helper.from_array(np.array([1, 2, 4, half, half]), "groups"),
@@ -84,18 +73,7 @@ def shuffled() -> Any:
 def patched() -> Any:
     """A network with what MobileViT is made of: patches of an image, scaled, and the image of them."""
     half, quarter = SIDE // 2, SIDE // 4
-    nodes = (
-        *NODES[:2],
-        helper.make_node("Reshape", ["r1", "cut"], ["u1"]),
-        helper.make_node("Transpose", ["u1"], ["u2"], perm=[0, 1, 3, 5, 2, 4]),
-        helper.make_node("Reshape", ["u2", "patches"], ["u3"]),
-        helper.make_node("Softmax", ["u3"], ["u4"], axis=-1),
-        helper.make_node("Reshape", ["u4", "uncut"], ["u5"]),
-        helper.make_node("Transpose", ["u5"], ["u6"], perm=[0, 1, 4, 2, 5, 3]),
-        helper.make_node("Reshape", ["u6", "image_again"], ["r2"]),
-        helper.make_node("Conv", ["r2", "w2"], ["c2"], name="second", group=8, pads=[1, 1, 1, 1]),
-        *NODES[3:],
-    )
+    nodes = (*NODES[:2], *nodes_of("patched"), *NODES[3:])
     shapes = {
         "cut": [1, 8, quarter, 2, quarter, 2],
         "patches": [1, 8, 4, -1],
@@ -107,17 +85,5 @@ def patched() -> Any:
 
 def split_after_a_sum() -> Any:
     """A network with what EdgeNeXt is made of: half of the channels of a sum are convolved, then added to it."""
-    nodes = (
-        *NODES[:2],
-        helper.make_node("Transpose", ["r1"], ["last"], perm=[0, 2, 3, 1]),
-        helper.make_node("MatMul", ["last", "w4"], ["mixed"], name="third"),
-        helper.make_node("Transpose", ["mixed"], ["c3"], perm=[0, 3, 1, 2]),
-        helper.make_node("Add", ["r1", "c3"], ["sum"]),
-        helper.make_node("Split", ["sum"], ["left", "right"], axis=1),
-        helper.make_node("Conv", ["left", "w5"], ["c4"], name="fourth", group=4, pads=[1, 1, 1, 1]),
-        helper.make_node("Concat", ["c4", "right"], ["both"], axis=1),
-        helper.make_node("Add", ["sum", "both"], ["r2"]),
-        helper.make_node("Conv", ["r2", "w2"], ["c2"], name="second", group=8, pads=[1, 1, 1, 1]),
-        *NODES[3:],
-    )
+    nodes = (*NODES[:2], *nodes_of("split_after_a_sum"), *NODES[3:])
     return network(nodes=nodes, more=[weights("w4", 8, 8), weights("w5", 4, 1, 3, 3)])

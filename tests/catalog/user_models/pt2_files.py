@@ -8,11 +8,16 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from tests.tables import read_table
+
 FLOAT32, FLOAT16 = 7, 6
 ROOT = "net"
 
 Program = dict[str, Any]
 Change = Callable[[Program], None]
+
+PROGRAM: Program = read_table(__file__, "pt2_program.yaml")
+"""A convolution of an image of 32 pixels and the mean of its maps."""
 
 
 def tensor(*sizes: int, dtype: int = FLOAT32) -> Program:
@@ -28,50 +33,6 @@ def tensor(*sizes: int, dtype: int = FLOAT32) -> Program:
     }
 
 
-def named(name: str) -> Program:
-    return {"as_tensor": {"name": name}}
-
-
-def operator(target: str, name: str, metadata: Program, /, **arguments: Program) -> Program:
-    """A node of the graph: an operator of ATen that makes the tensor ``name``."""
-    inputs = [{"name": argument, "arg": value, "kind": 1} for argument, value in arguments.items()]
-    outputs = [named(name)]
-    target = f"torch.ops.aten.{target}"
-    return {"target": target, "inputs": inputs, "outputs": outputs, "metadata": metadata, "name": name}
-
-
-def program() -> Program:
-    """A convolution of an image of 32 pixels and the mean of its maps."""
-    traces = {"stack_trace": "somebody's code", "nn_module_stack": "L__self__,,somebody.Net"}
-    shapes = {"p_conv_weight": (5, 3, 3, 3), "x": (1, 3, 32, 32), "conv2d": (1, 5, 30, 30), "mean": (1, 5)}
-    graph = {
-        "inputs": [named("p_conv_weight"), named("x")],
-        "outputs": [named("mean")],
-        "nodes": [
-            operator("conv2d.default", "conv2d", traces, input=named("x"), weight=named("p_conv_weight")),
-            operator("mean.dim", "mean", {}, self=named("conv2d"), dim={"as_ints": [2, 3]}),
-        ],
-        "tensor_values": {name: tensor(*shape) for name, shape in shapes.items()},
-        "is_single_tensor_return": False,
-        **{f"{kind}_values": {} for kind in ("sym_int", "sym_bool", "sym_float", "custom_obj")},
-    }
-    weight = {"parameter": {"arg": {"name": "p_conv_weight"}, "parameter_name": "conv.weight"}}
-    signature = {
-        "input_specs": [weight, {"user_input": {"arg": named("x")}}],
-        "output_specs": [{"user_output": {"arg": named("mean")}}],
-    }
-    module = {
-        "graph": graph,
-        "signature": signature,
-        "module_call_graph": [{"fqn": name, "signature": None} for name in ("", "conv")],
-        "metadata": {},
-        "treespec_namedtuple_fields": {},
-    }
-    versions = {"opset_version": {"aten": 10}, "schema_version": {"major": 8, "minor": 20}}
-    more = {"range_constraints": {}, "verifiers": ["TRAINING"], "torch_version": "2.13.0+cpu", "guards_code": []}
-    return {"graph_module": module, **versions, **more}
-
-
 def weights(dtype: int = FLOAT32, pickled: bool = False, device: str = "cpu", offset: int = 0) -> Program:
     place = {"device": {"type": device, "index": None}, "storage_offset": {"as_int": offset}}
     meta = {**tensor(5, 3, 3, 3, dtype=dtype), **place}
@@ -81,7 +42,7 @@ def weights(dtype: int = FLOAT32, pickled: bool = False, device: str = "cpu", of
 
 def members(change: Change | None = None, table: Program | None = None) -> dict[str, bytes]:
     """The members of an archive, by their path below its folder; ``change`` edits the program in place."""
-    edited = copy.deepcopy(program())
+    edited = copy.deepcopy(PROGRAM)
     if change:
         change(edited)
     return {

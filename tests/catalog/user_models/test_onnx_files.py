@@ -15,19 +15,16 @@ from advisor.catalog._user_models.onnx_files import ImageInput, fix_input, read_
 from advisor.catalog._user_models.onnx_rewriting import prepare_graph
 from advisor.core import UsageError
 from tests.builders import must_fail
-from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved
+from tests.catalog.user_models.onnx_graphs import CLASSES, NODES, SIDE, network, saved
 from tests.tables import with_cases
 
 FILE = Path("net.onnx")
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize(
-    ("shape", "size"),
-    [(IMAGE, None), (("n", 3, SIDE, SIDE), None), (("n", 3, "h", "w"), SIDE), ((1, 3, "h", SIDE), None)],
-)
-def test_an_open_batch_or_size_is_fixed(shape: tuple[Any, ...], size: int | None) -> None:
-    model = network(shape)
+@with_cases
+def test_an_open_batch_or_size_is_fixed(shape: list[Any], size: int | None) -> None:
+    model = network(tuple(shape))
     assert fix_input(model, size, FILE) == ImageInput("image", True, SIDE)
     dims = model.graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_value for dim in dims] == [1, 3, SIDE, SIDE]

@@ -19,9 +19,10 @@ from advisor.catalog import fetch_weights, locate_weights
 from advisor.core import UsageError, WeightsError
 from advisor.store import FetchOptions, MemberFile, WeightSource
 from advisor.store._downloads.delivery import contact_server
-from tests.builders import must_fail
+from tests.builders import must_fail, write_file
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, card, home, packaged, sha256, tarball, wheel
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
 
@@ -199,8 +200,7 @@ def test_a_file_without_a_hash_comes_from_a_mirror_only(shelf: Shelf, tmp_path: 
 
 def test_damaged_cache_is_replaced_and_the_damaged_file_kept(shelf: Shelf, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
-    path = fetch_weights(card(source), options).path
-    path.write_bytes(b"damaged")
+    path = write_file(fetch_weights(card(source), options).path, b"damaged")
     assert fetch_weights(card(source), options).path.read_bytes() == CONTENT
     assert path.with_name("tiny.h5.damaged").read_bytes() == b"damaged"
 
@@ -297,22 +297,12 @@ def test_a_file_without_a_hash_must_have_the_hubs_own_and_is_recorded(
     must_fail(WeightsError, "recorded when it first came", fetch_weights, card(OPEN), options)
 
 
-@pytest.mark.parametrize(
-    ("listing", "words"),
-    [
-        (b"<html>sign in</html>", "not a listing"),
-        (listed("x"), "not a listing"),
-        (listed({"path": OPEN.file.path}), "lists no hash of weights/model v1.pth"),
-        (listed({"path": OPEN.file.path, "lfs": {"oid": "5"}}), "lists no hash"),
-        (listed({"path": OPEN.file.path, "lfs": {"oid": sha256(b"other")}}), "has sha256"),
-        (None, "404"),
-    ],
-)
+@with_cases
 def test_a_hub_that_does_not_vouch_for_a_file_is_refused(
-    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, listing: bytes | None, words: str
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, listing: str | None, words: str
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", shelf.url)
     if listing is not None:
-        shelf.put(LISTING, listing)
+        shelf.put(LISTING, listing.encode())
     shelf.put(RESOLVED, CONTENT)
     must_fail(WeightsError, words, fetch_weights, card(OPEN), options)

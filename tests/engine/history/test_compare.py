@@ -248,14 +248,12 @@ def test_the_hold_out_decides_where_both_ran_there(run: RunFolder) -> None:
     assert one.part == "validation"
 
 
-@pytest.mark.parametrize(
-    "kept",
-    [np.ones(4, np.float32), np.zeros((2, 4), np.int32), np.zeros(3, np.int32)],
-    ids=["shares", "conditions", "other images"],
-)
-def test_where_no_labels_of_these_images_or_no_split_are_kept_there_are_none(run: RunFolder, kept: np.ndarray) -> None:
+@with_cases
+def test_where_no_labels_of_these_images_or_no_split_are_kept_there_are_none(
+    run: RunFolder, values: list[Any], kind: str
+) -> None:
     pick, floats = answered(run, "int8", [0, 1, 0, 1]), answered(run, "float32", [1, 1, 1, 0])
-    np.save(run.path / floats.answers.file, kept)
+    np.save(run.path / floats.answers.file, np.array(values, kind))
     assert find_disagreements(run, [pick, floats], pick) is None
     np.save(run.path / floats.answers.file, np.array([1, 1, 1, 0]))
     assert find_disagreements(run, [pick, floats], pick) is not None

@@ -1,6 +1,7 @@
 """The walker runs a graph and looks up what is kept; of two searches that want the same, one does it for both."""
 
 import asyncio
+import builtins
 import os
 import sys
 import threading
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from advisor.core import RuntimeRefusal, StageError, Status, UnsupportedRecipe
+from advisor import core
+from advisor.core import Status
 from advisor.engine import Machine, Pool, Resources, Scope, Stage, StageName
 from advisor.engine._pipeline.graph import with_all_before
 from advisor.engine._pipeline.lookup import Lookup
@@ -28,6 +30,7 @@ from tests.builders import must_fail
 from tests.engine.pipeline.walking import PLAIN, InThisProcess, materials, walk
 from tests.isolation.functions import crash_until
 from tests.processes import PATIENCE_S, has_ended, until
+from tests.tables import with_cases
 
 
 def write(text: str, path: Path) -> None:
@@ -159,20 +162,12 @@ def test_looking_up_finds_what_is_kept_and_makes_nothing(tmp_path: Path) -> None
     assert lookup.done([JOIN]) == {CONVERT, CUT}
 
 
-@pytest.mark.parametrize(
-    ("error", "recipe", "status", "reason"),
-    [
-        (StageError("it broke"), "int8", Status.FAILED, "it broke"),
-        (UnsupportedRecipe("it has no layers"), "int8", Status.SKIPPED, "it has no layers"),
-        (RuntimeRefusal("no such operator"), "int8", Status.SKIPPED, "this runtime cannot run int8: no such operator"),
-        (RuntimeRefusal("no such operator"), "float32", Status.FAILED, "no such operator"),
-        (FileNotFoundError(2, "No such file", "a.jpg"), "int8", Status.FAILED, "No such file: a.jpg"),
-    ],
-)
+@with_cases
 def test_a_failure_says_which_stage_ended_the_evaluation_and_why(
-    tmp_path: Path, error: Exception, recipe: str, status: Status, reason: str
+    tmp_path: Path, error: str, values: list[Any], recipe: str, status: str, reason: str
 ) -> None:
-    raised = must_fail(StageAborted, "", walk, failing_stage(error, recipe), materials(tmp_path))
+    kind = vars(builtins).get(error) or getattr(core, error)
+    raised = must_fail(StageAborted, "", walk, failing_stage(kind(*values), recipe), materials(tmp_path))
     assert (raised.status, raised.stage, raised.reason) == (status, StageName.SCORE, reason)
 
 

@@ -22,7 +22,6 @@ from advisor.engine._space.skipped import record_unevaluated, skip_ruled_out
 from advisor.store import RunFolder
 from advisor.tasks import Task
 from advisor.tasks._counting import COUNTING
-from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
@@ -31,7 +30,7 @@ from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, wr
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
 from tests.makers.searches import FORMS, SMALLEST, Searched
-from tests.tables import read_table
+from tests.tables import read_table, with_cases
 
 CARD = "mobilenet_v2_1.0_224"
 CATALOGUE = load_catalogue()
@@ -81,10 +80,7 @@ def catalogue(tmp_path: Path) -> Path:
     return tmp_path / "team.yaml"
 
 
-@pytest.mark.parametrize(
-    ("task", "name", "other"),
-    [(DETECTION.name, "mine", CLASSIFICATION.name), (CLASSIFICATION.name, "cells", DETECTION.name)],
-)
+@with_cases
 def test_a_file_for_another_task_is_refused_by_name(catalogue: Path, task: str, name: str, other: str) -> None:
     message = f"{name} is a file for {other}, and the search is for {task}"
     refused = must_fail(UsageError, message, resolve_cards, asked(task, candidates=[name], catalog=[str(catalogue)]))
@@ -112,11 +108,9 @@ def test_cards_that_cannot_fit_into_the_flash_are_left_out_unless_named() -> Non
     assert resolve_cards(asked(CLASSIFICATION.name, device="stm32h743", candidates=["resnet_50_224"])).cards
 
 
-@pytest.mark.parametrize(
-    ("recipe", "task"), [("mixed_int8", DETECTION), ("mixed_int8", ANOMALY), ("qat_int8", ANOMALY)]
-)
-def test_a_recipe_that_a_task_has_no_use_for_is_refused_and_not_offered(recipe: str, task: Task) -> None:
-    refused = must_fail(UsageError, "", choose_recipes, asked(task.name, compressions=["int8", recipe]).question)
+@with_cases
+def test_a_recipe_that_a_task_has_no_use_for_is_refused_and_not_offered(recipe: str, task: str) -> None:
+    refused = must_fail(UsageError, "", choose_recipes, asked(task, compressions=["int8", recipe]).question)
     assert refused.message.startswith(f"--compressions: unknown '{recipe}'")
     assert "int8" in refused.hint.split(": ")[1].split(", ")
     assert recipe not in refused.hint.split(": ")[1].split(", ")

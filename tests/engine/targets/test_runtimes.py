@@ -30,6 +30,7 @@ from advisor.tflite import read
 from tests.builders import configuration, evaluation
 from tests.engine.pipeline.walking import materials
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 ONNX = "host:onnxruntime"
 TARGET = DeviceTarget("tflm", "tflite-micro", "cpu", 1, "", ("float32",))
@@ -125,16 +126,9 @@ def place(**changes: object) -> TargetDevice:
     return TargetDevice("sensor", replace(SENSOR, **changes), TARGET)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (DeviceLimits(arena_bytes=100), "its tensor arena takes"),
-        (DeviceLimits(flash_bytes=200_000), "do not fit into the 200.0 kB of sensor"),
-        (DeviceLimits(package_bytes=100_000), "do not fit into the 100.0 kB of sensor"),
-    ],
-)
-def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: DeviceLimits, reason: str) -> None:
-    assert reason in explain_rejection(row, place(limits=limits))
+@with_cases
+def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: dict[str, int], reason: str) -> None:
+    assert reason in explain_rejection(row, place(limits=DeviceLimits(**limits)))
     board = replace(SENSOR, kind="board", memory_bytes=1_000_000)
     assert "of memory, sensor has 1.0 MB in total" in explain_rejection(row, TargetDevice("sensor", board, TARGET))
     enough = DeviceLimits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)

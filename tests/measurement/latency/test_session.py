@@ -94,12 +94,9 @@ def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [(small_models.crashing, "died (SIG"), (small_models.unknown_operator, "unresolved custom op: Nobody")],
-)
-def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, make: Callable[[], bytes], said: str) -> None:
-    path = small_models.saved(tmp_path, make(), "bad.tflite")
+@with_cases
+def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, network: str, said: str) -> None:
+    path = small_models.saved(tmp_path, getattr(small_models, network)(), "bad.tflite")
     with pytest.raises(UsageError, match=r"bad\.tflite") as caught:
         briefly(path)
     assert said in caught.value.message

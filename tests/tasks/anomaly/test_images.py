@@ -13,6 +13,7 @@ from advisor.engine._space.question_images import read_images
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.anomaly._images import survey_faults
 from tests.builders import must_fail
+from tests.tables import with_cases
 from tests.tasks.anomaly.parts import part, parts
 
 pytestmark = pytest.mark.integration
@@ -88,10 +89,7 @@ def test_a_faulty_copy_of_what_is_learnt_judges_nothing(tmp_path: Path) -> None:
     assert any("as near copies are learnt from" in note for note in images.notes)
 
 
-@pytest.mark.parametrize(
-    ("rename", "message"),
-    [("fine", "has several kinds of good images: fine, good"), ("plain", "has no kind named 'good': plain, spot")],
-)
+@with_cases
 def test_it_must_be_clear_which_images_are_good(tmp_path: Path, rename: str, message: str) -> None:
     root = parts(tmp_path, masks=False)
     if rename == "plain":

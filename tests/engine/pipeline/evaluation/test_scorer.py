@@ -14,20 +14,16 @@ from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.walker import run_coroutine
 from advisor.store import RunFolder, sha256_file
 from advisor.tasks._judge import HELD_OUT
-from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
-from advisor.tasks.segmentation import SEGMENTATION
 from tests.builders import must_fail
 from tests.engine.pipeline.boxed import two_classes
+from tests.tables import with_cases
 
 from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated
 
 
-@pytest.mark.parametrize(
-    ("task", "captures"),
-    [(CLASSIFICATION.name, True), (DETECTION.name, True), (SEGMENTATION.name, True), (ANOMALY.name, False)],
-)
+@with_cases
 def test_anomalies_are_not_judged_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
     workload, run = Workload((HEAD,), NAMES, two_classes().counts, Question(task)), RunFolder.create(tmp_path, "run")
     scorer = Scorer(Prepared(tmp_path, {}), workload, {}, run)

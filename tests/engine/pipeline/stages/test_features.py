@@ -32,6 +32,7 @@ from tests.datasets.folders import fill, make
 from tests.engine.pipeline.walking import materials, walk
 from tests.engine.plans import image_counts
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 SIDE = 32
 CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=SIDE)
@@ -163,10 +164,8 @@ def _image(folder: Path, colour: tuple[int, int, int]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("classes", "expected"), [(COLOURS, [0, 1, 2]), (("Blue", "red", "green"), [1, 2, 0]), (("blue", "red"), [1, 2, 0])]
-)
-def test_columns_are_classes_first(card: Card, tmp_path: Path, classes: tuple[str, ...], expected: list[int]) -> None:
+@with_cases
+def test_columns_are_classes_first(card: Card, tmp_path: Path, classes: list[str], expected: list[int]) -> None:
     images = [_image(tmp_path, colour) for colour in ((250, 9, 9), (9, 250, 9), (9, 9, 250))]
     model = fetch_weights(card, FetchOptions(offline=True)).path
     stages_jobs.score_images(model, images, VIEW, tmp_path / "rows.npy", classes)
