@@ -18,6 +18,7 @@ from advisor.cli import _main as main, _options as completion, note
 from advisor.cli._main import app
 from advisor.cli._output import BEGAN, QUIET, SlowSteps, download_bars, fold_line, progress
 from advisor.core import ExitCode, Option, StageError, UsageError, WeightsError
+from tests.builders import must_fail
 from tests.makers.commands import Advisor
 from tests.processes import PATIENCE_S, until
 from tests.run_folders import write_run
@@ -178,9 +179,8 @@ def test_an_interrupted_search_ends_although_a_thread_still_works(tmp_path: Path
 
 def test_an_interrupt_before_a_command_begins_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "main", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(SystemExit) as ended:
-        __main__.main()
-    assert ended.value.code == ExitCode.INTERRUPTED
+    ended = must_fail(SystemExit, "", __main__.main)
+    assert ended.code == ExitCode.INTERRUPTED
 
 
 @pytest.fixture
@@ -190,9 +190,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     def call(error: Exception) -> str:
         monkeypatch.setattr(main, "app", Mock(side_effect=error))
         monkeypatch.setattr("signal.signal", Mock())
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        assert ended.value.code == ExitCode.UNSATISFIED
+        ended = must_fail(SystemExit, "", main.main)
+        assert ended.code == ExitCode.UNSATISFIED
         return capsys.readouterr().err
 
     return call

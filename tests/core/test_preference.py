@@ -62,12 +62,6 @@ def test_a_saved_share_of_a_limit_buys_as_much_of_a_point(limit: float, saved: f
         assert present(decide([best, cheap], limits).pick).configuration.card == picked
 
 
-def test_a_size_budget_is_a_scale_too() -> None:
-    large, small = evaluation("large", accuracy=90, size=4e6), evaluation("small", accuracy=89.5, size=1.5e6)
-    assert decide([large, small], LIMITS).pick == large
-    assert decide([large, small], Limits(latency_ms=50, size_bytes=4_500_000)).pick == small
-
-
 def test_weights_of_the_user_count_factors_whatever_the_budget() -> None:
     weights = parse_preference("accuracy=1,latency=1")
     assert weights.within({"latency": 50.0, "size": 1e6}) == weights

@@ -16,18 +16,7 @@ from advisor.core import FINETUNE_CACHED, HEAD, OnAllImages, Status
 from advisor.datasets import Dataset, LabelledImage
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._split import draw_split
-from advisor.engine import (
-    Execution,
-    Images,
-    Machine,
-    Pool,
-    Purpose,
-    Role,
-    Stage,
-    StageName,
-    Workload,
-    _on_all_images,
-)
+from advisor.engine import Execution, Images, Machine, Pool, Purpose, Role, Stage, StageName, Workload, _on_all_images
 from advisor.engine._afterwards import SHARE, affordable_s, find_best_features, when_answered
 from advisor.engine._history.label_check import LABELS, read_label_check
 from advisor.engine._pipeline.materials import Artefact

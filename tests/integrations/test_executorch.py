@@ -78,12 +78,6 @@ def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
 
 
 @installed
-def test_an_operator_that_it_is_not_given_is_named(tmp_path: Path) -> None:
-    path = small_models.saved(tmp_path, small_models.open_output())
-    assert executorch.write_pte(path, tmp_path / "model.pte") == "ExecuTorch is not given the operator WHERE"
-
-
-@installed
 @pytest.mark.integration
 @pytest.mark.usefixtures("own_folders")
 def test_each_count_of_threads_is_timed_in_a_process_of_its_own(tmp_path: Path) -> None:

@@ -286,8 +286,7 @@ def test_the_command_serves_phones_until_ctrl_c(run: RunFolder, tmp_path: Path, 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         address = present(process.stdout).readline().strip()
         port = urlsplit(address).port or 0
-        with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
-            urlopen(address, timeout=PATIENCE_S)
+        must_fail(URLError, "CERTIFICATE_VERIFY_FAILED", urlopen, address, timeout=PATIENCE_S)
         trusting = ssl.create_default_context()
         trusting.check_hostname = False
         trusting.verify_mode = ssl.CERT_NONE

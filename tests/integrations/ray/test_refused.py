@@ -8,6 +8,7 @@ import pytest
 import advisor
 from advisor.core import UsageError
 from advisor.engine import resolve
+from tests.builders import must_fail
 from tests.tables import with_cases
 
 
@@ -23,15 +24,13 @@ def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
 
 @with_cases
 def test_what_there_is_not_is_refused(options: dict[str, object], words: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        resolve(options)
-    assert words in caught.value.message + caught.value.hint
+    caught = must_fail(UsageError, "", resolve, options)
+    assert words in caught.message + caught.hint
 
 
 @pytest.mark.parametrize("port", ["", f":{'9' * 5000}"])
 def test_an_address_without_a_port_is_refused(port: str) -> None:
     from advisor.integrations.ray._cluster import connect
 
-    with pytest.raises(UsageError, match="names no port") as caught:
-        connect(f"cluster.example{port}", 1)
-    assert "ray://cluster.example:10001" in caught.value.hint
+    caught = must_fail(UsageError, "names no port", connect, f"cluster.example{port}", 1)
+    assert "ray://cluster.example:10001" in caught.hint
