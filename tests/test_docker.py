@@ -46,9 +46,7 @@ def test_a_development_container_has_the_set_up_of_the_project(project: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_steps_of_the_build_give_a_command_that_writes_nothing_else(
-    starts_processes: None, project: Path, tmp_path: Path
-) -> None:
+def test_the_build_gives_a_command_that_writes_no_more(starts_processes: None, project: Path, tmp_path: Path) -> None:
     source, there = tmp_path / "src", tmp_path / "advisor"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=project, capture_output=True, check=True).stdout
     for name in filter(None, listed.decode().split("\0")):

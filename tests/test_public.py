@@ -24,9 +24,7 @@ AFTER = "import advisor.engine._run, advisor.reporting._bundle.bundle, advisor.c
 @pytest.mark.parametrize(
     ("code", "said"), [(ALONE, ["advisor advisor.version", "squeezenet_1.1_227 host"]), (AFTER, [])], ids=["", "after"]
 )
-def test_all_is_there_whatever_was_imported_before_and_rooms_are_imported_when_reached(
-    code: str, said: list[str]
-) -> None:
+def test_all_is_there_whatever_was_imported_and_rooms_are_imported_when_reached(code: str, said: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code + PLAIN], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [*said, str(["__version__", *ROOMS])]
 

@@ -79,9 +79,7 @@ def test_the_long_description_and_the_metadata_work_outside_the_repository(wheel
     assert re.findall(r"\]\((?!https?://)[^)]*\)", linked) == []
 
 
-def test_a_demonstration_from_the_wheel_finds_its_catalogue_and_gets_as_far_as_the_weights(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_a_demo_from_the_wheel_finds_its_catalogue_and_reaches_the_weights(installed: Path, tmp_path: Path) -> None:
     where = run(installed, sys.executable, "-c", DRAW_FEW, cwd=tmp_path)
     assert Path(where.stdout.split()[0]).is_relative_to(installed)
     search = (str(installed / "bin" / "advisor"), "search", "--offline", "--demo")

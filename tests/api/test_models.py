@@ -115,9 +115,7 @@ def test_an_install_without_training_is_a_warning_that_names_the_extra(monkeypat
     assert training.hint.endswith(install_extra("train"))
 
 
-def test_no_weights_are_a_warning_and_a_cache_that_cannot_be_written_is_named_with_its_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_weights_warn_and_a_read_only_cache_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     weights = next(check for check in doctor(run_model=False) if check.name == "weights")
     assert (weights.state, weights.found[:5]) == (State.WARNING, "0 of ")

@@ -66,9 +66,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("function", [search, plan], ids=["search", "plan"])
-def test_every_argument_reaches_the_request_or_leaves_the_file_its_say(
-    function: Callable[..., object], resolved: dict[str, Any]
-) -> None:
+def test_arguments_reach_a_request_or_keep_the_file(function: Callable[..., object], resolved: dict[str, Any]) -> None:
     given = {name: f"value of {name}" for name in OPTIONS}
     must_fail(Resolved, "", function, **given, request="request.yaml")
     assert resolved == {"options": given, "file": Path("request.yaml")}

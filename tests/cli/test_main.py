@@ -151,9 +151,7 @@ def test_a_wait_without_a_line_goes_on(
     BEGAN.reset(token)
 
 
-def test_who_follows_gets_each_step_and_quiet_none(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_are_told_and_to_quiet_none(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     with progress("the first") as tell:
         tell("a step\x1b[31m")
@@ -213,9 +211,7 @@ def test_too_little_memory_for_the_reason_ends_without_it(
     assert failing(MemoryError()).startswith("error: memory ran out\nhint:  free some memory")
 
 
-def test_an_error_is_said_even_where_no_memory_is_left_for_its_colours(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_memory_errors_are_plain(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("typer.secho", Mock(side_effect=MemoryError))
     main._print_error("memory ran out: 1 MB is free", "buy some")
     assert capfd.readouterr().err.startswith("error: memory ran out\nhint:  free some memory")

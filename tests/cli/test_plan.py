@@ -119,9 +119,7 @@ def test_the_time_limit_says_how_many_are_reached_and_offline_what_is_missing(ad
 
 
 @pytest.mark.parametrize("command", ["plan", "search"])
-def test_a_time_limit_that_is_too_short_for_any_candidate_is_refused_by_both(
-    quick_advisor: Advisor, tmp_path: Path, command: str
-) -> None:
+def test_a_too_short_time_limit_is_refused_by_both(quick_advisor: Advisor, tmp_path: Path, command: str) -> None:
     said = ended(quick_advisor(command, "--candidates", CARD, "--time-limit", "2s"), 2)
     assert f"even the candidate that is quickest to evaluate, {CARD}, takes about" in said.err
     assert "give at least --time-limit" in said.err

@@ -183,9 +183,7 @@ def test_no_input_of_the_action_becomes_a_part_of_a_script(action: dict[str, Any
     assert not [step["name"] for step in action["runs"]["steps"] if "${{" in step.get("run", "")]
 
 
-def test_the_phone_of_the_page_is_measured_as_typed_and_may_be_missing_the_next_night(
-    advisor: Advisor, phone: Phone, tmp_path: Path
-) -> None:
+def test_the_phone_of_the_page_is_measured_and_may_be_missing(advisor: Advisor, phone: Phone, tmp_path: Path) -> None:
     write_facts(phone.root, PIXEL_8)
     (phone.root / "data" / "local" / "tmp").mkdir(parents=True)
     mirror = tool_printing(tmp_path / "mirror", PRINTED).rename(tmp_path / "mirror" / TOOLS["arm64-v8a"]).parent
@@ -198,9 +196,7 @@ def test_the_phone_of_the_page_is_measured_as_typed_and_may_be_missing_the_next_
     assert ended(advisor(*command, "--quiet", ADVISOR_MIRROR=str(mirror)), 0).out == "no new answer\n"
 
 
-def test_a_phone_that_is_missing_that_day_keeps_its_answer(
-    advisor: Advisor, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_phone_keeps_its_answer(advisor: Advisor, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Without keys, the cloud does not say what its phones are."""
     run = write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
     cloud = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/none", "AWS_SHARED_CREDENTIALS_FILE": "/none"}

@@ -32,9 +32,7 @@ def test_an_unknown_flag_names_the_nearest_and_an_empty_cache_three_ways(quick_a
     nothing_spent(photos.parent)
 
 
-def test_what_a_limit_left_is_a_step_of_the_answer_and_is_named_once(
-    quick_advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_limit_left_is_one_step(quick_advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "runs", manifest={"stopped": {"why": "time_limit"}, "configurations": 10}).path
     stopped = "stopped at the time limit of 5min: 9 configurations not evaluated"
     monkeypatch.setattr("advisor.api.search", lambda **_: Run(run, stopped=stopped))

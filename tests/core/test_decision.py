@@ -309,9 +309,7 @@ def _trained(row: Row, training: str, shortened: bool | None = None, holdout: fl
 
 
 @with_cases
-def test_fine_tuning_precedes_its_head_if_as_accurate_and_not_shortened(
-    lead: int, shortened: bool | None, pick: str
-) -> None:
+def test_fine_tuning_precedes_a_head_as_accurate_if_not_shortened(lead: int, shortened: bool | None, pick: str) -> None:
     head = _trained(_row("net", "int8", _answers(500), 3.0, 4e6), "head")
     tuned = _trained(_row("net", "int8", _answers(520, range(20 + lead)), 3.0, 4.01e6), "finetune_cached", shortened)
     assert _pick([head, tuned]).configuration.training == pick

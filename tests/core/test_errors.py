@@ -28,9 +28,7 @@ def test_only_a_name_that_is_close_is_suggested(value: str, meant: str) -> None:
     assert errors.nearest(value, ["anchor", "temperature"]) == meant
 
 
-def test_a_missing_package_is_wrong_usage_and_the_hint_installs_the_extra_of_this_distribution(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_package_is_wrong_usage_with_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert errors.install_extra("ray") == "pip install -e '.[ray]' in the source folder"
     monkeypatch.setattr(errors, "CHECKOUT", tmp_path)  # as an installed wheel has it
     assert errors.install_extra("ray") == "pip install 'ondevice-advisor[ray]'"

@@ -19,9 +19,7 @@ COPIES = {
 }
 
 
-def test_a_large_set_holds_out_and_compares_fewer_images_and_learns_from_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_sets_compare_fewer_images_and_learn_from_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = survey(make(tmp_path / "data", cat=100, dog=100))
     monkeypatch.setattr(division, "MOST_HELD", 20)
     monkeypatch.setattr(division, "MOST_COMPARED", 18)

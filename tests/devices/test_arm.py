@@ -1,7 +1,5 @@
 """The agent on another architecture: an aarch64 Python with the aarch64 runtime under qemu, outputs as on the host."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -55,9 +55,7 @@ def predict(predictor: Predictor, profiles: Profiles) -> Predict:
     return lambda selector, form, models: predictor.predict(*profiles.select(selector), form, models)
 
 
-def test_a_published_latency_is_given_as_published_and_an_unmeasured_size_lies_between_its_family(
-    predict: Predict, profiles: Profiles, nets: Nets
-) -> None:
+def test_published_latencies_stay_and_other_sizes_lie_between(predict: Predict, profiles: Profiles, nets: Nets) -> None:
     net = predict("galaxy-s24", "float32", nets)[0].latency
     row = next(m for m in profiles["galaxy-s24"].measurements if m.model == nets[0].name and m.target == "tflite-npu")
     assert (net.provenance, net.value) == (Provenance.PUBLISHED, pytest.approx(row.latency_ms))

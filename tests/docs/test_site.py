@@ -83,9 +83,7 @@ def test_the_site_has_every_public_name_and_its_links_lead_to_no_file_that_is_le
 
 @pytest.mark.slow
 @pytest.mark.parametrize("query", ["hold-", "--budget", "hold-out"])
-def test_the_search_takes_words_with_hyphens_from_a_folder_without_a_request_to_a_host(
-    site: Path, browser: Browser, query: str
-) -> None:
+def test_words_with_hyphens_are_found_in_a_folder_without_a_request(site: Path, browser: Browser, query: str) -> None:
     page = new_context(browser).new_page()
     said, asked = list[str](), list[str]()
     page.on("console", lambda message: said.append(message.text))

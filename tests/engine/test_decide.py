@@ -83,9 +83,7 @@ def run_on_both(run: RunFolder, card: str, wrong: range, wrong_on_holdout: range
 
 
 @with_cases
-def test_only_a_refuted_pick_gives_way_and_only_to_one_right_more_often(
-    run: RunFolder, wrong: int, wrong_of_second: int, pick: str
-) -> None:
+def test_only_refuted_picks_yield_to_better_ones(run: RunFolder, wrong: int, wrong_of_second: int, pick: str) -> None:
     split = run.read_json("split.json")
     run.write_json("split.json", {**split, "holdout": split["validation"]})
     first = run_on_both(run, "first", range(5), range(wrong))

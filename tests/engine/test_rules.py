@@ -92,9 +92,7 @@ def _objection(name: str, drops: dict[str, float | None], limit: float | None, n
 
 
 @given(results, limits)
-def test_a_heavier_recipe_is_tried_where_no_lighter_one_holds_or_the_user_named_it(
-    found: dict[str, float | None], limit: float
-) -> None:
+def test_a_heavier_recipe_is_tried_if_no_lighter_holds_or_by_name(found: dict[str, float | None], limit: float) -> None:
     assert _objection("int8", found, None) == ""
     assert lighter_recipes("qat_int8", _recipes(), {"qat_int8"}) == ()
     assert _objection("qat_int8", found, limit, {"qat_int8"}) == ""

@@ -97,9 +97,7 @@ def test_an_export_of_a_run_with_another_request_is_refused_whatever_it_names(ad
     refused(said, "request.yaml has changed since it was written")
 
 
-def test_a_comparison_and_the_list_of_runs_name_a_changed_row_and_a_re_evaluation_makes_no_new_run(
-    advisor: Advisor, changed: Path, tmp_path: Path
-) -> None:
+def test_a_changed_row_is_named_and_re_evaluation_makes_no_run(advisor: Advisor, changed: Path, tmp_path: Path) -> None:
     other = str(write_run(tmp_path / "others").path)
     said = ended(advisor("compare", other, str(changed), "--json"), 4)
     assert LINE in said.err

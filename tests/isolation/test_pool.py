@@ -50,9 +50,7 @@ def pool(tmp_path: Path) -> Iterator[ChildPool]:
         yield pool
 
 
-def test_modules_in_the_current_folder_are_not_imported(
-    pool: ChildPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_module_in_this_folder_is_imported(pool: ChildPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {name.partition(".")[0] for name in (*sys.stdlib_module_names, *sys.modules)}
     for name in filter(str.isidentifier, names):  # MkDocs registers its hooks by their paths
         (tmp_path / f"{name}.py").write_text("raise ImportError('planted')")
@@ -104,9 +102,7 @@ def test_without_a_gpu_a_crash_and_any_other_error_end_the_call(tmp_path: Path) 
         assert pool.gpu_failed == ""
 
 
-def test_an_error_of_ours_keeps_its_type_any_other_is_one_line_and_the_log_has_tracebacks_and_native_output(
-    pool: ChildPool, tmp_path: Path
-) -> None:
+def test_our_errors_keep_their_type_and_the_log_has_tracebacks_and_output(pool: ChildPool, tmp_path: Path) -> None:
     caught = must_fail(UnsupportedRecipe, "", pool.call, f"{HERE}:refuse")
     assert (caught.message, caught.hint) == ("not for this model", "try another")
     must_fail(StageError, "^ValueError: a plain error$", pool.call, f"{HERE}:fail")
@@ -175,9 +171,7 @@ def test_a_child_has_no_network_where_the_system_allows_that(pool: ChildPool) ->
             pool.call(f"{HERE}:connect", server.getsockname()[1])
 
 
-def test_a_confined_child_writes_below_its_folders_and_changes_and_starts_nothing_else(
-    pool: ChildPool, tmp_path: Path
-) -> None:
+def test_a_confined_child_writes_below_its_folders_and_does_nothing_else(pool: ChildPool, tmp_path: Path) -> None:
     if not pool.call(f"{HERE}:confines_files"):
         pytest.skip("this system has no Landlock")
     (tmp_path / "own").mkdir()
@@ -213,9 +207,7 @@ def left_behind(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("ending", ["process", "kill_itself", "segfault"])
-def test_what_a_child_leaves_among_temporary_files_goes_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
-) -> None:
+def test_temporary_files_of_a_child_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with ChildPool(Path(os.devnull)) as pool:
         littered = Path(pool.call("tempfile:mkdtemp"))
@@ -299,9 +291,7 @@ def test_a_pause_knows_how_long_its_call_stood_still() -> None:
     assert pause.paused_s == 3.5
 
 
-def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(
-    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cpu_seconds_of_a_call_are_its_own_on_a_busy_machine(pool: ChildPool, monkeypatch: pytest.MonkeyPatch) -> None:
     def start_and_stand_still(*settings: Any) -> Any:
         made = start(*settings)
         child = psutil.Process(made[0].pid)
@@ -317,9 +307,7 @@ def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(
     assert call.cpu_s == pytest.approx(0.15, abs=0.05)
 
 
-def test_an_answer_that_came_while_this_process_stood_still_is_no_time_out(
-    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_to_a_stopped_process_is_no_time_out(pool: ChildPool, monkeypatch: pytest.MonkeyPatch) -> None:
     def stand_still(_child: psutil.Process) -> int:
         until(lambda: pool._all[0]._connection.poll())
         return 0

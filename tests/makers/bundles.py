@@ -25,11 +25,7 @@ from tests.makers.searches import Searched
 from tests.places import SHARED
 
 Pixels = npt.NDArray[np.uint8]
-
-
 FORMS = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
-
-
 SIZE = 224
 
 

@@ -1,7 +1,5 @@
 """Cards over small files, and a machine whose pip and npm are set up for the test alone."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
@@ -14,8 +12,6 @@ from advisor.catalog import Card, Preprocessing
 from advisor.store import MemberFile, WeightSource
 
 CONTENT = b"weights " * 4096
-
-
 MEMBER = "package/models/tiny.h5"
 
 

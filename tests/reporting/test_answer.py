@@ -180,9 +180,7 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
 
 
 @with_cases
-def test_right_answers_are_counted_of_few_images_and_all_are_right_only_if_none_is_wrong(
-    right: float, images: int, said: str
-) -> None:
+def test_few_images_are_counted_and_all_are_right_only_if_none_is_wrong(right: float, images: int, said: str) -> None:
     judged = Quantity(right, "%", Provenance.MEASURED, n=images)
     assert f"Right on {said} images" in opening_lines(with_pick(judged_view(), holdout_accuracy=judged))[1]
 

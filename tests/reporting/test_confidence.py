@@ -148,8 +148,6 @@ def said(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> dict[str,
 
 
 OWN = facts(OF_A, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_class={"a": Reachable(0.8, 0.3)})
-
-
 BROKEN = {
     "precision": facts(PRECISION, reachable=Reachable(0.87, 0.6)),
     "precision of nothing": facts(PRECISION, reachable=Reachable(0.0, 0.0)),

@@ -52,9 +52,7 @@ def test_all_files_are_written_and_nothing_else_always_the_same(tmp_path: Path) 
     assert "bad" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_an_answer_so_far_and_one_without_its_package_have_no_front_parquet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_front_parquet_needs_an_end_and_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_all(run_view(), tmp_path)
     so_far = replace(run_view(), insights=Insights(unfinished=Unfinished(1, 9, True, "2026-11-28T22:00:00Z")))
     for view in (so_far, run_view()):

@@ -84,9 +84,7 @@ def test_a_wrong_answer_has_its_probability_and_a_changed_one_two(folder: Path, 
     assert f"The first {CHANGED_SHOWN}:" in part
 
 
-def test_the_first_screen_has_one_image_of_each_confusion_and_the_most_frequent_first(
-    folder: Path, noise: list[tuple[str, str]]
-) -> None:
+def test_each_confusion_has_one_image_the_most_frequent_first(folder: Path, noise: list[tuple[str, str]]) -> None:
     view = shown_view(folder, noise, labels=(1, 1, 1, 1, 2, 1, 3, 2))
     first = render_html(view).partition('<details class="reasons">')[0]
     assert re.findall(r"<bdi>(\w+)</bdi> <span>→", first) == ["glass", "metal", "paper", "glass", "metal", "glass"]

@@ -113,9 +113,7 @@ def texts(view: RunView) -> dict[str, tuple[Level, str]]:
 
 
 @with_cases
-def test_few_or_no_validation_images_of_a_class_are_a_high_named_risk(
-    counts: dict[str, int], name: str, said: str
-) -> None:
+def test_few_or_no_validation_images_are_a_high_named_risk(counts: dict[str, int], name: str, said: str) -> None:
     level, text = texts(with_dataset(run_view(), validated_per_class=counts))[name]
     assert (level, text.startswith(said)) == (Level.HIGH, True), text
     for enough in (validated(10, 10, 11, 12, 40, 10), run_view()):  # none is known of the latter

@@ -217,9 +217,7 @@ def file(folder: Path, text: str) -> Path:
     ],
     ids=[*ENDLESS, "bomb", "digits", "timestamp", "bool", "int", "float", "base 60", "NUL"],
 )
-def test_endless_nesting_what_is_beyond_the_limits_or_not_of_its_tags_kind_is_refused(
-    tmp_path: Path, text: str, words: str
-) -> None:
+def test_nesting_and_what_is_beyond_limits_or_of_no_kind_is_refused(tmp_path: Path, text: str, words: str) -> None:
     must_fail(UsageError, words, read_yaml, file(tmp_path, text))
 
 

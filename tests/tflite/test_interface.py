@@ -48,9 +48,7 @@ def test_float_io_gives_what_a_quantizing_client_gets(quantized: bytes, images: 
     np.testing.assert_allclose(inside, expected, atol=1.1 * output.quantization.scales[0])
 
 
-def test_float_io_names_the_same_inputs_and_outputs_and_leaves_a_float_model_as_it_is(
-    quantized: bytes, classifier: bytes
-) -> None:
+def test_float_io_keeps_all_names_and_leaves_a_float_model_as_it_is(quantized: bytes, classifier: bytes) -> None:
     model = read(to_float_io(quantized))
     assert [tensor.dtype for tensor in (*model.inputs, *model.outputs)] == ["float32", "float32"]
     assert [name for name, _ in model.signatures[0].inputs] == ["image"]

@@ -160,9 +160,7 @@ def levelled(backbone: bytes) -> bytes:
     return with_levels(backbone)
 
 
-def test_the_trunks_own_features_come_first_and_unchanged(
-    backbone: bytes, levelled: bytes, images: list[Array], run: Run
-) -> None:
+def test_trunk_features_come_first_unchanged(backbone: bytes, levelled: bytes, images: list[Array], run: Run) -> None:
     plain, wide = (run(data, {"image": images[0]})["features"] for data in (backbone, levelled))
     assert wide.shape[1] > plain.shape[1]
     np.testing.assert_array_equal(wide[:, : plain.shape[1]], plain)
@@ -194,9 +192,7 @@ def test_a_head_on_all_levels_is_the_sum_of_heads_on_each(levelled: bytes, image
     assert names.count("FULLY_CONNECTED") >= 3
 
 
-def test_levels_that_a_head_does_not_read_leave_the_file(
-    backbone: bytes, levelled: bytes, images: list[Array], run: Run
-) -> None:
+def test_levels_that_no_head_reads_are_cut(backbone: bytes, levelled: bytes, images: list[Array], run: Run) -> None:
     random = np.random.default_rng(1)
     width, last = run(levelled, {"image": images[0]})["features"].shape[1], last_width(levelled)
     assert last == last_width(backbone) == read(backbone).outputs[0].shape[1]

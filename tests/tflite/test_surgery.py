@@ -89,9 +89,7 @@ def test_the_head_is_the_softmax_of_a_linear_map(
         np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
 
 
-def test_the_head_runs_inside_the_delegate_as_the_converter_writes_it_and_its_weights_are_aligned(
-    classifier: bytes, master: bytes
-) -> None:
+def test_the_head_runs_inside_the_delegate_and_its_weights_are_aligned(classifier: bytes, master: bytes) -> None:
     assert stays_within_one_delegate(classifier)
     assert read(classifier).operators[-1].name == "SOFTMAX"
 

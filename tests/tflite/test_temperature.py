@@ -121,9 +121,7 @@ def softmax(values: Array) -> Array:
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize(("parts", "name"), FORMS)
-def test_probabilities_are_those_of_the_divided_logits_and_the_largest_stays_first(
-    parts: int, name: str, temperature: float
-) -> None:
+def test_probabilities_are_of_divided_logits_and_the_first_stays(parts: int, name: str, temperature: float) -> None:
     """Integer probabilities may tie: then it is one of the first. float16 rounds weights again, int16 logits."""
     made = answer_images(with_temperature(form(parts, name), temperature), random_images())
     wanted = softmax(logits_of(parts, name) / temperature)

@@ -1,7 +1,5 @@
 """Cards over small files, and a machine whose pip and npm are set up for the test alone."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from pathlib import Path

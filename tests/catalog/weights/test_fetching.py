@@ -1,7 +1,5 @@
 """Where weights are looked for, in which order, and what is said when they are nowhere."""
 
-from __future__ import annotations
-
 import io
 import json
 import multiprocessing

@@ -36,9 +36,7 @@ def test_one_place_is_told_in_one_line_by_its_host_and_several_in_a_line_each(op
     assert (again.message, again.hint, again.reasons) == (error.message, error.hint, error.reasons)  # type: ignore[attr-defined]
 
 
-def test_what_the_light_install_cannot_read_is_left_out_and_the_hint_installs_the_reader(
-    options: FetchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_no_reader_is_left_out_with_a_hint(options: FetchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.catalog._cards.find_spec", lambda _name: None)
     offline = replace(options, offline=True)
     error = refused(home(AWAY), options=offline)

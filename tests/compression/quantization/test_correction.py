@@ -328,9 +328,7 @@ def _with_another_head(data: bytes) -> bytes:
     return pack(tables)
 
 
-def test_the_corrected_models_are_those_of_each_recipe_alone(
-    float_model: bytes, photographs: np.ndarray, prepared: PreparedModel
-) -> None:
+def test_recipes_correct_as_each_alone(float_model: bytes, photographs: np.ndarray, prepared: PreparedModel) -> None:
     observation = observe_activations(float_model, photographs)
     assert dict(prepared.corrected) == {each: correct_model(float_model, each, observation) for each in GRIDS}
 

@@ -51,9 +51,7 @@ def test_weights_are_stored_as_the_name_says(forms: dict[str, bytes], name: str,
     assert {model.tensors[expanded.get(index, index)].dtype for index in kernels} == {weights}
 
 
-def test_float32_is_the_file_dynamic_int8_leaves_depthwise_kernels_float_and_per_tensor_has_one_scale(
-    forms: dict[str, bytes], float_model: bytes
-) -> None:
+def test_each_recipe_has_its_types_and_scales(forms: dict[str, bytes], float_model: bytes) -> None:
     model = read(forms["dynamic_int8"])
     kernels = [model.tensors[op.inputs[1]] for op in model.operators if op.name == "DEPTHWISE_CONV_2D"]
     assert {row.dtype for row in kernels} == {"float32"}

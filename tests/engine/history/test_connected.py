@@ -88,9 +88,7 @@ def test_a_phone_measures_what_may_become_the_pick_and_what_it_does_not_measure_
         assert sum("--graph=" in command for command in pixel.daemon.commands) == step.get("timed", 0)
 
 
-def test_a_measured_pick_says_which_phone_it_was_and_so_does_its_report(
-    run: RunFolder, pixel: Phone, tmp_path: Path
-) -> None:
+def test_a_measured_pick_and_its_report_say_which_phone_it_was(run: RunFolder, pixel: Phone, tmp_path: Path) -> None:
     child = load_run(present(on(reevaluate(run.path, by_usb(tmp_path))).run))
     pick = present(child.decision.pick)
     assert pick.configuration.card == "inception_v3_299", "it was predicted to be too slow"
@@ -114,9 +112,7 @@ def test_a_phone_is_asked_once_for_all_runs_and_times_a_file_once(run: RunFolder
 
 
 @with_cases
-def test_a_connection_that_does_not_fit_is_refused_before_any_work(
-    pixel: Phone, way: str, devices: list[str], words: str
-) -> None:
+def test_a_connection_that_does_not_fit_is_refused(pixel: Phone, way: str, devices: list[str], words: str) -> None:
     settings = ConnectionSettings(way, "usb" if way == "adb" else "device")
     must_fail(UsageError, words, Devices.choose, devices, [], settings)
 

@@ -1,7 +1,5 @@
 """Searches by the rule whose results are made up, on a clock that runs while something is evaluated."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -88,7 +86,7 @@ class Search:
             self.study.tell(made)
             self.rule.condition_on(made)
 
-    def finish(self) -> Search:
+    def finish(self) -> "Search":
         """Search to the end."""
         self.start()
         while self.running:

@@ -47,9 +47,7 @@ def told(made: SearchRule, plan: Plan = PLAN, **accuracies: float) -> SearchRule
 
 @settings(max_examples=8, deadline=None)
 @given(LIMITS, ACCURACIES)
-def test_nothing_begins_twice_or_too_late_and_what_is_begun_is_finished_first(
-    left_s: float | None, accuracies: dict[CardTraining, float]
-) -> None:
+def test_nothing_begins_twice_late_or_out_of_turn(left_s: float | None, accuracies: dict[CardTraining, float]) -> None:
     search = Search(PLAN, left_s, lambda network: accuracies[network]).finish()
     assert len(search.steps) == len(set(search.steps))
     assert left_s is None or search.now <= left_s + 1e-6
@@ -124,9 +122,7 @@ def test_within_a_limit_the_pick_gets_its_int8_file_before_another_network_begin
     assert Search(left_s=None, cores=2).finish().steps[1].form == "float32", "without a limit there is no hurry"
 
 
-def test_of_networks_that_promise_as_much_the_first_answer_comes_from_the_cheaper(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_networks_that_promise_as_much_the_cheaper_answers_first(monkeypatch: pytest.MonkeyPatch) -> None:
     quick, good = "efficientnet_lite0_224", "efficientnet_lite1_240"
     plan = of_cards(changed(PLAN, images=1416, validation=283), quick, good)
     begun = []

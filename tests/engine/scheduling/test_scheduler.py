@@ -20,9 +20,7 @@ TWO_THREADS = changed(PLAN, threads=(1, 2))
     st.floats(40.0, 99.0),
     st.floats(40.0, 99.0),
 )
-def test_where_everything_is_evaluated_each_configuration_begins_once_or_is_refused(
-    sampler: str, cores: int, best: float, others: float
-) -> None:
+def test_each_configuration_begins_once_or_is_refused(sampler: str, cores: int, best: float, others: float) -> None:
     def accuracy(network: CardTraining) -> float:
         return best if network.card == BEST else others
 

@@ -54,9 +54,7 @@ def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], imag
 
 
 @with_cases
-def test_metrics_that_the_images_cannot_give_are_refused(
-    options: dict[str, Any], images: dict[str, Any], message: str
-) -> None:
+def test_metrics_images_cannot_give_are_refused(options: dict[str, Any], images: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as refused:
         require_metrics(resolve({"data": "photos", **options}).question, images_with(**images))
     assert message in refused.value.message

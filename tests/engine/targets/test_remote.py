@@ -1,7 +1,5 @@
 """Devices of a search that can be reached, over the real ``adb`` and ``ssh``: measured, or failed with the reason."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
@@ -40,7 +38,7 @@ def tool_printing(folder: Path, text: str) -> Path:
     return write_file(folder / "benchmark_model", TOOL.format(folder=folder))
 
 
-def place_of(reach: ConnectionSettings | Bench) -> TargetDevice:
+def place_of(reach: "ConnectionSettings | Bench") -> TargetDevice:
     profile = replace(
         read_profile(find_shipped_profiles() / "raspberry-pi-4.yaml"), connection=cast("ConnectionSettings", reach)
     )
@@ -107,7 +105,7 @@ class Bench:
     busy: list[str] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
 
-    def connect(self, _accelerator: str) -> Bench:
+    def connect(self, _accelerator: str) -> "Bench":
         self.asked.wait(PATIENCE_S)
         return self
 

@@ -136,9 +136,7 @@ def test_only_so_many_requests_are_answered(client: Client) -> None:
     assert [client.get(f"{client.access.root}/files/7.tflite").status_code for _ in range(101)][-2:] == [404, 429]
 
 
-def test_a_photograph_is_kept_with_its_class_alone_and_the_weakest_class_asked_for_first(
-    pages: PageRoutes, tmp_path: Path
-) -> None:
+def test_a_photograph_is_kept_with_its_class_and_the_weakest_is_asked_first(pages: PageRoutes, tmp_path: Path) -> None:
     pages.keeper = Keeper.of(tmp_path / "photographs", pages.trial, print)
     client = Client(pages.app(), pages.server)
     red, page = photograph(), b"<script>alert(1)</script>"

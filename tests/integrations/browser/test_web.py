@@ -213,9 +213,7 @@ def test_it_opens_again_without_a_network(browser: Browser, made: Bundle) -> Non
         assert found.classify("photo.png", png(data.chelsea())).sum() == pytest.approx(1, abs=0.01)
 
 
-def test_below_its_threshold_an_answer_is_not_sure_and_without_relaxed_simd_the_other_runtime_gives_it(
-    browser: Browser, made: Bundle, tmp_path: Path
-) -> None:
+def test_below_a_threshold_an_answer_is_not_sure_by_any_runtime(browser: Browser, made: Bundle, tmp_path: Path) -> None:
     (first, *_), labels = made.model.labels, made.model.labels
     thresholds = ShippedThresholds(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
     model = replace(prepare_model(made.model.content, "model.tflite"), thresholds=thresholds)

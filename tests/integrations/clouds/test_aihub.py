@@ -36,9 +36,7 @@ def test_nothing_is_sent_without_leave(aihub: AiHub, float_model: Path) -> None:
 
 
 @pytest.mark.parametrize(("noise", "said"), [(0.0, "12 of 12 images"), (9.0, "4 of 12 images")])
-def test_answers_to_images_are_compared(
-    aihub: AiHub, brightness_model: Path, tmp_path: Path, noise: float, said: str
-) -> None:
+def test_answers_are_compared(aihub: AiHub, brightness_model: Path, tmp_path: Path, noise: float, said: str) -> None:
     for number in range(12):
         Image.new("RGB", (8, 8), ("red", "green", "blue")[number % 3]).save(tmp_path / f"{number}.png")
     aihub.noise = noise

@@ -1,7 +1,5 @@
 """Fleets and runs for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from advisor.core import Evaluation

@@ -1,7 +1,5 @@
 """The files of a fleet in a bundle, run for real; a change of the fleet; verifying on a device."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -45,9 +45,7 @@ def result(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @with_cases
-def test_jobs_and_measurements_run_on_the_node_of_a_cluster_that_is_started_for_them(
-    result: dict[str, Any], fact: str, value: object
-) -> None:
+def test_jobs_and_measurements_run_on_a_cluster_of_their_own(result: dict[str, Any], fact: str, value: object) -> None:
     assert result[fact] == value
 
 

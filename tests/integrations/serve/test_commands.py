@@ -47,9 +47,7 @@ def test_a_bundle_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch, 
     must_fail(StageError, "^the file has no metadata$", serve_jobs.zip_bundle, tmp_path / "run", tmp_path)
 
 
-def test_a_refused_re_evaluation_shows_what_it_said(
-    colours: RunFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_refused_re_evaluation_shows_why(colours: RunFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     command, go = serve_jobs.make_command, tmp_path / "go"
     wait = ("sh", "-c", f'until [ -e "{go}" ]; do sleep 0.05; done; exec "$@"', "sh")
     monkeypatch.setattr(serve_jobs, "make_command", lambda words: [*wait, *command(words)])

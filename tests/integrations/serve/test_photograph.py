@@ -131,9 +131,7 @@ def assert_drawn(found: PhotographAnswer, plain: Path, copy: Path) -> None:
         assert list(drawn.getdata()) != list(cells.convert("RGB").getdata())
 
 
-def test_objects_are_counted_and_drawn_and_100_megapixels_refused(
-    detectors: RunFolder, tmp_path: Path, advisor: Advisor
-) -> None:
+def test_objects_are_counted_drawn_and_100_mp_refused(detectors: RunFolder, tmp_path: Path, advisor: Advisor) -> None:
     cells, large, to = tmp_path / "cells.png", tmp_path / "large.png", tmp_path / "drawn"
     cells.write_bytes(two_cells())
     Image.new("1", (10_000, 10_000)).save(large)

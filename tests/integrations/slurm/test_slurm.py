@@ -169,9 +169,7 @@ def test_a_program_that_hangs_ends_with_the_call_that_waits_for_it(start: Start,
 
 
 @with_cases
-def test_states_that_do_not_come_or_are_no_text_leave_the_job_at_work(
-    start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch, script: str
-) -> None:
+def test_no_state_ends_a_job(start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setattr(programs, "LOOK_S", 0.3)
     replaced(batch_system, "sacct", script)
     assert start().pools["light"].call(f"{JOBS}:process")

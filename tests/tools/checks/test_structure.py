@@ -36,9 +36,7 @@ def test_each_figure_has_one_limit(project: Path) -> None:
 
 
 @with_cases
-def test_a_figure_past_its_limit_is_a_problem(
-    most: dict[str, float], least: dict[str, float], named: list[str]
-) -> None:
+def test_a_figure_past_a_limit_is_a_problem(most: dict[str, float], least: dict[str, float], named: list[str]) -> None:
     figures = {"skips": Figure(3, ["a.py:1"]), "comments": Figure(0.5)}
     lines = problems_of(figures, {"at most": most, "at least": least})
     assert len(lines) == len(named)

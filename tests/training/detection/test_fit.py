@@ -230,9 +230,7 @@ def test_batch_norm_fits_kept_weights(boxed: LabelledImages, tmp_path: Path, mon
     np.testing.assert_allclose(by_file, by_batch, atol=0.02)
 
 
-def test_a_head_learns_to_mark_objects_of_two_classes(
-    boxed: LabelledImages, backbone: Any, kept: KeptMaps, tmp_path: Path
-) -> None:
+def test_a_head_learns_both_classes(boxed: LabelledImages, backbone: Any, kept: KeptMaps, tmp_path: Path) -> None:
     learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(epochs=60))
     path = write_file(tmp_path / "marker.tflite", convert_to_flatbuffer(join_head(backbone, learnt)))
     run = CentreFinder(path, VIEW)

@@ -84,9 +84,7 @@ def _told(model: FloatModel) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_learning_from_all_images_has_no_limit(
-    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
-) -> None:
+def test_learning_from_all_has_no_limit(images: Images, training: ChildPool, tmp_path: Path, few_epochs: None) -> None:
     compared, _, learns = _stages(images)
     given = materials(tmp_path, images, weights={CARD.name: None})
     before = walk(compared, given, training)
@@ -97,9 +95,7 @@ def test_learning_from_all_images_has_no_limit(
     assert after.sha256 != before.sha256
 
 
-def test_a_network_for_all_images_follows_the_compared_one_and_of_a_large_set_some_are_learnt_from(
-    images: Images, tmp_path: Path
-) -> None:
+def test_a_network_for_all_images_follows_the_compared_one_and_learns_from_some(images: Images, tmp_path: Path) -> None:
     compared, ships, learns = _stages(images)
     assert compared in learns.after
     assert ships not in learns.after
