@@ -29,7 +29,7 @@ install = $(if $(UV),( cd / && $(UV) pip install -q --index-strategy unsafe-best
 	--no-deps --require-hashes -r "$(CURDIR)/$(1)" ) || { echo "uv could not install $(1); trying pip" >&2; false; } ||) \
 	$(PIP) install -qq $(2) --no-deps --require-hashes -r $(1)
 
-.PHONY: help demo search .data test-fast test test-slow lint format bench docs clean
+.PHONY: help demo search .data test-fast test test-slow swift lint format bench docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ test: $(VENV)/.dev ## Run the unit and integration tests (minutes)
 
 test-slow: $(VENV)/.dev ## Run every test, the slow ones too (three quarters of an hour)
 	@EXAMPLES=$${EXAMPLES:-200} $(PYTEST) $(ARGS)
+
+swift: ## Install Swift for the tests of code for iOS (2.6 GB, as root), and say what to export: ROOT=FOLDER
+	@tools/swift.sh "$(or $(ROOT),$(HOME)/.cache/advisor-tests/swift)"
 
 lint: $(VENV)/.dev ## Check style, types, the direction of imports and generated files
 	@$(BIN)/ruff check .
