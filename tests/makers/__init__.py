@@ -23,6 +23,7 @@ MAKERS = (
     "tests.makers.bundles",
     "tests.makers.servers",
     "tests.makers.stores",
+    "tests.makers.swift",
     "tests.makers.weights",
 )
 """Modules with fixtures; one that imports another comes after it."""
