@@ -1,9 +1,10 @@
-"""The selectors of apps: the same choices in Python, JavaScript in Chromium, and Kotlin; Swift is parsed."""
+"""The selectors of apps: the same choices in Python, JavaScript in Chromium, Kotlin and Swift."""
 
 from __future__ import annotations
 
 import base64
 import json
+import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +16,7 @@ from advisor.integrations.fleet._rules import RULES, core_macs
 from advisor.integrations.fleet.selector import TierSelector, plain
 from tests.makers.browsers import new_context
 from tests.makers.kotlin import compile_kotlin
-from tests.reporting.bundle.test_model import parsed
+from tests.makers.swift import compile_swift, run_swift
 from tests.requirements import skip_or_fail
 from tests.tables import read_table, with_cases
 
@@ -135,3 +136,15 @@ def test_kotlin_compiles_and_chooses_the_same(kotlin_home: Path, tmp_path: Path)
     ran = ["java", "-cp", classes, "Selector_mainKt", str(tmp_path / "tiers.json"), str(tmp_path / "steps.json"), SAME]
     found = json.loads(subprocess.run(ran, capture_output=True, text=True, timeout=100, check=True).stdout)
     assert found == {name: expected for name, (_, expected) in SCENARIOS.items()}
+
+
+@pytest.mark.integration
+def test_swift_compiles_and_chooses_the_same(swift_runner: list[str], tmp_path: Path) -> None:
+    scenarios = {name: row for name, row in SCENARIOS.items() if "cores" not in name}
+    (tmp_path / "tiers.json").write_text(json.dumps(document()), encoding="utf-8")
+    (tmp_path / "steps.json").write_text(json.dumps({name: steps for name, (steps, _) in scenarios.items()}))
+    shutil.copy(PACKAGE / "selectors" / "TierSelector.swift", tmp_path)
+    shutil.copy(Path(__file__).with_name("selector_main.swift"), tmp_path / "main.swift")
+    compile_swift(swift_runner, tmp_path, ["TierSelector.swift", "main.swift"])
+    tiers = json.loads(run_swift(swift_runner, tmp_path, "./program", "tiers.json", "steps.json", SAME))
+    assert tiers == {name: expected for name, (_, expected) in scenarios.items()}

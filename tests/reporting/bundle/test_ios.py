@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.exporting import ShippedModel, Shipping
+from advisor.reporting import ShippedModel, Shipping
 from advisor.tasks import TASKS
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.tagging import TAGGING
-from tests.exporting.test_model import API, PARSED, THRESHOLDS, written
+from tests.reporting.bundle.test_model import API, PARSED, THRESHOLDS, written
 from tests.makers.swift import compile_swift, run_swift
 from tests.tables import read_table
 
