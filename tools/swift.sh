@@ -6,6 +6,8 @@
 #
 # Debian has Swift since release 13, which is what FOLDER becomes.
 set -euo pipefail
+# debootstrap and chroot are here, where the PATH of a user does not lead.
+PATH="$PATH:/usr/sbin:/sbin"
 
 install() {
     local as_root=()
