@@ -17,6 +17,7 @@ from advisor.integrations.fleet.selector import TierSelector, plain
 from tests.makers.browsers import new_context
 from tests.makers.kotlin import compile_kotlin
 from tests.makers.swift import compile_swift, run_swift
+from tests.reporting.bundle.test_model import parsed
 from tests.requirements import skip_or_fail
 from tests.tables import read_table, with_cases
 

@@ -15,8 +15,8 @@ from advisor.reporting import ShippedModel, Shipping
 from advisor.tasks import TASKS
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.tagging import TAGGING
-from tests.reporting.bundle.test_model import API, PARSED, THRESHOLDS, written
 from tests.makers.swift import compile_swift, run_swift
+from tests.reporting.bundle.test_model import API, PARSED, THRESHOLDS, written
 from tests.tables import read_table
 
 OUTPUTS = read_table(__file__, "texts.yaml")["outputs"]
