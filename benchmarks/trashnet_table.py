@@ -73,7 +73,7 @@ class Stopwatch(Progress):
         super().__init__()
         self.durations = Durations()
 
-    def stage(self, event: StageEvent) -> None:
+    def stage(self, event: StageEvent, spare: bool = False) -> None:
         """Add what a finished stage took."""
         self.durations.note(event)
 
