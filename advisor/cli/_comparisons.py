@@ -31,6 +31,15 @@ from advisor.core import ExitCode, ReevaluateKeywords, UsageError, nearest, opti
 FORMATS = ("text", "markdown", "json")
 """Formats of what ``advisor compare`` and ``advisor reevaluate`` print."""
 
+RESULT_COLUMNS = {
+    "run": "parent",
+    "device": "device",
+    "result": "comparison.result",
+    "changed": "changed",
+    "error": "error",
+}
+"""Columns of the results of re-evaluations, by which users sort and filter."""
+
 
 def compare(
     before: Annotated[str, argument("RUN", "Folder of the earlier run.", complete_runs)],
@@ -166,10 +175,10 @@ def reevaluate(
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
     from advisor import api
-    from advisor.reporting import RESULTS, render_reevaluations
+    from advisor.reporting import render_reevaluations, rows_of
 
     form = _choose_format(asked.form, asked.as_json)
-    rows = RESULTS.select(asked.sort, asked.only)
+    rows = rows_of(RESULT_COLUMNS).select(asked.sort, asked.only)
     if asked.every == (run is not None):
         problem = "a run and --all exclude each other" if asked.every else "no run is given"
         raise UsageError(

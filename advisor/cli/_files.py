@@ -32,6 +32,65 @@ HERE = options_of(BenchmarkKeywords, "shape", "kernels", "cpus", "sustained_s", 
 THERE = options_of(DeviceBenchmarkKeywords, "threads", "effort")
 """Those for a device or another processor."""
 
+TIMING_COLUMNS = {
+    "file": "0.model",
+    "size_bytes": "0.size_bytes",
+    "arena_bytes": "0.arena_bytes",
+    "threads": "1.threads",
+    "latency_median_ms": "1.wall.median",
+    "latency_p90_ms": "1.wall.p90",
+    "latency_cpu_ms": "1.cpu.median",
+    "load_ms": "1.load_ms",
+    "first_ms": "1.first_ms",
+    "verdict": "1.verdict",
+    "failure": "0.failure",
+}
+"""Columns of timings of files on this machine, by which users sort and filter."""
+
+DEVICE_COLUMNS = {
+    "file": "model",
+    "device": "device",
+    "threads": "threads",
+    "latency_median_ms": "latency.value",
+    "first_ms": "first_ms",
+    "load_ms": "load_ms",
+    "memory_bytes": "memory_bytes",
+    "arena_bytes": "arena_bytes",
+    "size_bytes": "size_bytes",
+    "runtime": "runtime",
+    "status": "status",
+}
+"""Columns of timings of files on devices."""
+
+STEP_COLUMNS = {
+    "position": "position",
+    "type": "type",
+    "where": "where",
+    "time_us": "time_us",
+    "time_share": "share",
+    "macs": "node.macs",
+    "moved_bytes": "node.bytes_moved",
+    "gflops": "gflops",
+    "output": "node.outputs.0",
+}
+"""Columns of the steps of a run."""
+
+FORM_COLUMNS = {
+    "form": "recipe",
+    "status": "status",
+    "size_bytes": "sizes.size_bytes",
+    "download_bytes": "sizes.download_bytes",
+    "arena_bytes": "sizes.arena_bytes",
+    "accuracy_share": "agreement.accuracy.value",
+    "drop_share": "agreement.drop.value",
+    "agreement_share": "agreement.share.value",
+    "snr_db": "agreement.snr_db",
+    "latency_median_ms": "speed.latency_ms",
+    "memory_bytes": "speed.memory_bytes",
+    "verdict": "speed.verdict",
+}
+"""Columns of the forms of a file."""
+
 
 @dataclass(frozen=True)
 class BenchmarkOptions:
@@ -85,9 +144,9 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, shared: dict[str
     """Measure on this machine's CPU. Raises typer.Exit: a file could not be measured."""
     from advisor import api
     from advisor.core import units
-    from advisor.reporting import TIMINGS, print_benchmark
+    from advisor.reporting import print_benchmark, rows_of
 
-    rows = TIMINGS.select(asked.sort, asked.only)
+    rows = rows_of(TIMING_COLUMNS).select(asked.sort, asked.only)
     sustained_s = units.parse_seconds(asked.sustained, "--sustained") if asked.sustained else None
     with progress("reading the files") as tell:
         file_benchmark = api.benchmark(
@@ -115,7 +174,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, shared: dict[st
     Raises typer.Exit: neither was possible for a file.
     """
     from advisor import api
-    from advisor.reporting import DEVICE_ROWS, print_device_benchmark
+    from advisor.reporting import print_device_benchmark, rows_of
 
     cpu_only = {
         "--shape": asked.shape,
@@ -132,7 +191,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, shared: dict[st
                 f"{name} works only for this machine's CPU",
                 f"leave out {name}, or leave out --device and --accelerator",
             )
-    rows = DEVICE_ROWS.select(asked.sort, asked.only)
+    rows = rows_of(DEVICE_COLUMNS).select(asked.sort, asked.only)
     names = (*THERE, "threads", "effort")
     with progress("reading the files") as tell:
         device_benchmark = api.benchmark_device(
@@ -200,9 +259,9 @@ def profile(
     Example: advisor profile model.tflite --html profile.html
     """
     from advisor import api
-    from advisor.reporting import STEPS, prepare_files, print_profile, write_files
+    from advisor.reporting import prepare_files, print_profile, rows_of, write_files
 
-    rows = STEPS.select(asked.sort, asked.only)
+    rows = rows_of(STEP_COLUMNS).select(asked.sort, asked.only)
     name = Path(model).name
     against = asked.against
     diagnosis = None
@@ -293,9 +352,9 @@ def compress(
     """
     from advisor import api
     from advisor.core import units
-    from advisor.reporting import FORMS, print_compression
+    from advisor.reporting import print_compression, rows_of
 
-    rows = FORMS.select(asked.sort, asked.only)
+    rows = rows_of(FORM_COLUMNS).select(asked.sort, asked.only)
 
     def compress_with(**chosen: Any) -> Any:
         with progress(f"reading {model}") as tell:

@@ -68,6 +68,9 @@ Where nobody may be waiting, a search without any of them has EFFORT.
 
 EFFORT = "standard"
 
+FAULT_COLUMNS = ("found", "what", "images")
+"""Columns of possible faults in a set of images, by which users sort and filter."""
+
 DEMO_HELP = (
     "Search on drawn images of fruit: a whole answer in two minutes, without images of yours."
 )
@@ -297,9 +300,9 @@ def check(
     """
     with progress("starting"):  # These imports take a second
         from advisor import api
-        from advisor.reporting import FAULTS, print_data_check, render
+        from advisor.reporting import Rows, print_data_check, render
 
-    rows = FAULTS.select(sort, only)
+    rows = Rows(FAULT_COLUMNS, make_fault_row).select(sort, only)
     sheet = Path(html)
     # Before minutes of reading images; a file can still become unwritable until its end.
     if sheet.is_dir() or not sheet.absolute().parent.is_dir():
@@ -324,6 +327,15 @@ def check(
         print_data_check(checked, sheet, fixed, shown=shown)
     if not checked.survey.dataset.images:
         raise typer.Exit(ExitCode.USAGE)
+
+
+def make_fault_row(finding: Any) -> Mapping[str, object]:
+    """Return the values of a possible fault by column."""
+    return {
+        "found": finding.kind.value,
+        "what": finding.message,
+        "images": len(finding.images),
+    }
 
 
 def _refuse_sheet(sheet: Path, why: str) -> UsageError:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from advisor.reporting._answer import print_answer
     from advisor.reporting._app_size import app_growth
     from advisor.reporting._benchmark import (
-        DEVICE_ROWS,
-        TIMINGS,
         print_benchmark,
         print_device_benchmark,
     )
@@ -45,13 +43,12 @@ if TYPE_CHECKING:
     from advisor.reporting._cache_table import print_cache
     from advisor.reporting._comparisons import (
         FIGURES,
-        RESULTS,
         list_topics,
         render_comparison,
         render_reevaluations,
     )
-    from advisor.reporting._compression import FORMS, print_compression
-    from advisor.reporting._data_check import FAULTS, print_data_check, render
+    from advisor.reporting._compression import print_compression
+    from advisor.reporting._data_check import print_data_check, render
     from advisor.reporting._files import (
         REPORT_FILES,
         Writers,
@@ -78,7 +75,7 @@ if TYPE_CHECKING:
     )
     from advisor.reporting._phrases import so_far
     from advisor.reporting._plan_table import PLAN, print_plan
-    from advisor.reporting._profile import STEPS, prepare_files, print_profile, write_files
+    from advisor.reporting._profile import prepare_files, print_profile, write_files
     from advisor.reporting._risk import Risk
     from advisor.reporting._risks import risks_of
     from advisor.reporting._row_selection import Rows, rows_of
@@ -91,15 +88,9 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "DEVICE_ROWS",
-    "FAULTS",
     "FIGURES",
-    "FORMS",
     "PLAN",
     "REPORT_FILES",
-    "RESULTS",
-    "STEPS",
-    "TIMINGS",
     "VECTOR_CANDIDATES",
     "VECTOR_COUNT",
     "VECTOR_TOLERANCES",

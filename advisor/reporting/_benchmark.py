@@ -1,8 +1,7 @@
 """The answer of ``advisor benchmark`` on the terminal, for this machine and for other devices.
 
 The command calls :func:`print_benchmark` or :func:`print_device_benchmark` with the values of
-``measurement``. The columns of :data:`TIMINGS` and :data:`DEVICE_ROWS` are names for ``--sort``
-and ``--filter``, so users have them.
+``measurement``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,6 @@ from advisor.measurement import (
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import WIDE, Block, Cell, Labelled, Span, TableColumn, table_of
 from advisor.reporting._profile import delegation_lines
-from advisor.reporting._row_selection import Rows, rows_of
 from advisor.reporting._text import figure, span
 
 LOOKS = {Verdict.STABLE: "good", Verdict.UNSTABLE: "warn", Verdict.CONTENDED: "strong warn"}
@@ -37,40 +35,6 @@ DEVICE_LOOKS = {
     "contended": "warn",
     "unstable": "warn",
 }
-
-TIMINGS: Rows[tuple[FileBenchmark, LatencyResult | None]] = rows_of(
-    {
-        "file": "0.model",
-        "size_bytes": "0.size_bytes",
-        "arena_bytes": "0.arena_bytes",
-        "threads": "1.threads",
-        "latency_median_ms": "1.wall.median",
-        "latency_p90_ms": "1.wall.p90",
-        "latency_cpu_ms": "1.cpu.median",
-        "load_ms": "1.load_ms",
-        "first_ms": "1.first_ms",
-        "verdict": "1.verdict",
-        "failure": "0.failure",
-    }
-)
-"""Timings of files on this machine."""
-
-DEVICE_ROWS: Rows[DeviceRow] = rows_of(
-    {
-        "file": "model",
-        "device": "device",
-        "threads": "threads",
-        "latency_median_ms": "latency.value",
-        "first_ms": "first_ms",
-        "load_ms": "load_ms",
-        "memory_bytes": "memory_bytes",
-        "arena_bytes": "arena_bytes",
-        "size_bytes": "size_bytes",
-        "runtime": "runtime",
-        "status": "status",
-    }
-)
-"""Timings of files on devices."""
 
 LOADING: tuple[TableColumn[tuple[str, FileBenchmark, ModelTiming]], ...] = (
     TableColumn("", lambda row: row[0], left=True),

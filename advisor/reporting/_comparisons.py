@@ -9,22 +9,11 @@ from dataclasses import dataclass
 
 from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
 from advisor.engine import ChangedFigure, Comparison, Reevaluation
-from advisor.reporting._row_selection import Rows, rows_of
+from advisor.reporting._row_selection import Rows
 from advisor.reporting._view import make_typed_path
 
 FIGURES = Rows(ChangedFigure.columns, ChangedFigure.to_row)
 """Figures that differ between two runs."""
-
-RESULTS: Rows[Reevaluation] = rows_of(
-    {
-        "run": "parent",
-        "device": "device",
-        "result": "comparison.result",
-        "changed": "changed",
-        "error": "error",
-    }
-)
-"""Results of re-evaluations."""
 
 SHOWN = 20
 """Number of differences of a topic, and of figures, that text and Markdown show at most."""

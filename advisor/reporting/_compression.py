@@ -16,26 +16,7 @@ from advisor.engine import Compression, RecipeResult, notes_text
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
 from advisor.reporting._pages import render
-from advisor.reporting._row_selection import Rows, rows_of
 from advisor.store import value_at
-
-FORMS: Rows[RecipeResult] = rows_of(
-    {
-        "form": "recipe",
-        "status": "status",
-        "size_bytes": "sizes.size_bytes",
-        "download_bytes": "sizes.download_bytes",
-        "arena_bytes": "sizes.arena_bytes",
-        "accuracy_share": "agreement.accuracy.value",
-        "drop_share": "agreement.drop.value",
-        "agreement_share": "agreement.share.value",
-        "snr_db": "agreement.snr_db",
-        "latency_median_ms": "speed.latency_ms",
-        "memory_bytes": "speed.memory_bytes",
-        "verdict": "speed.verdict",
-    }
-)
-"""Forms of a file."""
 
 ALL = 0.999
 """Share of the arithmetic from which the rest is not worth a line."""

@@ -17,17 +17,6 @@ from advisor.engine import DataCheck
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import Labelled, Paragraph, Span, TableColumn, table_of
 from advisor.reporting._pages import COLOURS, data_uri, outlines, render_page
-from advisor.reporting._row_selection import Rows
-
-FAULTS: Rows[Finding] = Rows(
-    ("found", "what", "images"),
-    lambda finding: {
-        "found": finding.kind.value,
-        "what": finding.message,
-        "images": len(finding.images),
-    },
-)
-"""Possible faults in a set of images."""
 
 GROUPS = 60
 MEMBERS = 6

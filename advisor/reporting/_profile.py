@@ -1,7 +1,6 @@
 """The answer of ``advisor profile``: the time of each operator, on the terminal and as a page.
 
 The command calls :func:`print_profile` and :func:`write_files` with the values of ``measurement``.
-The columns of :data:`STEPS` are names for ``--sort`` and ``--filter``, so users have them.
 """
 
 import json
@@ -25,28 +24,12 @@ from advisor.reporting._pages import (
     render_page,
     trust_content,
 )
-from advisor.reporting._row_selection import Rows, rows_of
 from advisor.reporting._text import figure
 
 FILES = {"html": "profile.html", "json": "profile.json"}
 """The formats of a profile, with the names of their files in a folder."""
 
 BARS = 20
-
-STEPS: Rows[OperatorTime] = rows_of(
-    {
-        "position": "position",
-        "type": "type",
-        "where": "where",
-        "time_us": "time_us",
-        "time_share": "share",
-        "macs": "node.macs",
-        "moved_bytes": "node.bytes_moved",
-        "gflops": "gflops",
-        "output": "node.outputs.0",
-    }
-)
-"""Steps of a run."""
 
 SHOWN = 10
 REASONS_SHOWN = 6

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from advisor.cli._search import FAULT_COLUMNS, make_fault_row
 from advisor.engine import DataCheck
 from advisor.engine._data_check import check_data
-from advisor.reporting import _data_check as sheet, render
+from advisor.reporting import Rows, _data_check as sheet, render
 from advisor.reporting._data_check import SAMPLES, choose_samples, make_sections
 from advisor.tasks.detection import DETECTION
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
@@ -55,10 +56,9 @@ def test_many_classes_are_counted_by_their_range(tmp_path: Path, extra: int, sai
 
 
 def test_findings_are_sorted_and_filtered(checked: DataCheck) -> None:
-    shown = sheet.FAULTS.select("-images", ["found!=exact*"]).of(checked.findings)
+    shown = Rows(FAULT_COLUMNS, make_fault_row).select("-images", ["found!=exact*"]).of(checked.findings)
     assert len(shown) == len(checked.findings) - 1
-    counts = [len(finding.images) for finding in shown]
-    assert counts == sorted(counts, reverse=True)
+    assert shown == tuple(sorted(shown, key=lambda finding: len(finding.images), reverse=True))
     assert "No problems found" not in terminal(checked, shown=shown)
 
 
