@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from advisor.datasets._scan import images_in
     from advisor.datasets._sources import address_of
     from advisor.datasets._split import (
-        UNGROUPED,
         Split,
         copies_sentence,
         expect_parts,
@@ -116,7 +115,6 @@ __all__ = [
     "STAYING",
     "TESTS",
     "TRAIN",
-    "UNGROUPED",
     "VALIDATION",
     "Box",
     "BoxSurvey",

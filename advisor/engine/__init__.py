@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         DataCheck,
         Drawing,
         report_progress,
-        run_data_check,
     )
     from advisor.engine._diagnosis import diagnose
     from advisor.engine._execution import Executor, Machine
@@ -87,11 +86,11 @@ if TYPE_CHECKING:
     from advisor.engine._progress import STARTING, Progress, make_display
     from advisor.engine._question import resolve
     from advisor.engine._question.values import Execution, Question, Request
-    from advisor.engine._remaining import Snapshot, read_snapshot
+    from advisor.engine._remaining import Snapshot
     from advisor.engine._run import run_search
     from advisor.engine._space.candidates import with_files
     from advisor.engine._space.forecast import CardForecast, Forecast, PlanView
-    from advisor.engine._space.question_images import Say, divide_images
+    from advisor.engine._space.question_images import Say
     from advisor.engine._space.twice_scaled import scale_warning
     from advisor.engine._targets import card_front
     from advisor.engine._targets.device_prediction import DevicePredictor
@@ -175,7 +174,6 @@ __all__ = [
     "data_check",
     "diagnose",
     "diagnose_run",
-    "divide_images",
     "drop_of",
     "feature_stages",
     "find_contradictions",
@@ -198,13 +196,11 @@ __all__ = [
     "prepare_compression",
     "preview",
     "read_origin",
-    "read_snapshot",
     "record_timings",
     "report_progress",
     "require_classes",
     "resolve",
     "resume_request",
-    "run_data_check",
     "run_search",
     "scale_warning",
     "score_stage",

@@ -1,9 +1,11 @@
 """Check the images of a task for a person: their files, their labels, and how they are split.
 
 ``advisor data check`` calls ``check_data``. The task reads its images and finds their faults, and
-returns ``run_data_check`` with what it found. Wrong labels and crops are found by
+returns ``DataCheck.of_survey`` with what it found. Wrong labels and crops are found by
 ``_label_faults.py``. The keys of ``to_json`` are those of ``advisor data check --json``.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,6 +106,41 @@ class DataCheck:
             paths.update(finding.leave_out)
         return frozenset(paths)
 
+    @classmethod
+    def of_survey(
+        cls,
+        path: Path,
+        survey: Survey,
+        content: Content,
+        findings: Sequence[Finding],
+        overview: Callable[[int], Overview],
+        judged_by: str = "",
+        not_judged: str = NOT_JUDGED,
+        framing: bool = False,
+    ) -> DataCheck:
+        """Return the result of a check.
+
+        ``overview`` returns the split of a search with default options by its seed, or refuses it.
+        ``framing``: also show whether the subject is in the middle.
+        """
+        split = None
+        refusal = ""
+        try:
+            split = overview(CHECK_SEED)
+        except UsageError as error:
+            refusal = error.message
+        return cls(
+            data=path,
+            survey=survey,
+            content=content,
+            findings=sort_findings(findings),
+            conditions=measure_conditions(survey, framing),
+            judged_by=judged_by,
+            not_judged=not_judged,
+            split=split,
+            not_split=refusal,
+        )
+
     def write_manifest(self, path: Path) -> int:
         """Write a new CSV manifest without the suspects, with labels in one spelling;
         return its number of images.
@@ -154,40 +191,6 @@ def sort_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     # 0.5 puts them between the first and the second.
     places: dict[StrEnum, float] = {kind: place for place, kind in enumerate(Kind)}
     return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
-
-
-def run_data_check(
-    path: Path,
-    survey: Survey,
-    content: Content,
-    findings: Sequence[Finding],
-    overview: Callable[[int], Overview],
-    judged_by: str = "",
-    not_judged: str = NOT_JUDGED,
-    framing: bool = False,
-) -> DataCheck:
-    """Return the result of a check.
-
-    ``overview`` returns the split of a search with default options by its seed, or refuses it.
-    ``framing``: also show whether the subject is in the middle.
-    """
-    split = None
-    refusal = ""
-    try:
-        split = overview(CHECK_SEED)
-    except UsageError as error:
-        refusal = error.message
-    return DataCheck(
-        data=path,
-        survey=survey,
-        content=content,
-        findings=sort_findings(findings),
-        conditions=measure_conditions(survey, framing),
-        judged_by=judged_by,
-        not_judged=not_judged,
-        split=split,
-        not_split=refusal,
-    )
 
 
 def report_progress(say: Say) -> Progress:

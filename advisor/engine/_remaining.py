@@ -7,6 +7,8 @@ writes a ``Snapshot`` to ``progress.json`` of the run, whose attributes are keys
 list of runs reads it (``advisor runs``).
 """
 
+
+from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -307,15 +309,15 @@ class Snapshot:
         left = f", {self.left}" if self.left else ""
         return f"{self.evaluated} of {self.configurations} evaluated{left}: {self.now}"
 
+    @staticmethod
+    def read(run: RunFolder) -> Snapshot | None:
+        """Return the last moment that the search wrote; None if there is none.
+        After a killed search it stays.
+        """
+        known = parse_known(Snapshot, run.read_json(FILE))
+        return Snapshot(**known) if "now" in known else None
+
 
 def write_snapshot(run: RunFolder, snapshot: Snapshot) -> None:
     """Write a moment to the run; it replaces the last one."""
     run.write_json(FILE, to_json(snapshot))
-
-
-def read_snapshot(run: RunFolder) -> Snapshot | None:
-    """Return the last moment that the search wrote; None if there is none.
-    After a killed search it stays.
-    """
-    known = parse_known(Snapshot, run.read_json(FILE))
-    return Snapshot(**known) if "now" in known else None

@@ -38,7 +38,7 @@ from advisor.core import (
     units,
 )
 from advisor.datasets import DEMO_NOTE
-from advisor.engine import read_snapshot
+from advisor.engine import Snapshot
 from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
 from advisor.reporting._row_selection import Rows
 from advisor.reporting._run_rows import (
@@ -222,7 +222,7 @@ class Runs:
                 self._index.keep(path.name, stamp, entry[1])
         # What a search does changes without a change of the files in the stamp.
         if running:
-            return replace(entry[1], snapshot=read_snapshot(RunFolder(path)))
+            return replace(entry[1], snapshot=Snapshot.read(RunFolder(path)))
         return entry[1]
 
 
@@ -448,7 +448,7 @@ def _find_state(
     if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
         return RunState.FINISHED, stopped.get("text", "")
     why = "its process ended before the search did"
-    last = read_snapshot(run)
+    last = Snapshot.read(run)
     if last:
         why += f", while {last.now}"
     return RunState.INTERRUPTED, why

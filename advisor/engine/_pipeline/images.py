@@ -8,14 +8,22 @@ follows from their hashes alone: another choice gives new keys, and all work is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from advisor.datasets import HOLDOUT, UNGROUPED, Dataset, Grouping, LabelledImage, Split
+from advisor.datasets import (
+    HOLDOUT,
+    Dataset,
+    Division,
+    Grouping,
+    LabelledImage,
+    Split,
+    phrase_count,
+)
 from advisor.store import sha256_json
 
 Value = TypeVar("Value")
@@ -118,7 +126,7 @@ class Images:
     # Number of each image's group: copies, near duplicates, ``grouping``; empty for none.
     groups: tuple[int, ...] = ()
     # The groups that the split keeps whole, each taken on one occasion.
-    grouping: Grouping = UNGROUPED
+    grouping: Grouping = field(default_factory=Grouping)
     # images by part that judge nothing, because a copy of them is learnt from
     copies: Mapping[str, int] = field(default_factory=dict)
     # A sentence about each thing that a reader may not expect of the split.
@@ -133,6 +141,32 @@ class Images:
     keys: tuple[object, ...] = ()
     # The meaning of a network's outputs, if they are not the classes of the images.
     outputs: tuple[str, ...] = ()
+
+    @classmethod
+    def of_division(
+        cls,
+        dataset: Dataset,
+        division: Division,
+        notes: tuple[str, ...],
+        say: Callable[[str], None],
+    ) -> Images:
+        """Return divided images, and say what is notable about the parts."""
+        for note in notes:
+            say(note)
+        if division.leaks:
+            what = phrase_count(
+                len(division.leaks), "group of the manifest lies", "groups of the manifest lie"
+            )
+            say(f"{what} in several parts of the split")
+        return cls(
+            dataset,
+            division.split,
+            division.leaks,
+            groups=division.groups,
+            grouping=division.grouping,
+            copies=division.copies,
+            notes=notes,
+        )
 
     @classmethod
     def all_held_out(cls, dataset: Dataset, seed: int) -> Images:

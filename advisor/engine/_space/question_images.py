@@ -1,8 +1,8 @@
 """Read and divide the images of a question, and check that they allow its metrics.
 
 ``resolving.py`` calls :func:`read_images`, which asks the task; the task calls
-:func:`divide_images` with what its layouts gave. What a user can only learn from the images, such
-as a class that is missing, is refused here.
+:meth:`.Images.of_division` with what its layouts gave. What a user can only learn from the images,
+such as a class that is missing, is refused here.
 """
 
 from collections import Counter
@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from advisor.core import LEAST_GROUP_IMAGES, METRICS, Metric, UsageError, without_password
-from advisor.datasets import Dataset, Division, phrase_count
 from advisor.engine._pipeline.images import Images, Role
 from advisor.engine._question import Execution, Question, require_classes
 from advisor.measurement import FIRST_CLASSES
@@ -43,28 +42,6 @@ def read_images(question: Question, say: Say, execution: Execution | None = None
     # After reading, because only the images say which classes, groups and sizes there are.
     require_metrics(question, images)
     return images
-
-
-def divide_images(
-    dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say
-) -> Images:
-    """Return divided images, and say what is notable about the parts."""
-    for note in notes:
-        say(note)
-    if division.leaks:
-        what = phrase_count(
-            len(division.leaks), "group of the manifest lies", "groups of the manifest lie"
-        )
-        say(f"{what} in several parts of the split")
-    return Images(
-        dataset,
-        division.split,
-        division.leaks,
-        groups=division.groups,
-        grouping=division.grouping,
-        copies=division.copies,
-        notes=notes,
-    )
 
 
 def require_metrics(question: Question, images: Images) -> None:

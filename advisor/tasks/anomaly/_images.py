@@ -40,9 +40,7 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    divide_images,
     report_progress,
-    run_data_check,
 )
 from advisor.tasks.classification._images import Classes
 
@@ -150,7 +148,7 @@ def read(question: Question, say: Say) -> Images:
         )
         notes = (*notes, note)
     return replace(
-        divide_images(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,)
+        Images.of_division(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,)
     )
 
 
@@ -221,7 +219,7 @@ def check_faults(path: Path, say: Say) -> DataCheck:
         division, _ = divide_faults(read, seed, pairs)
         return division.make_overview(read.dataset)
 
-    return run_data_check(path, read, content, findings, overview)
+    return DataCheck.of_survey(path, read, content, findings, overview)
 
 
 def _list_odd(read: Survey) -> Iterator[Finding]:

@@ -54,9 +54,7 @@ from advisor.engine import (
     LabelChecker,
     Question,
     Say,
-    divide_images,
     report_progress,
-    run_data_check,
 )
 from advisor.training import Suspect
 
@@ -137,7 +135,7 @@ def read(question: Question, say: Say) -> Images:
             " a head from all."
         )
         notes = (*notes, note)
-    images = divide_images(read.dataset, division, notes, say)
+    images = Images.of_division(read.dataset, division, notes, say)
     if question.unknown is None:
         return images
     outside, note = read_others(question.unknown, read)
@@ -252,7 +250,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
         require_usable(read.dataset)
         return divide_survey(read, seed, pairs).make_overview(read.dataset)
 
-    return run_data_check(
+    return DataCheck.of_survey(
         path, read, Classes(read.dataset), findings, overview, labels.card, why_not, framing=True
     )
 

@@ -32,9 +32,7 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    divide_images,
     report_progress,
-    run_data_check,
 )
 from advisor.measurement import require_coco
 
@@ -49,7 +47,7 @@ def read(question: Question, say: Say) -> Images:
     if question.judged_whole:
         return replace(Images.all_held_out(read.images.dataset, question.seed), boxes=boxes)
     division, _, notes = divide_boxes(read, question.seed)
-    return replace(divide_images(read.images.dataset, division, notes, say), boxes=boxes)
+    return replace(Images.of_division(read.images.dataset, division, notes, say), boxes=boxes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,4 +127,6 @@ def check_detection(path: Path, say: Say) -> DataCheck:
             boxes=boxes,
         )
 
-    return run_data_check(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)
+    return DataCheck.of_survey(
+        path, read.images, BoxContent(read), check_boxes(read, pairs), overview
+    )

@@ -36,9 +36,7 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    divide_images,
     report_progress,
-    run_data_check,
 )
 from advisor.tasks.segmentation._drawing import colour_mask
 
@@ -55,7 +53,7 @@ def read(question: Question, say: Say) -> Images:
         plain = Images.all_held_out(dataset, seed)
     else:
         division = read.divide_images(seed)
-        plain = divide_images(dataset, division, division.list_notes(dataset), say)
+        plain = Images.of_division(dataset, division, division.list_notes(dataset), say)
     return replace(
         plain,
         objects=read.masks,
@@ -170,7 +168,7 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     def overview(seed: int) -> Overview:
         return read.divide_images(seed, pairs).make_overview(images.dataset)
 
-    return run_data_check(path, read.images, MaskContent(read), findings, overview)
+    return DataCheck.of_survey(path, read.images, MaskContent(read), findings, overview)
 
 
 def _list_faults(read: MaskSurvey) -> Iterator[Finding]:

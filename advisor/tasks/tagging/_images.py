@@ -31,9 +31,7 @@ from advisor.engine import (
     Images,
     Question,
     Say,
-    divide_images,
     report_progress,
-    run_data_check,
 )
 
 FEW = 20  # Images with a label, below which it is hardly learnt
@@ -78,7 +76,7 @@ def read(question: Question, say: Say) -> Images:
         plain = Images.all_held_out(dataset, question.seed)
     else:
         division = read.divide_images(question.seed)
-        plain = divide_images(dataset, division, _list_notes(read, division), say)
+        plain = Images.of_division(dataset, division, _list_notes(read, division), say)
     rows = tuple(map(tuple, read.truth.tolist()))
     return replace(plain, objects=rows, keys=rows, outputs=read.classes)
 
@@ -153,7 +151,7 @@ def check_tags(path: Path, say: Say) -> DataCheck:
     def overview(seed: int) -> Any:
         return read.divide_images(seed, pairs).make_overview(read.images.dataset)
 
-    return run_data_check(path, read.images, TagContent(read), findings, overview)
+    return DataCheck.of_survey(path, read.images, TagContent(read), findings, overview)
 
 
 def _list_faults(read: LabelSetSurvey) -> Iterator[Finding]:

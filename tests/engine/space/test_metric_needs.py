@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import UNGROUPED, Dataset, Grouping, LabelledImage, Split
+from advisor.datasets import Dataset, Grouping, LabelledImage, Split
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.datasets._image_groups import Source
 from advisor.engine import Images, Role, resolve
@@ -36,7 +36,7 @@ def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[
     dataset = Dataset(Path(), tuple(classes), files, (), compute_fingerprint(classes, files))
     parts = [tuple(range(place * EACH, (place + 1) * EACH)) for place in range(3)]
     numbers = tuple(sorted(set(groups)).index(each) for each in groups) * 3
-    grouping = Grouping(numbers, Source.MANIFEST) if groups else UNGROUPED
+    grouping = Grouping(numbers, Source.MANIFEST) if groups else Grouping()
     return Images(dataset, Split(*parts, 0), grouping=grouping)
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 class Brightness(Task):
     def read(self, question: Question, say: Any) -> Images:
         from advisor.datasets import divide_survey, survey
-        from advisor.engine import divide_images
+        from advisor.engine import Images
 
         read = survey(question.require_data())
         alike = tuple(replace(image, label=0) for image in read.dataset.images)
         read = replace(read, dataset=replace(read.dataset, classes=(self.name,), images=alike))
         division = divide_survey(read, question.seed)
-        return divide_images(read.dataset, division, division.list_notes(read.dataset), say)
+        return Images.of_division(read.dataset, division, division.list_notes(read.dataset), say)
 
     def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:
         from advisor.engine import FloatModel, Purpose, Role, Scope, Stage, StageName, cut_stage, identity, input_spec
