@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from advisor.devices._calibration.calibrating import Calibrated
     from advisor.devices._calibration.networks import QUIET_HINT
     from advisor.devices._connections.agent import (
-        agent_arguments,
         read_document,
         timings_of_agent,
     )
@@ -34,14 +33,12 @@ if TYPE_CHECKING:
         lock_device,
     )
     from advisor.devices._connections.runtime_files import (
-        SMALL_DIFFERENCE,
         RuntimeFile,
         exporter_for,
         file_for,
         keep_export,
         needs_export,
         read_export,
-        with_facts,
     )
     from advisor.devices._connections.settings import ConnectionSettings
     from advisor.devices._connections.ssh import SshConnection
@@ -55,7 +52,7 @@ if TYPE_CHECKING:
     )
     from advisor.devices._latency.prediction import Prediction
     from advisor.devices._latency.table import target_vector
-    from advisor.devices._memory import arena_of, predict_memory_on
+    from advisor.devices._memory import predict_memory_on
     from advisor.devices._phone import AddedPhone, UnitTiming
     from advisor.devices._prediction import Predictor, device_predictor
     from advisor.devices._profiles import listing
@@ -85,7 +82,6 @@ if TYPE_CHECKING:
     from advisor.devices._profiles.this_machine import host_profile
     from advisor.devices._profiles.values import (
         HOST,
-        MICRO_RUNTIME,
         NAME_PATTERN,
         TFLITE_RUNTIMES,
         WEB_RUNTIME,
@@ -111,11 +107,9 @@ __all__ = [
     "CALIBRATED",
     "HOST",
     "LITERT",
-    "MICRO_RUNTIME",
     "NAME_PATTERN",
     "PRECISIONS",
     "QUIET_HINT",
-    "SMALL_DIFFERENCE",
     "SOURCE",
     "TFLITE_RUNTIMES",
     "WEB_RUNTIME",
@@ -147,8 +141,6 @@ __all__ = [
     "UnitTiming",
     "add",
     "add_phone",
-    "agent_arguments",
-    "arena_of",
     "arm_cores",
     "calibrate",
     "canonical",
@@ -195,5 +187,4 @@ __all__ = [
     "timings_of_agent",
     "title_of",
     "to_frame",
-    "with_facts",
 ]

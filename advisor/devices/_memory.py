@@ -6,7 +6,7 @@ A runtime of this machine and a device that is connected are measured instead.
 
 from advisor.core import FileFeatures, Provenance, Quantity
 from advisor.devices._latency.table import column_of
-from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget
+from advisor.devices._profiles import DeviceProfile, DeviceTarget
 
 RUNTIME_BYTES = 4.5e6
 """Memory of the runtime on a CPU: the median of what processes took besides, in which LiteRT 2 ran
@@ -17,25 +17,16 @@ the runtime's library loaded.
 WIDEST = 1.2
 
 
-def arena_of(file: FileFeatures, runtime: str) -> int:
-    """Return the bytes of the arena that a runtime needs;
-    TensorFlow Lite Micro keeps more in it than activations.
-    """
-    if runtime == MICRO_RUNTIME:
-        return file.micro_arena_bytes or file.arena_bytes
-    return file.arena_bytes
-
-
 def predict_memory_on(
     profile: DeviceProfile, target: DeviceTarget, file: FileFeatures
 ) -> Quantity | None:
     """Return the peak memory in bytes of one file on a target of a device;
     None if its weights were not counted.
     """
-    return predict_memory(file, column_of(profile, target, file.form).kind, target.runtime)
+    return predict_memory(file, column_of(profile, target, file.form).kind, target)
 
 
-def predict_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity | None:
+def predict_memory(file: FileFeatures, kind: str, target: DeviceTarget) -> Quantity | None:
     """Return the peak memory in bytes of one file on one target;
     None if its weights were not counted.
 
@@ -45,12 +36,11 @@ def predict_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity
         return None
     # Weights stay in flash, so only the arena takes memory.
     if kind == "mcu":
-        micro = runtime == MICRO_RUNTIME
-        source = "tensor arena of TensorFlow Lite Micro" if micro else "arena of its activations"
+        source = "arena of its activations"
+        if target.is_micro:
+            source = "tensor arena of TensorFlow Lite Micro"
         source += ", computed from their lifetimes; its weights stay in flash"
-        return Quantity(
-            float(arena_of(file, runtime)), "bytes", Provenance.PREDICTED, source=source
-        )
+        return Quantity(float(target.arena_of(file)), "bytes", Provenance.PREDICTED, source=source)
     # What a driver of a GPU or an NPU holds besides is not known.
     if kind != "cpu":
         source = "activations and weights as stored, without the memory of the driver"

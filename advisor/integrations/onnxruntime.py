@@ -17,7 +17,6 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError, UsageError, install_extra, message_of
 from advisor.devices import (
-    SMALL_DIFFERENCE,
     HostConnection,
     PackagedRuntime,
     compare_export,
@@ -68,11 +67,11 @@ def write(model: Path, folder: Path) -> None:
     """Write the ONNX export of a file; see
     :class:`advisor.devices._connections.runtime_files.Exporter`.
     """
-    comparison = write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE)
+    comparison = write_onnx(str(model), str(folder / "model.onnx"))
     keep_export(comparison, folder, TITLE)
 
 
-def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:
+def write_onnx(model: str, export: str) -> dict[str, float] | str:
     """Write the ONNX export of a file, and return how it compares on the same inputs.
 
     Where there is no export, return why. One Transpose brings the image into ONNX's order.
@@ -80,7 +79,7 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
     try:
         converted = to_uint8(_convert(model))
         Path(export).write_bytes(converted.SerializeToString())
-        facts = compare_export(model, partial(_run_onnx, export, _bytes_in(model)), small)
+        facts = compare_export(model, partial(_run_onnx, export, _bytes_in(model)))
     except StageError as error:
         return error.message
     transposes = sum(node.op_type == "Transpose" for node in converted.graph.node)

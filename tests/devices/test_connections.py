@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from advisor.core import StageError, UsageError
-from advisor.devices import HostConnection, MeasurementJob, SshConnection, agent_arguments, timings_of_agent
+from advisor.devices import HostConnection, MeasurementJob, SshConnection, timings_of_agent
 from advisor.devices._connections.ssh import _hash_content, _name_files
 from advisor.isolation import sweep_folders
 from advisor.store import sha256_file
@@ -45,7 +45,7 @@ def own_job(model: Path, folder: Path) -> MeasurementJob:
 
 def folder_of(job: MeasurementJob) -> Path:
     files = {name: (path, sha256_file(path)) for name, path in _name_files(job.models).items()}
-    return CACHE / _hash_content(files, ["agent.py", *agent_arguments(job, list(files)[1:])])
+    return CACHE / _hash_content(files, ["agent.py", *job.agent_arguments(list(files)[1:])])
 
 
 @pytest.mark.integration

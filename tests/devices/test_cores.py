@@ -24,6 +24,7 @@ from tests.tables import with_cases
 
 PROFILE = (Path(__file__).parent / "own_board.yaml").read_text(encoding="utf-8")
 NONE = np.array([], dtype=np.intp)
+TFLITE, MICRO = (DeviceTarget("any", runtime, "cpu") for runtime in ("tflite", "tflite-micro"))
 FASTER = np.linspace(-0.5, -0.1, 24)
 """What the later release gains on each network (log)."""
 
@@ -94,7 +95,7 @@ def found() -> FileFeatures:
 
 
 def test_a_cpu_holds_activations_weights_and_a_packed_copy(found: FileFeatures) -> None:
-    memory = present(predict_memory(found, "cpu"))
+    memory = present(predict_memory(found, "cpu", TFLITE))
     assert memory.provenance is Provenance.PREDICTED
     assert memory.value > RUNTIME_BYTES + found.arena_bytes + 2 * found.weight_bytes
     low, value, high = interval(memory)
@@ -109,27 +110,27 @@ def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
 
 
 def test_a_microcontroller_keeps_weights_in_flash_and_its_runtime_more_than_arenas(found: FileFeatures) -> None:
-    memory = present(predict_memory(found, "mcu"))
+    memory = present(predict_memory(found, "mcu", TFLITE))
     assert memory.value == found.arena_bytes
     assert "flash" in memory.source
-    memory = present(predict_memory(found, "mcu", "tflite-micro"))
+    memory = present(predict_memory(found, "mcu", MICRO))
     assert memory.value == found.micro_arena_bytes
     assert "tensor arena of TensorFlow Lite Micro" in memory.source
-    older = present(predict_memory(replace(found, micro_arena_bytes=0), "mcu", "tflite-micro"))
+    older = present(predict_memory(replace(found, micro_arena_bytes=0), "mcu", MICRO))
     assert older.value == found.arena_bytes
 
 
 def test_of_an_accelerator_s_driver_and_weights_that_nobody_read_no_memory_is_known(found: FileFeatures) -> None:
-    memory = present(predict_memory(found, "npu"))
+    memory = present(predict_memory(found, "npu", TFLITE))
     assert memory.value == found.arena_bytes + found.weight_bytes
     assert (memory.low, memory.high) == (None, None)
-    assert predict_memory(replace(found, weight_bytes=0), "cpu") is None
+    assert predict_memory(replace(found, weight_bytes=0), "cpu", TFLITE) is None
 
 
 @pytest.mark.integration
 def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Path) -> None:
     (timing,) = HostConnection(agent).measure(MeasurementJob((model,), effort="load"))
-    memory = present(predict_memory(found, "cpu"))
+    memory = present(predict_memory(found, "cpu", TFLITE))
     # A few kilobytes of model: the runtime itself is nearly all of it.
     assert present(timing.memory_bytes) < 3 * memory.value
 

@@ -1,8 +1,8 @@
 """Call the agent (``isolation/agent.py``), and turn the document that it prints into timings.
 
 ``host.py`` runs the agent in a new process here, ``ssh.py`` on a board; other connections may call
-:func:`agent_arguments` and :func:`timings_of_agent` with an answer of the same form. A device that
-slows down from block to block is called throttled.
+:func:`timings_of_agent` with an answer of the same form. A device that slows down from block to
+block is called throttled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import StageError, UsageError
-from advisor.devices._connections.protocol import MeasurementJob, Timing
+from advisor.devices._connections.protocol import Timing
 from advisor.isolation import (
     WAITED_LIMIT,
     Block,
@@ -39,11 +39,6 @@ noise has about 0.
 """
 
 LEAST_BLOCKS = 4
-
-
-def agent_arguments(job: MeasurementJob, names: Sequence[str]) -> list[str]:
-    """Return the agent's command line for files called ``names`` on the device."""
-    return [*names, "--threads", ",".join(map(str, job.threads)), "--effort", job.effort]
 
 
 def read_document(finished: Finished) -> dict[str, Any]:

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from advisor.devices._connections.agent import (
     AGENT,
-    agent_arguments,
     read_document,
     require_cpu,
     timings_of_agent,
 )
 from advisor.devices._connections.protocol import MeasurementJob, Timing
-from advisor.devices._connections.runtime_files import file_for, with_facts
+from advisor.devices._connections.runtime_files import file_for
 from advisor.isolation import run_program
 
 
@@ -35,9 +34,10 @@ class HostConnection:
         job.check()
         exports = {model: file_for(job.runtime, model) for model in job.models}
         names = [str(exports[model].path.resolve()) for model in job.models]
-        argv = [sys.executable, str(self.agent), *agent_arguments(job, names)]
+        argv = [sys.executable, str(self.agent), *job.agent_arguments(names)]
         document = read_document(run_program(argv, timeout_s=job.timeout_s))
-        return with_facts(timings_of_agent(document, job.models, names), exports)
+        timings = timings_of_agent(document, job.models, names)
+        return tuple(exports[timing.model].describe(timing) for timing in timings)
 
 
 def connect_here(accelerator: str) -> HostConnection:

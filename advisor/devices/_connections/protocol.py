@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +33,10 @@ class MeasurementJob:
     timeout_s: float = 600.0  #: seconds after which the measurement fails
     #: runtime that runs the models; one that does not run ``.tflite`` files runs their exports
     runtime: str = "ai-edge-litert"
+
+    def agent_arguments(self, names: Sequence[str]) -> list[str]:
+        """Return the agent's command line for files called ``names`` on the device."""
+        return [*names, "--threads", ",".join(map(str, self.threads)), "--effort", self.effort]
 
     def check(self) -> None:
         """Refuse a job without models, with a model that is not a file,

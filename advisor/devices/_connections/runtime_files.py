@@ -9,12 +9,13 @@ comparison or the refusal. The names in an export's folder, and the key of the c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from advisor.core import StageError, list_registered, load_integration
+from advisor.devices._connections.exports import SMALL_DIFFERENCE
 from advisor.devices._connections.protocol import Timing
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.store import ArtifactCache, sha256_file
@@ -25,12 +26,6 @@ modules or objects, by the name of the runtime that runs the exports.
 """
 
 SAME_ANSWERS = 0.9  # Least share of inputs with the same answer
-
-SMALL_DIFFERENCE = 0.03
-"""Difference as a share of an output's range up to which other answers are near ties. Most exports
-have 0 in int8 and 1e-6 in float32; LiteRT's HARD_SWISH in int8 rounds otherwise than ONNX
-Runtime's, by 0.02 in MobileNetV3.
-"""
 
 LARGEST_DIFFERENCE = 0.1
 """Difference beyond which an export computes something else,
@@ -54,6 +49,12 @@ class RuntimeFile:
     path: Path  # the file; the ``.tflite`` file itself for a runtime that runs it
     # Comparison of the two (:meth:`Exporter.write`); empty for the file itself.
     facts: Mapping[str, float]
+
+    def describe(self, timing: Timing) -> Timing:
+        """Return the timing with the comparison of the two among its details."""
+        if not self.facts:
+            return timing
+        return replace(timing, details={**timing.details, "onnx_export": dict(self.facts)})
 
 
 class Exporter(Protocol):
@@ -83,19 +84,6 @@ class Exporter(Protocol):
         the ``same_answers``, and as shares of an output's range the ``largest_difference`` and the
         ``kernels_difference``, which is that between LiteRT's own kernels.
         """
-
-
-def with_facts(
-    timings: Sequence[Timing], exports: Mapping[Path, RuntimeFile]
-) -> tuple[Timing, ...]:
-    """Return the timings with the comparison of each file with its export among the details."""
-    described = []
-    for timing in timings:
-        facts = exports[timing.model].facts
-        if facts:
-            timing = replace(timing, details={**timing.details, "onnx_export": dict(facts)})
-        described.append(timing)
-    return tuple(described)
 
 
 def needs_export(runtime: str) -> bool:

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 from advisor.core import StageError, UsageError
 from advisor.devices._connections.agent import (
     AGENT,
-    agent_arguments,
     read_document,
     require_cpu,
     timings_of_agent,
 )
 from advisor.devices._connections.protocol import MeasurementJob, Presence, Timing
-from advisor.devices._connections.runtime_files import file_for, with_facts
+from advisor.devices._connections.runtime_files import file_for
 from advisor.isolation import Finished, Scratch, run_program
 from advisor.store import sha256_file
 
@@ -136,8 +135,9 @@ class SshConnection:
         exports = {model: file_for(job.runtime, model) for model in job.models}
         files = _name_files([exports[model].path for model in job.models])
         names = list(files)[1:]
-        finished = self.run(files, ["agent.py", *agent_arguments(job, names)], job.timeout_s)
-        return with_facts(timings_of_agent(read_document(finished), job.models, names), exports)
+        finished = self.run(files, ["agent.py", *job.agent_arguments(names)], job.timeout_s)
+        timings = timings_of_agent(read_document(finished), job.models, names)
+        return tuple(exports[timing.model].describe(timing) for timing in timings)
 
     def run(
         self, files: Mapping[str, Path], arguments: Sequence[str], timeout_s: float

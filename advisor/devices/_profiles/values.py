@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from advisor.core import Target, UsageError, nearest, plural
+from advisor.core import FileFeatures, Target, UsageError, nearest, plural
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import Kernel
@@ -135,6 +135,17 @@ class DeviceTarget:
     def measurable(self) -> bool:
         """True if the agent or ``benchmark_model`` measures its runtime over a connection."""
         return self.runtime in MEASURABLE_RUNTIMES
+
+    @property
+    def is_micro(self) -> bool:
+        """True for TensorFlow Lite Micro, which keeps more in its arena than activations."""
+        return self.runtime == MICRO_RUNTIME
+
+    def arena_of(self, file: FileFeatures) -> int:
+        """Return the bytes of the arena that a file needs."""
+        if self.is_micro:
+            return file.micro_arena_bytes or file.arena_bytes
+        return file.arena_bytes
 
     def of(self, device: str) -> Target:
         """Return the target that evaluations on ``device`` carry;

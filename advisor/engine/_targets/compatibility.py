@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import cache
 
 from advisor.core import Evaluation, Quantity, form_of, show_bytes
-from advisor.devices import MICRO_RUNTIME
 from advisor.engine._targets.target_devices import TargetDevice
 
 
@@ -68,14 +67,11 @@ def _explain_operators(evaluation: Evaluation, device: TargetDevice) -> str:
 
 def _explain_activations(evaluation: Evaluation, device: TargetDevice) -> str:
     """Return why the activations of a file do not fit, or the arena of a microcontroller."""
-    from advisor.devices import arena_of
-
     file = evaluation.file_features
     if file is None:
         return ""
-    if device.target.runtime == MICRO_RUNTIME:
-        return arena_too_large(arena_of(file, MICRO_RUNTIME), device, "tensor arena takes")
-    return arena_too_large(file.arena_bytes, device, "activations take")
+    what = "tensor arena takes" if device.target.is_micro else "activations take"
+    return arena_too_large(device.target.arena_of(file), device, what)
 
 
 def arena_too_large(arena_bytes: int, device: TargetDevice, what: str) -> str:

@@ -24,14 +24,12 @@ from advisor.devices import (
     DeviceTarget,
     MeasurementJob,
     Timing,
-    agent_arguments,
     exporter_for,
     file_for,
     needs_export,
     on_this_machine,
     read_document,
     timings_of_agent,
-    with_facts,
 )
 from advisor.integrations.browser._packages import LITERT, ONNX_RUNTIME, PACKAGES
 from advisor.isolation import Scratch, TimedOut, run_program
@@ -72,15 +70,15 @@ class BrowserConnection:
         job.check()
         exports = {model: file_for(self.runtime, model) for model in job.models}
         files = {str(export.path.resolve()): model for model, export in exports.items()}
-        document = self._run_agent(agent_arguments(job, list(files)), job.timeout_s)
+        document = self._run_agent(job.agent_arguments(list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
         document |= {"runtime": package.package, "runtime_version": package.version}
         timings = timings_of_agent(document, tuple(files.values()), tuple(files))
-        timings = with_facts(timings, exports)
         browser = f" in Chromium {document.get('browser')}"
         in_browser = []
         for timing in timings:
-            named = replace(timing, runtime=timing.runtime + browser)
+            compared = exports[timing.model].describe(timing)
+            named = replace(compared, runtime=timing.runtime + browser)
             in_browser.append(self._with_sizes(named))
         return tuple(in_browser)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import StageError, UsageError, message_of
-from advisor.devices import SMALL_DIFFERENCE, PackagedRuntime, compare_export, keep_export
+from advisor.devices import PackagedRuntime, compare_export, keep_export
 from advisor.integrations.executorch._connection import ExecutorchConnection
 from advisor.isolation import CallLimits
 
@@ -63,7 +63,7 @@ def write_pte(model: Path, export: Path) -> dict[str, float] | str:
     """
     try:
         export.write_bytes(_convert(model))
-        return compare_export(str(model), partial(_run, export), SMALL_DIFFERENCE)
+        return compare_export(str(model), partial(_run, export))
     except StageError as error:
         return error.message
 

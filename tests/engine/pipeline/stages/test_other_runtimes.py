@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.core import Provenance, Status
-from advisor.devices import MICRO_RUNTIME, find_version, local_runtimes
+from advisor.devices import find_version, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.engine import Materials, Scope, Stage, StageName
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
@@ -143,7 +143,7 @@ def test_an_arena_is_measured_once(pool: ChildPool, tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
     model = small_models.quantized(small_models.classifier(), tmp_path, 32)
-    given, stage = materials(tmp_path / "cache"), check_in_interpreter(SCOPE, file(tmp_path, model), MICRO_RUNTIME)
+    given, stage = materials(tmp_path / "cache"), check_in_interpreter(SCOPE, file(tmp_path, model), "tflite-micro")
     found = walk(stage, given, pool)
     assert 0 < found.arena.value < 16_000
     assert "TensorFlow Lite Micro" in found.arena.source
@@ -154,6 +154,6 @@ def test_an_arena_is_measured_once(pool: ChildPool, tmp_path: Path) -> None:
 def test_a_file_that_the_interpreter_crashes_on_fails(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
-    stage = check_in_interpreter(SCOPE, file(tmp_path, small_models.crashing()), MICRO_RUNTIME)
+    stage = check_in_interpreter(SCOPE, file(tmp_path, small_models.crashing()), "tflite-micro")
     end = must_fail(StageAborted, "", walk, stage, materials(tmp_path / "cache"))
     assert end.status is Status.FAILED
