@@ -20,7 +20,7 @@ from advisor.core import CardFacts, Configuration, Evaluation, Provenance, Quant
 from advisor.engine import resolve
 from advisor.engine._pipeline.cost import rough_ms, rough_size
 from advisor.engine._space.prior_accuracy import prior_accuracy
-from advisor.reporting import load_view
+from advisor.reporting import RunView
 from advisor.reporting._html import render_html
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep
@@ -64,7 +64,7 @@ def _page(folder: Path, size: int) -> Row:
     cards = [card for card in load_catalogue().values() if card.top1() and card.macs]
     most = -(-size // (len(cards) * len(RECIPES)))
     rows = [row for card in cards for row in evaluations_of(card, most)][:size]
-    view = load_view(write_run(folder / "pages", f"page {size}", rows))
+    view = RunView.load(write_run(folder / "pages", f"page {size}", rows))
     start, begun = time.perf_counter(), time.process_time()
     page = render_html(view)
     seconds = f"{time.perf_counter() - start:.1f} ({time.process_time() - begun:.1f})"

@@ -16,7 +16,7 @@ import yaml
 
 from advisor.core import AdvisorError, Evaluation, Status
 from advisor.engine import find_contradictions
-from advisor.reporting import load_view, recommendation
+from advisor.reporting import RunView, recommendation
 from advisor.store import OLD, SEAL, RunFolder, integrity_problems
 from advisor.store._run_folder import REPORTS
 from advisor.store._run_seal import with_hash
@@ -319,5 +319,5 @@ def judged(kind: str, run: Path, folder: Path, relink: bool = False) -> Judged:
 
 def answer(run: Path) -> dict[str, Any]:
     """Return what ``advisor report --json`` prints of a run, without its remarks."""
-    document = recommendation(load_view(RunFolder.open(run)))
+    document = recommendation(RunView.load(RunFolder.open(run)))
     return {name: value for name, value in document.items() if name != "remarks"}

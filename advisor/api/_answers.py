@@ -131,14 +131,14 @@ def report(
             the way.
     """
     from advisor.engine import load_run
-    from advisor.reporting import report_folder, view_of, write_all, write_own
+    from advisor.reporting import RunView, report_folder, write_all, write_own
 
     folder = report_folder(Path(to), force) if to is not None else None
     loaded = load_run(run, limits)
     # The answer to other limits must not replace the reports of what the run was asked.
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
-    view = view_of(loaded)
+    view = RunView.of(loaded)
     if not images:
         view = replace(view, images=None)
     if folder == loaded.folder.path:
@@ -287,11 +287,11 @@ def log_to(run: str | Path, place: str) -> str:
         UsageError: an unknown place, one that cannot be used, or MLflow is not installed.
     """
     from advisor.isolation import Scratch
-    from advisor.reporting import load_view
+    from advisor.reporting import RunView
 
     log, address = experiment_log(place)
     folder = RunFolder.open(Path(run))
-    view = load_view(folder)
+    view = RunView.load(folder)
     # Nothing meets the budget, so there is nothing to ship,
     # and the entry has figures and report alone.
     if not view.decision.feasible:

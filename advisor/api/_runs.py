@@ -90,9 +90,9 @@ class Run:
         """The content of the report: the run is read, and its decision is made,
         when this is first asked for.
         """
-        from advisor.reporting import load_view
+        from advisor.reporting import RunView
 
-        return load_view(RunFolder.open(self.path))
+        return RunView.load(RunFolder.open(self.path))
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
@@ -223,11 +223,11 @@ def _answer_so_far(show: Callable[[RunView], str] | None, run: RunFolder) -> str
     """Write the reports of a search that goes on, and return its answer in a line;
     ``show`` shows it in a notebook.
     """
-    from advisor.reporting import load_view, so_far, write_all
+    from advisor.reporting import RunView, so_far, write_all
 
     # This runs in a thread, and the search adds results to its own folder meanwhile.
     # A folder remembers what it read, so each thread has one.
-    view = load_view(RunFolder(run.path), running=True)
+    view = RunView.load(RunFolder(run.path), running=True)
     write_all(view, run.path)
     return so_far(view) if show is None else show(view)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from advisor.engine._history.diagnoses import diagnose_run
     from advisor.engine._history.disagreements import Disagreements
     from advisor.engine._history.incumbents import Incumbent
-    from advisor.engine._history.insights import Insights, find_insights
+    from advisor.engine._history.insights import Insights
     from advisor.engine._history.loaded_run import LoadedRun, load_run
     from advisor.engine._history.origins import Child, read_origin, write_child
     from advisor.engine._history.posted_timings import record_timings
@@ -177,7 +177,6 @@ __all__ = [
     "drop_of",
     "feature_stages",
     "find_contradictions",
-    "find_insights",
     "finetune_card",
     "identity",
     "images_folder",

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from advisor.reporting._runs import Runs, make_run_rows, print_runs
     from advisor.reporting._steps import continue_command
     from advisor.reporting._text import finite
-    from advisor.reporting._view import RunView, load_view, make_typed_path, summary_of, view_of
+    from advisor.reporting._view import RunView, make_typed_path, summary_of
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -127,7 +127,6 @@ __all__ = [
     "json_for_script",
     "list_choices",
     "list_topics",
-    "load_view",
     "make_answer_rows",
     "make_candidate_rows",
     "make_exported_model",
@@ -161,7 +160,6 @@ __all__ = [
     "summary_of",
     "text",
     "trust_content",
-    "view_of",
     "write_all",
     "write_at",
     "write_files",

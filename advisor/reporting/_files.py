@@ -53,7 +53,7 @@ from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._risks import list_risks
 from advisor.reporting._steps import step_blocks
 from advisor.reporting._unknown_images import unknown_blocks
-from advisor.reporting._view import RunView, load_view, report_parts, view_of
+from advisor.reporting._view import RunView, report_parts
 from advisor.store import RunFolder, ensure_output_dir, write_atomically
 
 _log = logging.getLogger(__name__)
@@ -210,7 +210,7 @@ def write_own(run: RunFolder, view: RunView | None = None) -> tuple[Path, ...]:
 
     Raises AdvisorError if the run cannot be read.
     """
-    files = write_all(view or load_view(run), run.path)
+    files = write_all(view or RunView.load(run), run.path)
     run.reseal(*(file.name for file in files))
     return files
 
@@ -238,7 +238,7 @@ class Writers:
         if path in self._written or (path / ANSWER_FILE).exists():
             return
         if self._pool is None:
-            write_own(run.folder, view_of(run))
+            write_own(run.folder, RunView.of(run))
         else:
             self._written[path] = self._threads.submit(self._pool.call, WRITE_AT, path)
 

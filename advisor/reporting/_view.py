@@ -1,8 +1,8 @@
 """All content of a report as one value, read from a run folder, which every renderer reads.
 
-:func:`load_view` reads a folder, and :func:`view_of` a run that is loaded; nothing else in this
-room reads the files of a run but the list of runs. :class:`ReportPart` is the contract of rooms
-that add a section, such as the fleet.
+:meth:`RunView.load` reads a folder, and :meth:`RunView.of` a run that is loaded; nothing else in
+this room reads the files of a run but the list of runs. :class:`ReportPart` is the contract of
+rooms that add a section, such as the fleet.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from advisor.engine import (
     LoadedRun,
     Request,
     continue_command,
-    find_insights,
     images_folder,
     load_run,
 )
@@ -164,6 +163,44 @@ class RunView:
     insights: Insights = field(default_factory=Insights)
     images: Path | None = None
     problems: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, run: RunFolder, running: bool = False) -> RunView:
+        """Read a run folder, however far it came, and decide;
+        a damaged request is a ``UsageError``.
+
+        ``running`` says that the search that fills it calls this.
+        """
+        return cls.of(load_run(run), running)
+
+    @classmethod
+    def of(cls, run: LoadedRun, running: bool = False) -> RunView:
+        """Return the content of the reports of a run, whose search is ``running`` or not."""
+        folder = make_typed_path(run.folder.path)
+        insights = Insights.of_run(run, running)
+        unfinished = insights.unfinished
+        decision = run.decision
+        if unfinished and decision.pick is None:
+            decision = replace(decision, reason="No candidate has a result yet.")
+        topic, command = ("", "") if unfinished else _find_next_step(folder, run)
+        # A search that runs replaces its files meanwhile.
+        problems = () if running else tuple(map(str, run.problems))
+        return cls(
+            name=run.name,
+            request=run.request,
+            manifest=run.manifest,
+            limits=run.question.limits,
+            evaluations=run.evaluations,
+            decision=decision,
+            by_device=run.by_device,
+            dataset=summary_of(run),
+            folder=folder,
+            next_topic=topic,
+            next_command=command,
+            insights=insights,
+            images=images_folder(run.folder),
+            problems=problems,
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -304,43 +341,6 @@ class ReportPart(Protocol):
 def report_parts() -> Mapping[str, ReportPart]:
     """Return the parts that other rooms add, in alphabetical order."""
     return {name: load_integration(REPORT_PARTS, name) for name in list_registered(REPORT_PARTS)}
-
-
-def load_view(run: RunFolder, running: bool = False) -> RunView:
-    """Read a run folder, however far it came, and decide; a damaged request is a ``UsageError``.
-
-    ``running`` says that the search that fills it calls this.
-    """
-    return view_of(load_run(run), running)
-
-
-def view_of(run: LoadedRun, running: bool = False) -> RunView:
-    """Return the content of the reports of a run, whose search is ``running`` or not."""
-    folder = make_typed_path(run.folder.path)
-    insights = find_insights(run, running)
-    unfinished = insights.unfinished
-    decision = run.decision
-    if unfinished and decision.pick is None:
-        decision = replace(decision, reason="No candidate has a result yet.")
-    topic, command = ("", "") if unfinished else _find_next_step(folder, run)
-    # A search that runs replaces its files meanwhile.
-    problems = () if running else tuple(map(str, run.problems))
-    return RunView(
-        name=run.name,
-        request=run.request,
-        manifest=run.manifest,
-        limits=run.question.limits,
-        evaluations=run.evaluations,
-        decision=decision,
-        by_device=run.by_device,
-        dataset=summary_of(run),
-        folder=folder,
-        next_topic=topic,
-        next_command=command,
-        insights=insights,
-        images=images_folder(run.folder),
-        problems=problems,
-    )
 
 
 def make_typed_path(path: Path) -> str:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from advisor.core import Evaluation
-from advisor.reporting import load_view
+from advisor.reporting import RunView
 from advisor.store import RunFolder
 from tests.makers.searches import FORMS, SMALLEST, command, environment, search
 from tests.processes import children_with
@@ -99,7 +99,7 @@ def test_a_killed_search_leaves_a_true_report_and_resumes_without_loss(compresse
     pick = Evaluation.from_json(recommendation["pick"])
     assert known[pick.configuration.key].latency == pick.latency
     assert (run / pick.artefact).is_file()
-    assert load_view(RunFolder(run)).unfinished_sentence.startswith("The search has not ended, ")
+    assert RunView.load(RunFolder(run)).unfinished_sentence.startswith("The search has not ended, ")
     assert "Pick: " in resumed(compressed, run, "--max-trials", "5")
     after = {e.configuration.key: e for e in RunFolder(run).evaluations()}
     assert {key: after[key] for key in known} == known

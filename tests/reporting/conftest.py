@@ -11,7 +11,7 @@ import pytest
 
 from advisor.core import ImageAnswers
 from advisor.datasets import ONE_CLASS
-from advisor.reporting import RunView, load_view
+from advisor.reporting import RunView
 from advisor.tasks.detection import DETECTION
 from tests.makers.browsers import Open, Opened, launched, open_view, opener
 from tests.reporting.views import run_view
@@ -50,10 +50,10 @@ def detectors(tmp_path: Path) -> RunView:
     rows = [replace(row, answers=by_class) for row in candidates()]
     dataset = {**images({ONE_CLASS: 60}), "boxes_per_class": {"cat": 70, "dog": 49, "owl": 1}}
     request = {"task": DETECTION.name, "data": "boxes", "min_accuracy": "50%"}
-    return load_view(write_run(tmp_path, rows, request=request, dataset=dataset))
+    return RunView.load(write_run(tmp_path, rows, request=request, dataset=dataset))
 
 
 @pytest.fixture
 def judged_detectors(tmp_path: Path) -> RunView:
     """Such a run of which the pick was judged on the hold-out, with three of its images: the second one is gone."""
-    return load_view(write_judged_detectors(tmp_path))
+    return RunView.load(write_judged_detectors(tmp_path))

@@ -14,7 +14,7 @@ from advisor.core import CardFacts, Evaluation, HoldoutPart, Limits, OnAllImages
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import Insights
 from advisor.engine._history.label_check import CheckedLabels, WrongLabel
-from advisor.reporting import RunView, _text as text, load_view, print_answer, summary_html
+from advisor.reporting import RunView, _text as text, print_answer, summary_html
 from advisor.reporting._explanation import opening_lines
 from advisor.reporting._figures import key_figures
 from advisor.reporting._files import recommendation_json, render_markdown
@@ -216,7 +216,7 @@ def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
 @pytest.mark.parametrize("task", [DETECTION, ANOMALY], ids=lambda task: task.name)
 def test_without_one_class_for_each_image_new_conditions_are_unknown(task: Task, tmp_path: Path) -> None:
     asked = {"task": task.name, "data": "photos"}
-    view = load_view(write_run(tmp_path, request=asked, dataset=images({"all": 60})))
+    view = RunView.load(write_run(tmp_path, request=asked, dataset=images({"all": 60})))
     why = "no figure is estimated for this task"
     assert "the accuracy on another visit, camera or day" in opening_lines(view)[-1]
     less = f" Expect less: {task.other_conditions}." if task.other_conditions else ""
@@ -231,7 +231,7 @@ def test_without_one_class_for_each_image_new_conditions_are_unknown(task: Task,
 
 def test_a_hold_out_of_ones_own_answers_for_the_conditions_of_its_images(tmp_path: Path) -> None:
     own = images({"all": 60}) | {"own_split": ["holdout"]}
-    view = load_view(write_run(tmp_path, request={"task": DETECTION.name, "data": "photos"}, dataset=own))
+    view = RunView.load(write_run(tmp_path, request={"task": DETECTION.name, "data": "photos"}, dataset=own))
     assert "unknown" not in said(view)
     assert json.loads(recommendation_json(view))["unknown_conditions"] == ""
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import Evaluation, Status, Target
-from advisor.reporting import RunView, load_view, recommendation
+from advisor.reporting import RunView, recommendation
 from advisor.reporting._device_results import device_decisions, device_results, foreign_runtimes, runtimes_sentence
 from advisor.reporting._files import front_csv, render_markdown
 from advisor.reporting._html import render_html
@@ -34,7 +34,7 @@ def terminal(view: RunView) -> str:
 
 @pytest.fixture
 def view(tmp_path: Path) -> RunView:
-    return load_view(write_run(tmp_path, ROWS, request={"device": "board,phone"}))
+    return RunView.load(write_run(tmp_path, ROWS, request={"device": "board,phone"}))
 
 
 def test_the_model_for_all_and_each_device_s_own_are_decided(view: RunView) -> None:
@@ -58,7 +58,7 @@ def test_every_form_of_the_report_says_so(view: RunView) -> None:
 
 def test_where_no_file_runs_everywhere_the_device_to_leave_out_is_named(tmp_path: Path) -> None:
     refused = replace(on("board", "large", 92, 9), status=Status.SKIPPED, reason="board takes int8 alone", latency=None)
-    view = load_view(write_run(tmp_path, [refused, ROWS[1]], request={"device": "board,phone"}))
+    view = RunView.load(write_run(tmp_path, [refused, ROWS[1]], request={"device": "board,phone"}))
     assert view.decision.pick is None
     assert view.decision.reason == "No file runs on all of board, phone."
     (way,) = view.decision.relaxations
@@ -67,7 +67,7 @@ def test_where_no_file_runs_everywhere_the_device_to_leave_out_is_named(tmp_path
 
 def test_the_device_that_a_pick_must_run_on_is_shown_with_its_figures(tmp_path: Path) -> None:
     run = write_run(tmp_path, ROWS, request={"device": "phone", "must_run_on": ["board"]})
-    view = load_view(run)
+    view = RunView.load(run)
     assert view.decision.pick.configuration.card == "small"
     (result,) = device_results(view, view.decision.pick)
     assert (result.device, result.required) == ("board", True)
@@ -79,7 +79,7 @@ def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> No
         replace(row, configuration=replace(row.configuration, target=Target("board", "ncnn==1.0", "cpu", 4)))
         for row in ROWS[::2]
     ]
-    view = load_view(write_run(tmp_path, [*foreign, *ROWS[1::2]], request={"device": "board,phone"}))
+    view = RunView.load(write_run(tmp_path, [*foreign, *ROWS[1::2]], request={"device": "board,phone"}))
     said = terminal(view)
     remark = "board: the latencies are those of ncnn, which does not run .tflite files; take them as a guide"
     assert remark in said
@@ -93,7 +93,7 @@ def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> No
 def test_the_runtimes_of_this_machine_are_compared_in_a_sentence(tmp_path: Path, device: str, said: str) -> None:
     one, other = device.split(",")
     rows = [on(one, "small", 80, 1.1), on(other, "small", 80, 1.9)]
-    view = load_view(write_run(tmp_path, rows, request={"device": device}))
+    view = RunView.load(write_run(tmp_path, rows, request={"device": device}))
     assert runtimes_sentence(view) == said
     assert said in render_html(view)
     assert ("times as long" in terminal(view)) == bool(said)
@@ -103,4 +103,4 @@ def test_the_latency_of_a_runtime_here_needs_no_remark(tmp_path: Path) -> None:
     row = on("host:onnxruntime", "small", 80, 1.9)
     target = replace(row.configuration.target, runtime="onnxruntime==1.31.1")
     rows = [replace(row, configuration=replace(row.configuration, target=target))]
-    assert foreign_runtimes(load_view(write_run(tmp_path, rows, request={"device": "host:onnxruntime"}))) == []
+    assert foreign_runtimes(RunView.load(write_run(tmp_path, rows, request={"device": "host:onnxruntime"}))) == []

@@ -17,7 +17,7 @@ from rich.console import Console
 from advisor.core import Evaluation
 from advisor.engine import Insights
 from advisor.engine._history.unfinished import Unfinished
-from advisor.reporting import REPORT_FILES, RunView, load_view, print_answer, write_all
+from advisor.reporting import REPORT_FILES, RunView, print_answer, write_all
 from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting._files import front_csv, front_parquet, map_columns, recommendation_json, render_markdown
 from advisor.reporting._html import render_html
@@ -141,7 +141,7 @@ def test_whatever_is_damaged_the_report_is_made(tmp_path: Path, seed: int) -> No
         row["details"] |= {"unknown": UNKNOWN}
     for _ in range(6):
         rewrite(run, [damaged(row, rng) if rng.random() < 0.6 else row for row in rows])
-        view = load_view(run)
+        view = RunView.load(run)
         assert render_html(view).startswith("<!doctype html>")
         assert render_markdown(view)
         json.loads(recommendation_json(view))

@@ -21,7 +21,7 @@ from advisor.core import (
 )
 from advisor.datasets import DEMO_NOTE, ONE_CLASS
 from advisor.engine import resolve
-from advisor.reporting import RunView, load_view, so_far, write_all
+from advisor.reporting import RunView, so_far, write_all
 from advisor.reporting._figures import key_figures
 from advisor.reporting._files import SCHEMA_VERSION, recommendation_json
 from advisor.reporting._foundations import describe_certainty, list_expectations
@@ -53,7 +53,7 @@ def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path, monkeypatc
         folder.append(each)
     opened = RunFolder.open(folder.path)
     monkeypatch.setattr(RunFolder, "open", None)  # a second one would walk the whole folder again
-    view = load_view(opened)
+    view = RunView.load(opened)
     assert view.pick_key == made.pick_key
     assert view.front_keys == made.front_keys
     assert view.next_command.endswith(f"{view.folder}/request.yaml --data YOUR_IMAGES --training head")
@@ -61,27 +61,27 @@ def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path, monkeypatc
 
 
 def test_before_the_first_result_nothing_has_failed_and_there_is_no_next_command(tmp_path: Path) -> None:
-    view = load_view(write_run(tmp_path, (), manifest={"configurations": 10}), running=True)
+    view = RunView.load(write_run(tmp_path, (), manifest={"configurations": 10}), running=True)
     assert view.decision.reason == "No candidate has a result yet."
     assert view.unfinished_sentence.startswith("Search is running, 0 of 10 ")
     assert view.next_command == ""
-    stopped = load_view(write_run(tmp_path, (), manifest={"stopped": {"why": "interrupt"}}, name="stopped"))
+    stopped = RunView.load(write_run(tmp_path, (), manifest={"stopped": {"why": "interrupt"}}, name="stopped"))
     assert stopped.next_command == f"advisor search --resume {stopped.folder}"
-    failed = load_view(write_run(tmp_path, empty_view().evaluations, name="failed"))
+    failed = RunView.load(write_run(tmp_path, empty_view().evaluations, name="failed"))
     again = ("another try of what failed", f"advisor search --resume {failed.folder}")
     assert (failed.next_topic, failed.next_command) == again
     assert failed.decision.reason.endswith(" configurations: the weights cannot be fetched")
 
 
 def test_the_answer_so_far_is_one_line_with_its_figures(tmp_path: Path) -> None:
-    assert so_far(load_view(write_run(tmp_path))) == "so far: best int8, 92.0 %, 20.0 ms"
+    assert so_far(RunView.load(write_run(tmp_path))) == "so far: best int8, 92.0 %, 20.0 ms"
     nothing = write_run(tmp_path, request={"budget": "1ms"}, name="too-strict")
-    assert so_far(load_view(nothing)) == "so far nothing meets the budget; closest is fast int8, 84.0 %, 4.00 ms"
-    assert so_far(load_view(write_run(tmp_path, (), name="empty"))) == ""
+    assert so_far(RunView.load(nothing)) == "so far nothing meets the budget; closest is fast int8, 84.0 %, 4.00 ms"
+    assert so_far(RunView.load(write_run(tmp_path, (), name="empty"))) == ""
     both = write_run(tmp_path, request={"budget": "1ms", "size_budget": "9kB"}, name="both")
-    assert re.search(r"/request.yaml --budget [\d.]+ms --size-budget [\d.]+MB$", load_view(both).next_command)
+    assert re.search(r"/request.yaml --budget [\d.]+ms --size-budget [\d.]+MB$", RunView.load(both).next_command)
     judged = replace(evaluation("best"), holdout_accuracy=Quantity(90.5, "%", Provenance.MEASURED))
-    assert "% (90.5 % on the hold-out), " in so_far(load_view(write_run(tmp_path, [judged], name="judged")))
+    assert "% (90.5 % on the hold-out), " in so_far(RunView.load(write_run(tmp_path, [judged], name="judged")))
 
 
 def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunView, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunV
     assert (run_view().task, run_view().metric) == (CLASSIFICATION, "top-1")
     before = write_run(tmp_path / "before")
     before.write_request({"budget": "50ms"})  # before there were tasks
-    assert load_view(before).task is CLASSIFICATION
+    assert RunView.load(before).task is CLASSIFICATION
 
 
 @with_cases
@@ -98,7 +98,7 @@ def test_validation_images_and_groups_are_counted_by_class(
 ) -> None:
     run = write_run(tmp_path, dataset={**images({"cat": 40, "dog": 40}), "notes": ["Images come in 3 groups."]})
     run.write_json("split.json", split)
-    dataset = load_view(run).dataset
+    dataset = RunView.load(run).dataset
     assert (dataset.validated_per_class, dataset.groups_per_class) == (validated, groups)
     assert dataset.notes == ("Images come in 3 groups.",)
 

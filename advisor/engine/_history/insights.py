@@ -1,7 +1,9 @@
 """Collect what a run shows beside its decision: one value for all reports.
 
-``find_insights`` is called when a report is made of a loaded run. Each part has its own module.
+``Insights.of_run`` is called when a report is made of a loaded run. Each part has its own module.
 """
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,19 +40,19 @@ class Insights:
     disagreements: Disagreements | None = None
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
 
-
-def find_insights(run: LoadedRun, running: bool) -> Insights:
-    """Return what a run shows beside its decision; its search is ``running`` or not."""
-    folder = run.folder
-    pick = run.decision.pick
-    unfinished = read_unfinished_search(run, running)
-    # A search that goes on may still fine-tune the pick itself.
-    tuning = None if unfinished else expect_tuning_gain(run)
-    return Insights(
-        tuning=tuning,
-        unfinished=unfinished,
-        incumbents=find_incumbents(folder, run.evaluations, pick, run.question.robust),
-        labels=read_label_check(folder),
-        disagreements=find_disagreements(folder, run.evaluations, pick),
-        diagnoses=read_diagnoses(folder),
-    )
+    @classmethod
+    def of_run(cls, run: LoadedRun, running: bool) -> Insights:
+        """Return what a run shows beside its decision; its search is ``running`` or not."""
+        folder = run.folder
+        pick = run.decision.pick
+        unfinished = read_unfinished_search(run, running)
+        # A search that goes on may still fine-tune the pick itself.
+        tuning = None if unfinished else expect_tuning_gain(run)
+        return cls(
+            tuning=tuning,
+            unfinished=unfinished,
+            incumbents=find_incumbents(folder, run.evaluations, pick, run.question.robust),
+            labels=read_label_check(folder),
+            disagreements=find_disagreements(folder, run.evaluations, pick),
+            diagnoses=read_diagnoses(folder),
+        )

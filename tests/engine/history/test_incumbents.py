@@ -11,7 +11,7 @@ from advisor.engine import LoadedRun, load_run, resolve
 from advisor.engine._history.diagnoses import list_losing
 from advisor.engine._history.expected_tuning import ExpectedTuning, expect_tuning_gain
 from advisor.engine._history.incumbents import find_incumbents
-from advisor.reporting import recommendation, view_of
+from advisor.reporting import RunView, recommendation
 from advisor.reporting._files import render_markdown
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
@@ -101,7 +101,7 @@ def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTunin
 
 def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works_also_in_the_report(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
-    found, view = present(expect_tuning_gain(run)), view_of(run)
+    found, view = present(expect_tuning_gain(run)), RunView.of(run)
     command = found.command(view.folder)
     assert command in render_markdown(view).replace("\\", "")
     assert recommendation(view)["fine_tuning"] == {**vars(found), "command": command}

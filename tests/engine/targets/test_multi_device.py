@@ -7,7 +7,7 @@ import pytest
 
 from advisor.core import Provenance, Status
 from advisor.engine import LoadedRun, Progress, load_run, resolve, run_search
-from advisor.reporting import load_view
+from advisor.reporting import RunView
 from advisor.store import sha256_file
 from advisor.tflite import read_metadata
 from tests.makers.searches import SMALLEST, Searched
@@ -53,7 +53,7 @@ def test_one_model_for_all_and_a_pick_a_device(stored: LoadedRun) -> None:
     assert stored.decision.feasible
     assert set(stored.by_device) == set(DEVICES)
     assert all(decision.feasible and decision.front for decision in stored.by_device.values())
-    text = " ".join(said(load_view(stored.folder), 100).split())
+    text = " ".join(said(RunView.load(stored.folder), 100).split())
     assert "Pick for all devices" in text
     assert "sure to meet 10.0 ms" in text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from advisor.core import BoxFacts, ClassBoxes, ImageAnswers
-from advisor.reporting import load_view, write_all
+from advisor.reporting import RunView, write_all
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
@@ -30,7 +30,7 @@ FORMS = ("float32", "int8")
 def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder:
     """Write a finished run with two files that find objects, and its answer."""
     run = write_finders(runs, task, floats, integers)
-    write_all(load_view(run), run.path)
+    write_all(RunView.load(run), run.path)
     return run
 
 

@@ -13,7 +13,7 @@ from advisor.engine._history.changes import host_manifest
 from advisor.engine._remaining import write_snapshot
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.tryout._phone import picture_code
-from advisor.reporting import load_view, write_all
+from advisor.reporting import RunView, write_all
 from advisor.reporting._files import recommendation_json
 from advisor.store import RunFolder
 from tests.builders import must_fail
@@ -64,7 +64,7 @@ def test_a_running_search_is_followed_to_its_end(page: Page, runs: Path) -> None
     assert page.inner_text(".now >> nth=0") == "Now: training head of <b>best"
     for each in candidates():
         run.append(with_artefact(run, each))
-    answer = recommendation_json(load_view(run, running=True))
+    answer = recommendation_json(RunView.load(run, running=True))
     (run.path / "recommendation.json").write_text(answer, encoding="utf-8")
     page.wait_for_selector("text=3 of 3 configurations")
     assert page.inner_text("#answer-title") == "best int8"
@@ -88,7 +88,7 @@ def drop(page: Page, run: RunFolder, photograph: bytes) -> None:
 
 
 def test_a_photograph_is_dropped_on_a_run(page: Page, colours: RunFolder) -> None:
-    write_all(load_view(colours), colours.path)
+    write_all(RunView.load(colours), colours.path)
     drop(page, colours, photograph((10, 250, 10)))
     assert page.locator("#answers tbody tr:first-child th").all_inner_texts() == ["green", "green"]
     page.set_input_files("#photograph", {"name": "b.jpg", "mimeType": "image/jpeg", "buffer": b"no image"})
@@ -126,7 +126,7 @@ def test_a_phone_opens_a_run_by_its_code_until_that_is_ended(page: Page, colours
     import httpx2
 
     require_runtime(LITERT)
-    write_all(load_view(colours), colours.path)
+    write_all(RunView.load(colours), colours.path)
     (colours.path / "report.html").unlink()  # it takes seconds to draw
     page.click(f"text={colours.path.name}")
     page.fill("#address", "127.0.0.1")
@@ -163,7 +163,7 @@ def test_no_page_scrolls_sideways(page: Page, address: str, runs: Path) -> None:
     names = []
     for budget, data in (("50ms", "photographs/" + 20 * "of_flowers"), ("10ms", "other")):
         run = write_run(runs, manifest=ENDED, request={"budget": budget, "data": data}, name=40 * "x")
-        write_all(load_view(run), run.path)
+        write_all(RunView.load(run), run.path)
         (run.path / "report.html").unlink()  # it takes seconds to draw
         names.append(run.path.name)
     for path in ("", f"runs/{names[0]}/", f"compare?before={names[0]}&after={names[1]}"):

@@ -12,7 +12,7 @@ from markupsafe import escape
 from advisor.engine import Snapshot
 from advisor.engine._remaining import write_snapshot
 from advisor.integrations.serve import _pages as pages
-from advisor.reporting import load_view, write_all
+from advisor.reporting import RunView, write_all
 from advisor.reporting._explanation import opening_lines
 from advisor.store import RunFolder
 from tests.integrations.serve.client import Client
@@ -32,9 +32,9 @@ def listed(page: str) -> list[str]:
 def three(runs: Path) -> list[RunFolder]:
     """Three runs: a finished one, one that was interrupted, a damaged one."""
     finished = write_run(runs, manifest=ENDED, name="a", request={"budget": "10ms"})
-    write_all(load_view(finished), finished.path)
+    write_all(RunView.load(finished), finished.path)
     interrupted = write_run(runs, manifest={"configurations": 9}, name="b")
-    write_all(load_view(interrupted), interrupted.path)
+    write_all(RunView.load(interrupted), interrupted.path)
     damaged = write_run(runs, manifest=ENDED, name="c")
     (damaged.path / "request.yaml").write_text("[", encoding="utf-8")
     return [finished, interrupted, damaged]
@@ -77,7 +77,7 @@ def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
     paths = [*(run.path for run in three), copied]
     finished, interrupted, damaged, copy = (client.page(f"/runs/{path.name}/") for path in paths)
     assert "fast int8" in finished
-    lines = opening_lines(load_view(three[0]))
+    lines = opening_lines(RunView.load(three[0]))
     assert len(lines) == 4
     assert f'<p class="opening">{lines[0].replace(str(three[0].path), str(copied))}</p>' in copy
     assert all(f'<p class="opening">{escape(line)}</p>' in finished for line in lines)
@@ -93,7 +93,7 @@ def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
 def test_a_running_search_shows_the_answer_so_far(client: Client, runs: Path) -> None:
     run = write_run(runs, manifest={"configurations": 9})
     held = run.hold()
-    write_all(load_view(run, running=True), run.path)
+    write_all(RunView.load(run, running=True), run.path)
     write_snapshot(run, Snapshot("training head of <b>", 3, 9, 75.0, 0.4))
     listing = client.page("/")
     page = client.page(f"/runs/{run.path.name}/")
@@ -111,7 +111,7 @@ def test_names_are_escaped_and_addresses_hold_any(client: Client, runs: Path) ->
     write_run(runs, manifest=ENDED, request={"data": "<img src=x>"})
     assert "&lt;img src=x&gt;" in client.page("/")
     run = write_run(runs, manifest=ENDED)
-    write_all(load_view(run), run.path)
+    write_all(RunView.load(run), run.path)
     run.path.rename(runs / "a?b#c d")
     page = client.page(f"/runs/{quote('a?b#c d')}/")
     (report,) = set(re.findall(r'(/report/[^"]+)"', page))

@@ -15,7 +15,7 @@ import pytest
 from advisor.core import TimeSummary, TimingFacts, UsageError
 from advisor.engine import Snapshot
 from advisor.engine._remaining import write_snapshot
-from advisor.reporting import Runs, load_view, print_runs, write_all
+from advisor.reporting import Runs, RunView, print_runs, write_all
 from advisor.reporting._run_rows import RunRow, RunState, figures, map_columns
 from advisor.store import cache_root
 from tests.builders import evaluation, must_fail, present
@@ -29,7 +29,7 @@ from tests.zones import zone
 
 def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> None:
     run = write_run(runs, manifest=ENDED)
-    write_all(load_view(run), run.path)
+    write_all(RunView.load(run), run.path)
     write_run(runs, [], name="stopped")
     said = ended(called(("runs",), tmp_path, {**os.environ, "COLUMNS": "120"}))
     row = next(line for line in said.out.splitlines() if run.path.name in line)
@@ -50,7 +50,7 @@ def test_a_narrow_terminal_shows_whole_names_and_a_wide_one_metrics_and_devices(
     print_runs(Runs(runs).rows())
     said = capsys.readouterr().out
     assert [name in said for name in (run.path.name, "accuracy", "latency")] == [True, True, False]
-    write_all(load_view(run), run.path)
+    write_all(RunView.load(run), run.path)
     monkeypatch.setenv("COLUMNS", "180")
     print_runs(Runs(runs).rows())
     assert re.search(r"best int8 +92\.0 % +Top-1 +20\.0 ms +host +", capsys.readouterr().out)
@@ -61,7 +61,7 @@ def test_the_latency_of_an_answer_may_be_of_all_timings_of_a_graph(runs: Path) -
     for training, ms in (("head", 10.0), ("finetune_cached", 20.0)):
         rows.append(replace(timed(training, ms), timing=TimingFacts(wall_ms=TimeSummary(ms, ms * 1.1, ms, 0.1))))
     run = write_run(runs, rows, manifest=ENDED)
-    write_all(load_view(run), run.path)
+    write_all(RunView.load(run), run.path)
     (row,) = Runs(runs).rows()
     assert (row.state, present(present(row.pick).latency).value) == (RunState.FINISHED, 15.0)
 
@@ -171,7 +171,7 @@ def other_metric(run: Path) -> None:
 
 def test_a_run_that_did_not_change_is_not_read_again(runs: Path) -> None:
     run = write_run(runs, manifest=ENDED)
-    write_all(load_view(run), run.path)
+    write_all(RunView.load(run), run.path)
     first = Runs(runs).rows()
     other_metric(run.path)
     assert Runs(runs).rows() == first

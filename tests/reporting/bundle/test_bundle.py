@@ -15,7 +15,7 @@ from PIL import Image
 
 from advisor.core import DeviceFigures, ImageAnswers, UsageError, markdown as escaped
 from advisor.engine import load_run
-from advisor.reporting import Bundle, ShippedModel, load_view
+from advisor.reporting import Bundle, RunView, ShippedModel
 from advisor.reporting._bundle.bundle import export
 from advisor.reporting._bundle.documents import PLATFORMS, benchmark_lines, devices_of, render_code
 from advisor.reporting._bundle.vectors import vector_files
@@ -51,7 +51,7 @@ def test_it_holds_what_a_team_needs_and_sums_that_sha256sum_reads(bundle: Bundle
 
 
 def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trained: RunFolder) -> None:
-    found = list_risks(load_view(trained), bundle.evaluation)
+    found = list_risks(RunView.load(trained), bundle.evaluation)
     assert list_warnings(found), "a class of this search has few validation images"
     card = (bundle.path / "model_card.md").read_text(encoding="utf-8")
     assert card.count("> **Warning, ") == len(list_warnings(found))
