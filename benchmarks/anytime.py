@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import fetch_weights, load_catalogue
-from advisor.core import USUAL_TRAININGS, units
+from advisor.core import units
+from advisor.tasks._task import USUAL_TRAININGS
 from benchmarks.accuracy_search import GROCERY, TRASHNET, Case, labelled, scored, search, shown
 from benchmarks.anytime_table import CARDS, drawn
 from benchmarks.cost_plot import plot

@@ -22,7 +22,6 @@ from advisor.catalog import Card, load_catalogue
 from advisor.core import (
     BALANCED,
     HEAD,
-    USUAL_TRAININGS,
     Configuration,
     Evaluation,
     Interval,
@@ -39,6 +38,7 @@ from advisor.engine._scheduling.next_steps import SearchRule
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.prior_accuracy import most_promising_first
+from advisor.tasks._task import USUAL_TRAININGS
 from benchmarks import anytime_table as table
 from benchmarks.tables import Row, keep
 from tests.engine.plans import planned

@@ -29,14 +29,15 @@ from advisor.cli._output import (
     write_sentences,
 )
 from advisor.core import (
-    LIMITS,
     ExitCode,
+    LimitOptions,
     UsageError,
+    options_of,
     plural,
 )
 
 
-@declare_options(annotations_of(LIMITS, defaults=False))
+@declare_options(annotations_of(options_of(LimitOptions), defaults=False))
 def report(
     run: options.RunArgument,
     *,

@@ -130,7 +130,7 @@ if TYPE_CHECKING:
         parse_count,
         show_flag,
     )
-    from advisor.core._option_tables import LIMITS, PLAN, SEARCH
+    from advisor.core._option_tables import PLAN, SEARCH
     from advisor.core._options import PlanOptions, SearchOptions
     from advisor.core._posterior import FLOAT, Answers
     from advisor.core._preference import Preference
@@ -160,7 +160,6 @@ if TYPE_CHECKING:
         HEAD,
         HEAD_SUBSET,
         NO_TRAINING,
-        USUAL_TRAININGS,
         Gain,
         list_choosable,
         recipe_of,
@@ -202,7 +201,6 @@ __all__ = [
     "HEAD_SUBSET",
     "HOST",
     "LEAST_GROUP_IMAGES",
-    "LIMITS",
     "LOCAL",
     "METRICS",
     "NO_TRAINING",
@@ -215,7 +213,6 @@ __all__ = [
     "SEARCH",
     "TASKS",
     "UNREADABLE_ZIP",
-    "USUAL_TRAININGS",
     "AddPhoneKeywords",
     "AdvisorError",
     "Agreement",

@@ -31,9 +31,6 @@ much.
 
 FLOAT = "float32"
 
-LEAST_ERROR = 0.2
-"""Least error in % that is counted, so that its logarithm stays finite."""
-
 DRAWS = 400
 """Resamplings of images and timings. A share of 5 % has a standard error of 1.1 points."""
 

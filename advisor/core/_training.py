@@ -19,10 +19,6 @@ FINETUNE_CACHED = "finetune_cached"
 FINETUNE_TOP = "finetune_top"
 FINETUNE_ALL = "finetune_all"
 
-
-USUAL_TRAININGS = (HEAD, FINETUNE_CACHED)
-"""Recipes of a search with images whose user chose none."""
-
 TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
     {
         recipe.name: recipe

@@ -8,12 +8,12 @@ import pytest
 from PIL import Image
 
 from advisor.catalog import task_of
-from advisor.core import FINETUNE_ALL, FINETUNE_TOP, HEAD, TASKS, USUAL_TRAININGS, UsageError, list_choosable, recipe_of
+from advisor.core import FINETUNE_ALL, FINETUNE_TOP, HEAD, TASKS, UsageError, list_choosable, recipe_of
 from advisor.engine import resolve
 from advisor.store import RunFolder
 from advisor.tasks import TASKS as OWN, Task
 from advisor.tasks._counting import COUNTING
-from advisor.tasks._task import HeadOnMaps
+from advisor.tasks._task import USUAL_TRAININGS, HeadOnMaps
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION

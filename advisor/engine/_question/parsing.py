@@ -228,7 +228,8 @@ def _choose_trainings(written: Options, default: tuple[str, ...]) -> tuple[str, 
     # For a fleet, a head for many networks comes first.
     usual = () if written["fleet"] else default
     # Fine-tuning starts from a head, so it is one of them.
-    return sort_trainings((HEAD, *(written["training"] or usual)))
+    chosen = (HEAD, *(written["training"] or usual))
+    return tuple(name for name in list_choosable() if name in chosen)
 
 
 def _parse_execution(written: Options) -> Execution:

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from advisor.core import METRICS, USUAL_TRAININGS, OwnCards
+from advisor.core import METRICS, OwnCards
+from advisor.tasks._task import USUAL_TRAININGS
 from advisor.tasks.classification._task import Classification
 
 CLASSIFICATION = Classification(

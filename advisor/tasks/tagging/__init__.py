@@ -8,7 +8,8 @@ own taggers).
 
 from __future__ import annotations
 
-from advisor.core import USUAL_TRAININGS, Gain, OwnCards
+from advisor.core import Gain, OwnCards
+from advisor.tasks._task import USUAL_TRAININGS
 from advisor.tasks.tagging._task import Tagging
 
 TAGGING = Tagging(
