@@ -28,7 +28,7 @@ import numpy as np
 from advisor.catalog import Card, build_model, fetch_weights, load_catalogue
 from advisor.compression import RecipeInputs, recipe
 from advisor.core import HEAD, recipe_of
-from advisor.datasets import InputSpec, load, survey_boxes
+from advisor.datasets import BoxSurvey, InputSpec, load
 from advisor.measurement import CentreFinder, Detections, Detector, count_boxes, match_centres, measure, score_boxes
 from advisor.measurement._average_precision import DetectionScore
 from advisor.measurement._box_matches import centre_score
@@ -118,7 +118,7 @@ class Parts(NamedTuple):
 
 def parts_of(folder: Path) -> tuple[list[str], Parts]:
     """Return the classes and the parts."""
-    read = survey_boxes(folder)
+    read = BoxSurvey.read_images(folder)
     classes = list(read.classes)
     names = np.array([image.part for image in read.images.dataset.images])
     places = (np.flatnonzero(which).tolist() for which in (names == "train", names != "holdout", names == "holdout"))

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from advisor.catalog import fetch_weights, load_catalogue
-from advisor.datasets import Dataset, Pair, Split, group_pairs, survey_boxes, survey_masks
+from advisor.datasets import BoxSurvey, Dataset, MaskSurvey, Pair, Split, group_pairs
 from advisor.engine import Boxes, Images, Question, Role, input_spec
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._on_maps import train
@@ -79,7 +79,7 @@ def measured(task: HeadOnMaps, seed: int) -> Row:
 
 def playing_cards(seed: int) -> Images:
     """Return the images of one camera, divided, and those of the other one as validation."""
-    read = survey_boxes(FOLDER / "cards")
+    read = BoxSurvey.read_images(FOLDER / "cards")
     dataset = read.images.dataset
     other = [place for place, image in enumerate(dataset.images) if image.path.name.startswith("cam_image")]
     own = sorted({*range(len(dataset.images))} - {*other})
@@ -89,7 +89,7 @@ def playing_cards(seed: int) -> Images:
 
 def tiles(light: int) -> Images:
     """Return the tiles under one light, divided, and the held-out ones under the others as validation."""
-    read = survey_masks(FOLDER / "tiles")
+    read = MaskSurvey.read_images(FOLDER / "tiles")
     dataset = read.images.dataset
     faulty = [place for place, image in enumerate(dataset.images) if image.path.parent.name != "free"]
     small = []

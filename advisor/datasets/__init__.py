@@ -12,7 +12,7 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.datasets._boxes import formats_of
     from advisor.datasets._boxes.entries import ONE_CLASS, Box
-    from advisor.datasets._boxes.reading import BoxSurvey, survey_boxes
+    from advisor.datasets._boxes.reading import BoxSurvey
     from advisor.datasets._boxes.set_folders import folder_in
     from advisor.datasets._calibration import (
         CALIBRATION_IMAGES,
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from advisor.datasets._layouts import list_files, missing_hint
     from advisor.datasets._masks.listing import BACKGROUND
     from advisor.datasets._masks.mask import IGNORED_LABEL, Mask
-    from advisor.datasets._masks.survey import MaskSurvey, survey_masks
+    from advisor.datasets._masks.survey import MaskSurvey
     from advisor.datasets._parts import HOLDOUT, PARTS, TRAIN, VALIDATION
     from advisor.datasets._photographs import photograph_crops
     from advisor.datasets._scan import images_in
@@ -187,8 +187,6 @@ __all__ = [
     "sha256_of",
     "split_halves",
     "survey",
-    "survey_boxes",
-    "survey_masks",
     "try_images",
     "write_boxes",
     "write_manifest",

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.datasets import Division, Overview, Survey, _units, divide_boxes, divide_survey, survey, survey_boxes
+from advisor.datasets import BoxSurvey, Division, Overview, Survey, _units, divide_boxes, divide_survey, survey
 from advisor.datasets._grouping import PAUSE_S, find_groups, group_by_camera
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._image_stats import Shot
@@ -251,7 +251,7 @@ def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, 
 
 
 def test_images_with_boxes_are_divided_and_their_boxes_counted(tmp_path: Path) -> None:
-    division, boxes, notes = divide_boxes(survey_boxes(write_table(tmp_path, photos(60, "cat", "dog"))), 0)
+    division, boxes, notes = divide_boxes(BoxSurvey.read_images(write_table(tmp_path, photos(60, "cat", "dog"))), 0)
     sizes = [len(part) for part in (division.split.train, division.split.validation, division.split.holdout)]
     assert [boxes[part] for part in PARTS] == [{"cat": size, "dog": size} for size in sizes]
     assert (sum(sizes), notes) == (60, ())
@@ -263,7 +263,7 @@ def test_a_part_that_lacks_a_class_of_boxes_is_told(tmp_path: Path) -> None:
         Photo(photo.name, photo.objects if part == "train" else photo.objects[:1], part)
         for photo, part in zip(photos(32, "cat", "dog"), parts, strict=True)
     ]
-    _, boxes, notes = divide_boxes(survey_boxes(write_table(tmp_path, made)), 0)
+    _, boxes, notes = divide_boxes(BoxSurvey.read_images(write_table(tmp_path, made)), 0)
     assert boxes[VALIDATION] == {"cat": 6, "dog": 0}
     assert notes == tuple(
         f"The {part} part has no box of dog: no average precision there." for part in ("validation", "holdout")
@@ -271,5 +271,5 @@ def test_a_part_that_lacks_a_class_of_boxes_is_told(tmp_path: Path) -> None:
 
 
 def test_a_set_whose_class_is_on_too_few_images_is_refused_before_it_is_divided(tmp_path: Path) -> None:
-    read = survey_boxes(write_table(tmp_path, [*photos(40, "cat"), Photo("x", (("dog", 5, 5, 20, 20),))]))
+    read = BoxSurvey.read_images(write_table(tmp_path, [*photos(40, "cat"), Photo("x", (("dog", 5, 5, 20, 20),))]))
     must_fail(UsageError, "fewer than 8 images with a box of 'dog'", divide_boxes, read, 0)

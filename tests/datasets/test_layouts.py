@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError, install_extra
-from advisor.datasets import list_files, survey, survey_masks
+from advisor.datasets import MaskSurvey, list_files, survey
 from advisor.datasets._boxes import list_boxes
 from tests.builders import must_fail
 from tests.datasets.folders import fill, make, refusal, tarred
@@ -239,7 +239,7 @@ def boxed(root: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("make", "read"),
-    [(numbered, list_files), (boxed, list_boxes), (lambda root: folders(root, names=()), survey_masks)],
+    [(numbered, list_files), (boxed, list_boxes), (lambda root: folders(root, names=()), MaskSurvey.read_images)],
 )
 def test_a_list_of_classes_that_is_a_link_out_of_its_folder_is_refused(
     tmp_path: Path, make: Callable[[Path], Path], read: Callable[[Path], object]

@@ -1,6 +1,7 @@
 """Open the images of a set with boxes, and put each box into the pixels of its upright image.
 
-Other rooms read boxes by :func:`survey_boxes`; the boxes are a part of the data's fingerprint.
+Other rooms read boxes by :meth:`BoxSurvey.read_images`; the boxes are a part of the data's
+fingerprint.
 
 Cameras store the pixels as the sensor has them, and say how to turn them. Models see the upright
 image, and most annotation tools show it, so boxes are read as those of the upright image where
@@ -8,6 +9,8 @@ nothing tells otherwise. If a file states the size of the image, the size says w
 on: the stored width and height, or the upright ones. Some tools state the stored size and show the
 upright image: then the edges of boxes contradict the size, as some are outside of it.
 """
+
+from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -143,6 +146,52 @@ class BoxSurvey:
     spellings: tuple[tuple[str, ...], ...] = ()
     turned: int = 0  # images whose boxes were turned from the stored orientation
 
+    @classmethod
+    def read_images(
+        cls, path: Path, progress: Progress | None = None, most: int | None = None
+    ) -> BoxSurvey:
+        """Read a set of images with boxes in any format; faults of files or boxes are recorded.
+
+        ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no format
+        fits, or no box can be used.
+        """
+        listing = list_boxes(path)
+        relative = bool(listing.relative)
+        by_path = {entry.path: entry for entry in listing.entries}
+        images = survey(listing.images, progress, most)
+        # Before the boxes are placed: a resized image would have them at other things.
+        images = images.without_images(list(_find_mismatched(by_path, images, relative)))
+        entries = [by_path[image.path] for image in images.dataset.images]
+        frames = _list_frames(images)
+        as_stored = are_drawn_as_stored(entries, frames, relative)
+        boxes = []
+        outside = []
+        faults = list(listing.faults)
+        turned = 0
+        for entry, frame, is_stored in zip(entries, frames, as_stored, strict=True):
+            inside, over_edge, faults_of_image = _place_boxes(listing, entry, frame, is_stored)
+            boxes.append(inside)
+            outside.append(over_edge)
+            faults += faults_of_image
+            turned += is_stored and frame.orientation > 1
+        read = cls(
+            images,
+            classes=(),
+            boxes=tuple(boxes),
+            outside=tuple(outside),
+            sizes=tuple(frame.upright for frame in frames),
+            faults=tuple(faults),
+            turned=turned,
+        )
+        if not read.count:
+            rejected = []
+            for row in images.dataset.rejected:
+                rejected.append(f"'{images.dataset.show_path(row.path)}': {row.reason}")
+            reasons = [f"{fault.place}: {fault.reason}" for fault in faults] + rejected
+            example = f"; {reasons[0]}" if reasons else ""
+            raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
+        return _name_classes(read, listing.classes)
+
     @property
     def count(self) -> int:
         """Number of boxes."""
@@ -185,52 +234,6 @@ class BoxSurvey:
 
 def _count_labels(boxes: Iterable[Box]) -> Counter[str]:
     return Counter(box.label for box in boxes)
-
-
-def survey_boxes(
-    path: Path, progress: Progress | None = None, most: int | None = None
-) -> BoxSurvey:
-    """Read a set of images with boxes in any format; faults of files or boxes are recorded.
-
-    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no format fits,
-    or no box can be used.
-    """
-    listing = list_boxes(path)
-    relative = bool(listing.relative)
-    by_path = {entry.path: entry for entry in listing.entries}
-    images = survey(listing.images, progress, most)
-    # Before the boxes are placed: a resized image would have them at other things.
-    images = images.without_images(list(_find_mismatched(by_path, images, relative)))
-    entries = [by_path[image.path] for image in images.dataset.images]
-    frames = _list_frames(images)
-    as_stored = are_drawn_as_stored(entries, frames, relative)
-    boxes = []
-    outside = []
-    faults = list(listing.faults)
-    turned = 0
-    for entry, frame, is_stored in zip(entries, frames, as_stored, strict=True):
-        inside, over_edge, faults_of_image = _place_boxes(listing, entry, frame, is_stored)
-        boxes.append(inside)
-        outside.append(over_edge)
-        faults += faults_of_image
-        turned += is_stored and frame.orientation > 1
-    read = BoxSurvey(
-        images,
-        classes=(),
-        boxes=tuple(boxes),
-        outside=tuple(outside),
-        sizes=tuple(frame.upright for frame in frames),
-        faults=tuple(faults),
-        turned=turned,
-    )
-    if not read.count:
-        rejected = []
-        for row in images.dataset.rejected:
-            rejected.append(f"'{images.dataset.show_path(row.path)}': {row.reason}")
-        reasons = [f"{fault.place}: {fault.reason}" for fault in faults] + rejected
-        example = f"; {reasons[0]}" if reasons else ""
-        raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
-    return _name_classes(read, listing.classes)
 
 
 def _list_frames(images: Survey) -> list[Frame]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from advisor.core import UsageError, listed
 from advisor.datasets._boxes import formats_of
 from advisor.datasets._boxes.entries import ONE_CLASS
-from advisor.datasets._boxes.reading import survey_boxes
+from advisor.datasets._boxes.reading import BoxSurvey
 from advisor.datasets._checks.findings import (
     Finding,
     list_extra_columns,
@@ -76,7 +76,7 @@ class LabelSetSurvey:
         others do not.
         """
         if path.suffix.lower() == ".json" or (path.is_dir() and formats_of(path)):
-            boxes = survey_boxes(path, progress, most)
+            boxes = BoxSurvey.read_images(path, progress, most)
             rows = []
             for content in boxes.contents:
                 rows.append([name in content for name in boxes.classes])

@@ -1,7 +1,7 @@
 """Read images with masks: name the classes, count their pixels, divide, and write a table.
 
-Segmentation calls :func:`survey_masks`. Child processes call :func:`read_mask` by its name
-``module:function``. The classes and the keys of the masks are the data's fingerprint.
+Segmentation calls :meth:`MaskSurvey.read_images`. Child processes call :func:`read_mask` by its
+name ``module:function``. The classes and the keys of the masks are the data's fingerprint.
 """
 
 from __future__ import annotations
@@ -55,6 +55,39 @@ class MaskSurvey:
     pixels: NDArray[np.int64]  # of each class in each image, (N, C)
     unused: tuple[str, ...] = ()  # classes that are named and never occur
     outside: tuple[Path, ...] = ()  # images with polygons that reach outside
+
+    @classmethod
+    def read_images(
+        cls, path: Path, progress: Progress | None = None, most: int | None = None
+    ) -> MaskSurvey:
+        """Read images and masks; faults of single files are recorded, not raised.
+
+        ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout
+        fits, or the masks have fewer than two classes.
+        """
+        listing = list_masks(path)
+        by_path = {entry.image.path: entry for entry in listing.entries}
+        entries = [entry.image for entry in by_path.values()]
+        images = survey(Listing(listing.root, entries, (), listing.rejected), progress, most)
+        readings = _read_masks([by_path[image.path] for image in images.dataset.images], images)
+        values = set[int]()
+        for reading in readings:
+            values.update(reading.values)
+        name = _make_namer(listing, values)
+        usable = []
+        rejected = []
+        for reading in readings:
+            fault = reading.fault or _describe_unknown(reading, name)
+            if fault:
+                rejected.append(Rejected(reading.entry.image.path, fault))
+            else:
+                usable.append(reading)
+        masks = _label_images(images.without_images(rejected), name, usable, path)
+        unused = []
+        for label in listing.names.values():
+            if label not in masks.classes and label.casefold() not in VOID:
+                unused.append(label)
+        return replace(masks, unused=tuple(unused))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -123,39 +156,6 @@ class _ReadMask(NamedTuple):
     orientation: int = 1  # how the file is turned upright, as in EXIF
     outside: bool = False  # whether polygons reach over the edge of the image
     fault: str = ""  # why the image cannot be used
-
-
-def survey_masks(
-    path: Path, progress: Progress | None = None, most: int | None = None
-) -> MaskSurvey:
-    """Read images and masks; faults of single files are recorded, not raised.
-
-    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout fits,
-    or the masks have fewer than two classes.
-    """
-    listing = list_masks(path)
-    by_path = {entry.image.path: entry for entry in listing.entries}
-    entries = [entry.image for entry in by_path.values()]
-    images = survey(Listing(listing.root, entries, (), listing.rejected), progress, most)
-    readings = _read_masks([by_path[image.path] for image in images.dataset.images], images)
-    values = set[int]()
-    for reading in readings:
-        values.update(reading.values)
-    name = _make_namer(listing, values)
-    usable = []
-    rejected = []
-    for reading in readings:
-        fault = reading.fault or _describe_unknown(reading, name)
-        if fault:
-            rejected.append(Rejected(reading.entry.image.path, fault))
-        else:
-            usable.append(reading)
-    masks = _label_images(images.without_images(rejected), name, usable, path)
-    unused = []
-    for label in listing.names.values():
-        if label not in masks.classes and label.casefold() not in VOID:
-            unused.append(label)
-    return replace(masks, unused=tuple(unused))
 
 
 def _read_masks(entries: Sequence[MaskEntry], images: Survey) -> list[_ReadMask]:

@@ -22,7 +22,6 @@ from advisor.datasets import (
     divide_boxes,
     measure_object_sizes,
     near_duplicates,
-    survey_boxes,
     write_boxes,
 )
 from advisor.engine import (
@@ -42,7 +41,9 @@ def read(question: Question, say: Say) -> Images:
     raises UsageError without the package for average precision.
     """
     require_coco()
-    read = survey_boxes(question.require_data(), report_progress(say), question.most_images)
+    read = BoxSurvey.read_images(
+        question.require_data(), report_progress(say), question.most_images
+    )
     boxes = Boxes(read.classes, read.objects, read.sizes)
     if question.judged_whole:
         return replace(Images.all_held_out(read.images.dataset, question.seed), boxes=boxes)
@@ -116,7 +117,7 @@ def check_detection(path: Path, say: Say) -> DataCheck:
     No network judges the labels.
     """
     say(f"reading boxes of {path}")
-    read = survey_boxes(path, report_progress(say))
+    read = BoxSurvey.read_images(path, report_progress(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
 

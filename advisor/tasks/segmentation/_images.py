@@ -28,7 +28,6 @@ from advisor.datasets import (
     check_images,
     near_duplicates,
     phrase_count,
-    survey_masks,
 )
 from advisor.engine import (
     DataCheck,
@@ -46,7 +45,9 @@ FEW = 10  # Images of a class, below which it is hardly learnt
 
 def read(question: Question, say: Say) -> Images:
     """Return images with masks; UsageError if they cannot be read or divided."""
-    read = survey_masks(question.require_data(), report_progress(say), question.most_images)
+    read = MaskSurvey.read_images(
+        question.require_data(), report_progress(say), question.most_images
+    )
     dataset = read.without_classes.dataset
     seed = question.seed
     if question.judged_whole:
@@ -159,7 +160,7 @@ class MaskContent:
 def check_masks(path: Path, say: Say) -> DataCheck:
     """Check a set of images with masks in any layout; it is not changed."""
     say(f"reading masks of {path}")
-    read = survey_masks(path, report_progress(say))
+    read = MaskSurvey.read_images(path, report_progress(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     images = read.without_classes

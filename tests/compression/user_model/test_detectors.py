@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import divide_boxes, survey_boxes
+from advisor.datasets import BoxSurvey, divide_boxes
 from advisor.engine import compress
 from advisor.engine._compress.file_kinds import Detectors
 from advisor.measurement import Detections, _other_images as other_images, true_boxes
@@ -87,7 +87,7 @@ def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(tmp_path: Path, 
 
 def test_images_with_boxes_are_split_as_a_search_splits_them(detector: Path, boxes: Path, asked: Asked) -> None:
     images = asked(detector, data=boxes).images
-    read_again = survey_boxes(boxes)
+    read_again = BoxSurvey.read_images(boxes)
     parts = divide_boxes(read_again, 0)[0].split
     assert images.scored == tuple(read_again.images.dataset.images[index].path for index in parts.holdout)
     assert not set(images.calibration) & set(images.scored)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.datasets import survey_boxes
+from advisor.datasets import BoxSurvey
 from advisor.datasets._boxes import list_boxes
 from tests.datasets.boxes.writers import WRITERS, Photo, coco, photos, write, write_coco, write_voc, write_yolo
 from tests.datasets.folders import refusal
@@ -28,7 +28,7 @@ def test_boxes_survive_each_format(name: str, tmp_path_factory: pytest.TempPathF
     @given(st.lists(OBJECTS, min_size=2, max_size=4).filter(any))
     def check(found: list[list[tuple[str, int, int, int, int]]]) -> None:
         made = [Photo(f"{n:03d}", tuple(objects)) for n, objects in enumerate(found)]
-        read = survey_boxes(WRITERS[name](tmp_path_factory.mktemp("set"), made))
+        read = BoxSurvey.read_images(WRITERS[name](tmp_path_factory.mktemp("set"), made))
         assert read.faults == ()
         for photo, boxes in zip(made, read.boxes, strict=True):
             expected = sorted((label, *map(float, edges)) for label, *edges in photo.objects)
@@ -54,7 +54,7 @@ def test_the_users_own_split_is_read_from_each_format(name: str, tmp_path: Path)
 def test_an_image_that_is_missing_is_counted(name: str, tmp_path: Path) -> None:
     path = WRITERS[name](tmp_path / "set", photos(6, "cat"))
     next((tmp_path / "set").rglob("003.jpg")).unlink()
-    read = survey_boxes(path)
+    read = BoxSurvey.read_images(path)
     assert len(read.boxes) == 5
     assert read.classes == ("cat",), "one class is enough"
     assert [row.path.stem for row in read.images.dataset.rejected] == ["003"]

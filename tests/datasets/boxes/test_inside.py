@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import BoxSurvey, list_files, survey_boxes, write_boxes
+from advisor.datasets import BoxSurvey, list_files, write_boxes
 from advisor.datasets._boxes.inside import list_inside
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Photo, photos, write_coco
@@ -105,13 +105,13 @@ def folder(tmp_path: Path) -> tuple[BoxSurvey, Data]:
     """A set in a folder as it is read, and its images."""
     root = write_coco(tmp_path / "coco", MADE)
     data = [(photo, next(root.rglob(f"{photo.name}.jpg")).read_bytes()) for photo in MADE]
-    return survey_boxes(root), data
+    return BoxSurvey.read_images(root), data
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_boxes_in_a_file_are_those_of_a_folder(tmp_path: Path, folder: tuple[BoxSurvey, Data], name: str) -> None:
     plain, data = folder
-    read = survey_boxes(WRITERS[name](tmp_path / name, data))
+    read = BoxSurvey.read_images(WRITERS[name](tmp_path / name, data))
     assert read.images.dataset.fingerprint == plain.images.dataset.fingerprint
     assert read.classes == CLASSES
     assert read.faults == ()
@@ -123,14 +123,14 @@ def test_a_folder_of_hugging_face_names_the_parts(tmp_path: Path, folder: tuple[
     table(tmp_path / "data" / "train-00000-of-00001.parquet", folder[1][:4])
     table(tmp_path / "data" / "test-00000-of-00001.parquet", folder[1][4:])
     (tmp_path / "data" / "dataset_info.json").write_text('{"features": {}}')  # is no COCO file
-    images = survey_boxes(tmp_path / "data").images.dataset.images
+    images = BoxSurvey.read_images(tmp_path / "data").images.dataset.images
     assert [image.part for image in images] == ["holdout"] * 2 + ["train"] * 4
 
 
 def test_a_cleaned_table_names_images_inside_the_file(tmp_path: Path, folder: tuple[BoxSurvey, Data]) -> None:
-    read = survey_boxes(table(tmp_path / "a.parquet", folder[1]))
+    read = BoxSurvey.read_images(table(tmp_path / "a.parquet", folder[1]))
     write_boxes(tmp_path / "cleaned.csv", read, ())
-    assert survey_boxes(tmp_path / "cleaned.csv").images.dataset.fingerprint == read.images.dataset.fingerprint
+    assert BoxSurvey.read_images(tmp_path / "cleaned.csv").images.dataset.fingerprint == read.images.dataset.fingerprint
 
 
 def test_what_is_no_box_or_class_is_left_out_with_its_reason(tmp_path: Path, folder: tuple[BoxSurvey, Data]) -> None:
@@ -139,7 +139,7 @@ def test_what_is_no_box_or_class_is_left_out_with_its_reason(tmp_path: Path, fol
     path = table(tmp_path / "a.parquet", folder[1][:2], lists=False)
     found = pq.read_table(path)
     pq.write_table(found.set_column(3, "objects", pa.array(rows, found.schema.field("objects").type)), path)
-    read = survey_boxes(path)
+    read = BoxSurvey.read_images(path)
     assert [(fault.place, fault.reason) for fault in read.faults] == [
         ("object 1 of '0000000'", "an edge is missing or not a number"),
         ("object 2 of '0000000'", "no label"),
@@ -153,7 +153,7 @@ def test_a_sample_without_objects_is_left_out(tmp_path: Path, folder: tuple[BoxS
     files = [("1.json", b'{"objects": [{"bbox": [2, 2, 20, 20], "category": "cat"}]}')]
     files += [("3.json", b"[1"), ("4.json", b'{"objects": "cat"}')]
     files += [(f"{number}.jpg", image) for number in range(1, 5)]
-    read = survey_boxes(tarred(tmp_path / "a.tar", sorted(files)))
+    read = BoxSurvey.read_images(tarred(tmp_path / "a.tar", sorted(files)))
     assert [(row.path.name, row.reason) for row in read.images.dataset.rejected] == [
         (name, "no JSON file with its objects (objects or annotations)") for name in ("2.jpg", "3.jpg", "4.jpg")
     ]
@@ -169,12 +169,12 @@ def test_a_file_without_boxes_is_refused(tmp_path: Path, folder: tuple[BoxSurvey
     else:
         pytest.importorskip("google_crc32c", reason="google-crc32c is an extra")
         written(path, [example({"image": image, "label": 1})])
-    assert said in refusal(survey_boxes, path).message
+    assert said in refusal(BoxSurvey.read_images, path).message
 
 
 def test_without_stated_sizes_edges_are_those_of_coco(tmp_path: Path, folder: tuple[BoxSurvey, Data]) -> None:
     path = table(tmp_path / "a.parquet", folder[1])
     pq.write_table(pq.read_table(path).drop_columns(["width", "height"]), path)
-    assert survey_boxes(path).images.dataset.fingerprint == folder[0].images.dataset.fingerprint
+    assert BoxSurvey.read_images(path).images.dataset.fingerprint == folder[0].images.dataset.fingerprint
     must_fail(UsageError, "has no column 'label'", list_files, path)
     assert len(list_inside(path).entries) == len(MADE)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core import UsageError
-from advisor.datasets import PARTS, divide_survey, survey_boxes
+from advisor.datasets import PARTS, BoxSurvey, divide_survey
 from advisor.datasets._boxes import entries, list_boxes, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._strata import LEAST, list_strata, make_stratifier
@@ -22,10 +22,10 @@ CONTENTS = st.lists(
 
 def test_a_box_over_the_edge_is_clipped_and_kept_as_written_and_one_beside_the_image_left_out(tmp_path: Path) -> None:
     made = [Photo("a", (("cat", -5, 10, 20, 60), ("cat", 10, 10, 64.8, 30))), *photos(2, "cat")]
-    read = survey_boxes(write_table(tmp_path, made))
+    read = BoxSurvey.read_images(write_table(tmp_path, made))
     assert [box.edges for box in read.boxes[0]] == [(0, 10, 20, 48), (10, 10, 64, 30)]
     assert [box.edges for box in read.outside[0]] == [(-5, 10, 20, 60)]
-    read = survey_boxes(write_table(tmp_path, [Photo("a", (("cat", 70, 10, 90, 30),)), *photos(2, "cat")]))
+    read = BoxSurvey.read_images(write_table(tmp_path, [Photo("a", (("cat", 70, 10, 90, 30),)), *photos(2, "cat")]))
     assert [(fault.path.name, fault.place, fault.reason) for fault in read.faults] == [
         ("a.jpg", "row 2 of 'set.csv'", "it is outside its image")
     ]
@@ -33,7 +33,7 @@ def test_a_box_over_the_edge_is_clipped_and_kept_as_written_and_one_beside_the_i
 
 def test_classes_have_their_most_frequent_spelling(tmp_path: Path) -> None:
     made = [*photos(5, "cat"), Photo("a", (("Cat ", 5, 5, 20, 20),))]
-    read = survey_boxes(write_table(tmp_path, made))
+    read = BoxSurvey.read_images(write_table(tmp_path, made))
     assert read.classes == ("cat",)
     assert read.spellings == (("Cat ", "cat"),)
     assert read.boxes[5][0].label == "cat"
@@ -42,7 +42,7 @@ def test_classes_have_their_most_frequent_spelling(tmp_path: Path) -> None:
 def test_the_fingerprint_follows_the_boxes_and_not_the_place(tmp_path: Path) -> None:
     made = photos(3, "cat")
     prints = {
-        name: survey_boxes(write(tmp_path / name, some)).images.dataset.fingerprint
+        name: BoxSurvey.read_images(write(tmp_path / name, some)).images.dataset.fingerprint
         for name, write, some in (
             ("a", write_table, made),
             ("b", write_voc, made),
@@ -54,14 +54,14 @@ def test_the_fingerprint_follows_the_boxes_and_not_the_place(tmp_path: Path) -> 
 
 def test_a_set_without_a_usable_box_or_image_is_refused_with_an_example(tmp_path: Path) -> None:
     path = write_table(tmp_path, [Photo("a", (("cat", 5, 5, 5, 20),))])
-    must_fail(UsageError, r"no box that can be used; row 2 of 'set.csv': no width", survey_boxes, path)
+    must_fail(UsageError, r"no box that can be used; row 2 of 'set.csv': no width", BoxSurvey.read_images, path)
     with pytest.raises(UsageError, match=r"'gone\.jpg': cannot be read"):
-        survey_boxes(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\ngone.jpg,cat,1,2,3,4\n"))
+        BoxSurvey.read_images(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\ngone.jpg,cat,1,2,3,4\n"))
 
 
 def test_an_image_whose_orientation_is_nonsense_is_upright(tmp_path: Path) -> None:
     save(tmp_path / "a.jpg", orientation=77)
-    read = survey_boxes(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,1,2,30,40\n"))
+    read = BoxSurvey.read_images(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,1,2,30,40\n"))
     assert read.sizes == ((64, 48),)
 
 
@@ -77,7 +77,7 @@ def test_shares_are_known_by_their_majority_and_pixels_among_them_are_counted(tm
     rows = [f"{n}.jpg,cat,0.25,0.25,0.75,0.5" for n in range(4)]
     for n in range(4):
         save(tmp_path / f"{n}.jpg", n)
-    read = survey_boxes(write(tmp_path / "a.csv", "\n".join([HEADER, *rows, "0.jpg,cat,10,10,30,30"])))
+    read = BoxSurvey.read_images(write(tmp_path / "a.csv", "\n".join([HEADER, *rows, "0.jpg,cat,10,10,30,30"])))
     assert read.boxes[0][0].edges == (16.0, 12.0, 48.0, 24.0)
     assert [fault.reason for fault in read.faults] == ["pixels, where coordinates from 0 to 1 are expected"]
 
@@ -166,7 +166,7 @@ def test_a_drawn_split_has_a_share_of_each_class_and_of_crowded_images_in_each_p
         return tuple((label if k == 0 else "common", 4 * k, 3.0, 4 * k + 9, 30.0) for k in range(boxes))
 
     made = [Photo(f"{n * 7919 % 997:03d}", objects(n)) for n in range(120)]
-    read = survey_boxes(write_table(tmp_path, made))
+    read = BoxSurvey.read_images(write_table(tmp_path, made))
     found = divide_survey(read.images, 0, (), make_stratifier(read.images.dataset, read.contents)).split
     for part in PARTS:
         contents = [read.contents[index] for index in getattr(found, part)]
@@ -180,7 +180,7 @@ def test_frames_of_one_film_stay_in_one_part_although_their_boxes_differ(tmp_pat
     rows = table.read_text().splitlines()
     film = lambda row: f"film {int(row[1:4]) // 5}"  # noqa: E731
     table.write_text("\n".join([f"{rows[0]},group", *(f"{row},{film(row)}" for row in rows[1:])]))
-    read = survey_boxes(table)
+    read = BoxSurvey.read_images(table)
     found = divide_survey(read.images, 0, (), make_stratifier(read.images.dataset, read.contents)).split
     films = [{read.images.dataset.images[i].group for i in getattr(found, part)} for part in PARTS]
     assert not films[0] & films[1]

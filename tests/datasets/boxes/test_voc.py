@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from PIL import Image, ImageOps
 
 from advisor.core import UsageError
-from advisor.datasets import Box, survey_boxes
+from advisor.datasets import Box, BoxSurvey
 from advisor.datasets._boxes import list_boxes
 from advisor.datasets._boxes.reading import Frame
 from tests.builders import must_fail
@@ -56,7 +56,7 @@ def test_the_boxes_of_parts_of_an_object_are_no_objects_and_a_name_that_leads_ou
     part = "<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></part>"
     text = xml(photos(3, "cat")[2]).replace("</object>", f"{part}</object>")
     write(root / "Annotations" / "002.xml", text)
-    assert survey_boxes(root).contents[2] == {"cat": 1}
+    assert BoxSurvey.read_images(root).contents[2] == {"cat": 1}
     outside = save(root.parent / "secret.jpg")
     write(root / "Annotations" / "x.xml", xml(Photo("../../secret")))
     assert outside not in {entry.path for entry in list_boxes(root).entries}
@@ -96,7 +96,7 @@ def _voc(root: Path, orientation: int, size: tuple[int, int], box: tuple[int, ..
 def test_boxes_of_the_upright_size_are_kept(tmp_path: Path, orientation: int) -> None:
     upright = _photo(tmp_path / f"{orientation}.jpg", orientation)
     _voc(tmp_path, orientation, Frame(STORED, orientation).upright, upright)
-    read = survey_boxes(tmp_path)
+    read = BoxSurvey.read_images(tmp_path)
     assert read.boxes[0][0].edges == upright
     assert read.sizes == (Frame(STORED, orientation).upright,)
     assert read.turned == 0
@@ -106,7 +106,7 @@ def test_boxes_of_the_stored_size_are_turned_in_the_whole_set_as_pillow_turns_th
     expected = {f"{one}": _photo(tmp_path / f"{one}.jpg", one) for one in ORIENTATIONS}
     for orientation in ORIENTATIONS:
         _voc(tmp_path, orientation, STORED, PATCH)
-    read = survey_boxes(tmp_path)
+    read = BoxSurvey.read_images(tmp_path)
     for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True):
         assert boxes[0].edges == pytest.approx(expected[image.path.stem], abs=1)
     assert read.turned == 7
@@ -114,7 +114,8 @@ def test_boxes_of_the_stored_size_are_turned_in_the_whole_set_as_pillow_turns_th
 
 def test_edges_tell_whether_boxes_are_as_stored_and_one_careless_box_does_not(tmp_path: Path) -> None:
     _photo(tmp_path / "table" / "a.jpg", 6)
-    read = survey_boxes(write(tmp_path / "table" / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,45,4,58,30\n"))
+    table = write(tmp_path / "table" / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,45,4,58,30\n")
+    read = BoxSurvey.read_images(table)
     assert read.turned == 1
     assert read.boxes[0][0].edges == (10, 45, 36, 58)
     upright = [(5, 45, 35, 58), (5, 30, 35, 55), (5, 5, 30, 20)]
@@ -128,21 +129,21 @@ def _portraits(root: Path, *boxes: tuple[int, ...]) -> list[tuple[float, float, 
     for n, box in enumerate(boxes):
         save(root / f"{n}.jpg", n, STORED, 6)
         write(root / f"{n}.xml", xml(Photo(f"{n}", (("cat", *box),), size=STORED)))  # type: ignore[arg-type]
-    return [read[0].edges for read in survey_boxes(root).boxes]
+    return [read[0].edges for read in BoxSurvey.read_images(root).boxes]
 
 
 def test_shares_are_of_the_upright_image(tmp_path: Path) -> None:
     _photo(tmp_path / "images" / "a.jpg", 6)
     write(tmp_path / "labels" / "a.txt", "0 0.5 0.5 0.5 0.5")
     write(tmp_path / "classes.txt", "cat")
-    assert survey_boxes(tmp_path).boxes[0][0].edges == (10, 15, 30, 45)
+    assert BoxSurvey.read_images(tmp_path).boxes[0][0].edges == (10, 15, 30, 45)
 
 
 def test_an_image_of_another_size_than_stated_is_left_out(tmp_path: Path) -> None:
     for name, size in (("a", (64, 48)), ("b", (128, 96))):
         save(tmp_path / f"{name}.jpg", len(name))
         write(tmp_path / f"{name}.xml", xml(Photo(name, (("cat", 5, 5, 30, 30),), size=size)))
-    (row,) = survey_boxes(tmp_path).images.dataset.rejected
+    (row,) = BoxSurvey.read_images(tmp_path).images.dataset.rejected
     assert row.reason == "'b.xml' is for 128x96 pixels, the image has 64x48"
 
 

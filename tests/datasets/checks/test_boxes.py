@@ -8,7 +8,6 @@ from skimage import data as skimage_data
 
 from advisor.core import UsageError
 from advisor.datasets import Box, BoxSurvey, Finding, Kind, Split, check_boxes, check_survey, measure_object_sizes
-from advisor.datasets._boxes.reading import survey_boxes
 from advisor.datasets._checks.boxes import (
     INPUTS,
     count_boxes_in_parts,
@@ -33,7 +32,7 @@ def _checked(read: BoxSurvey, kind: Kind) -> list[Finding]:
 
 def _with(tmp_path: Path, *objects: Object, others: int = 12) -> BoxSurvey:
     """Read a clean set of two classes and an image with these boxes."""
-    return survey_boxes(write_table(tmp_path, [*photos(others, "cat", "dog"), Photo("suspect", objects)]))
+    return BoxSurvey.read_images(write_table(tmp_path, [*photos(others, "cat", "dog"), Photo("suspect", objects)]))
 
 
 def test_a_clean_set_has_no_findings_on_boxes_copies_or_classes(tmp_path: Path) -> None:
@@ -67,20 +66,20 @@ def test_spellings_and_small_classes_are_named(tmp_path: Path, kind: str, object
 def test_classes_without_a_box_are_named(tmp_path: Path) -> None:
     root = write_yolo(tmp_path, photos(60, "cat"))
     write(root / "data.yaml", "names: [cat, animals]")
-    (finding,) = _checked(survey_boxes(root), Kind.SMALL_CLASS)
+    (finding,) = _checked(BoxSurvey.read_images(root), Kind.SMALL_CLASS)
     assert "no box of 'animals'" in finding.message
 
 
 def test_a_part_without_boxes_of_a_class_is_named(tmp_path: Path) -> None:
     made = [Photo(f"{part}{n}", photo.objects, part) for part, labels in (("train", ("cat", "dog")), ("test", ("cat",)))
             for n, photo in enumerate(photos(4, *labels))]  # fmt: skip
-    findings = _checked(survey_boxes(write_table(tmp_path, made)), Kind.SPLIT)
+    findings = _checked(BoxSurvey.read_images(write_table(tmp_path, made)), Kind.SPLIT)
     assert [finding.message for finding in findings] == ["the holdout part has no box of 'dog'"]
 
 
 def test_images_in_no_part_of_the_users_split_are_counted(tmp_path: Path) -> None:
     made = [Photo(f"{n}", photo.objects, ("train", "test", "")[n % 3]) for n, photo in enumerate(photos(9, "cat"))]
-    findings = _checked(survey_boxes(write_table(tmp_path, made)), Kind.SPLIT)
+    findings = _checked(BoxSurvey.read_images(write_table(tmp_path, made)), Kind.SPLIT)
     assert [finding.message for finding in findings] == ["3 images are in no part of your split"]
 
 
@@ -88,14 +87,14 @@ def test_copies_and_unreadable_images_are_found_as_without_boxes(tmp_path: Path)
     table = write_table(tmp_path, [*photos(4, "cat"), Photo("copy", (("cat", 5, 5, 40, 40),)), Photo("bad")])
     shutil.copy(tmp_path / "001.jpg", tmp_path / "copy.jpg")
     (tmp_path / "bad.jpg").write_bytes(b"\xff\xd8\xff")
-    read = survey_boxes(table)
+    read = BoxSurvey.read_images(table)
     assert len(_checked(read, Kind.EXACT_DUPLICATES)) == len(_checked(read, Kind.UNREADABLE)) == 1
 
 
 @with_cases
 def test_what_a_search_cannot_learn_from_is_refused(tmp_path: Path, box: list[Any], times: int, message: str) -> None:
     made = [*photos(10, "cat"), Photo("a", (tuple(box),) * times)]
-    must_fail(UsageError, message, require_usable_boxes, survey_boxes(write_table(tmp_path, made)))
+    must_fail(UsageError, message, require_usable_boxes, BoxSurvey.read_images(write_table(tmp_path, made)))
 
 
 @with_cases
@@ -103,14 +102,14 @@ def test_a_split_that_cannot_be_used_is_refused(tmp_path: Path, parts: list[list
     cat, dog = photos(1, "cat")[0].objects, photos(1, "dog")[0].objects
     made = [Photo(f"{n}", objects) for n, objects in enumerate((cat, cat, cat, dog, ()))]
     split = Split(*map(tuple, parts), seed=0)
-    must_fail(UsageError, message, count_boxes_in_parts, survey_boxes(write_table(tmp_path, made)), split)
+    must_fail(UsageError, message, count_boxes_in_parts, BoxSurvey.read_images(write_table(tmp_path, made)), split)
 
 
 def _read(tmp_path: Path, small: int, large: int) -> BoxSurvey:
     """Read a set with boxes of 14 x 14 and of 100 x 100 pixels in images of 640 x 480."""
     boxes = [("cat", 20.0 * n, 5.0, 20.0 * n + 14, 19.0) for n in range(small)]
     boxes += [("dog", 20.0 * n, 50.0, 20.0 * n + 100, 150.0) for n in range(large)]
-    return survey_boxes(write_table(tmp_path, [Photo("a", tuple(boxes), size=LARGE)]))
+    return BoxSurvey.read_images(write_table(tmp_path, [Photo("a", tuple(boxes), size=LARGE)]))
 
 
 def test_sizes_are_roots_of_areas_in_pixels_of_the_input(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from PIL import Image, ImageEnhance, ImageFilter
 
 from advisor.core import UsageError
 from advisor.datasets import (
+    BoxSurvey,
     Dataset,
     Finding,
     Kind,
@@ -20,7 +21,6 @@ from advisor.datasets import (
     near_duplicates,
     require_writable,
     survey,
-    survey_boxes,
     write_boxes,
     write_manifest,
 )
@@ -134,9 +134,9 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
 def test_boxes_are_written_without_the_suspects_and_read_back(tmp_path: Path) -> None:
     repeated = (("cat", 5.25, 5, 40, 40), ("cat", 5.25, 5, 40, 40), ("dog", 10, 10, 11, 30), ("dog", 50, 5, 90, 20))
     made = [*photos(4, "cat"), Photo("a", repeated, "test"), Photo("empty", (), "train")]
-    read = survey_boxes(write_table(tmp_path, made))
+    read = BoxSurvey.read_images(write_table(tmp_path, made))
     assert write_boxes(tmp_path / "fixed.csv", read, check_boxes(read, ())) == 6
-    again = survey_boxes(tmp_path / "fixed.csv")
+    again = BoxSurvey.read_images(tmp_path / "fixed.csv")
     kept = {image.path.stem: boxes for image, boxes in zip(again.images.dataset.images, again.boxes, strict=True)}
     assert [(box.label, *box.edges) for box in kept["a"]] == [("cat", 5.25, 5, 40, 40), ("dog", 50, 5, 64, 20)]
     assert kept["empty"] == ()
@@ -147,7 +147,7 @@ def test_boxes_are_written_without_the_suspects_and_read_back(tmp_path: Path) ->
 def test_left_out_images_are_not_in_the_table(tmp_path: Path) -> None:
     table = write_table(tmp_path, photos(3, "cat"))
     (tmp_path / "002.jpg").write_bytes((tmp_path / "001.jpg").read_bytes())
-    read = survey_boxes(table)
+    read = BoxSurvey.read_images(table)
     findings = check_boxes(read, near_duplicates(read.images.thumbnails))
     assert write_boxes(tmp_path / "fixed.csv", read, findings) == 2
 
@@ -155,10 +155,10 @@ def test_left_out_images_are_not_in_the_table(tmp_path: Path) -> None:
 def test_turned_boxes_are_written_upright(tmp_path: Path) -> None:
     save(tmp_path / "a.jpg", orientation=6)
     write(tmp_path / "a.xml", xml(Photo("a", (("cat", 40, 5, 60, 40),))))
-    read = survey_boxes(tmp_path)
+    read = BoxSurvey.read_images(tmp_path)
     (tmp_path / "a.xml").unlink()
     write_boxes(tmp_path / "fixed.csv", read, ())
-    assert survey_boxes(tmp_path / "fixed.csv").boxes[0][0].edges == read.boxes[0][0].edges == (8, 40, 43, 60)
+    assert BoxSurvey.read_images(tmp_path / "fixed.csv").boxes[0][0].edges == read.boxes[0][0].edges == (8, 40, 43, 60)
 
 
 def _dataset(*rows: tuple[int, str, str, str]) -> Dataset:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import Mask, survey_masks
+from advisor.datasets import Mask, MaskSurvey
 from advisor.engine import Images, Role, resolve
 from advisor.engine._data_check import check_data
 from advisor.engine._space.question_images import read_images
@@ -101,7 +101,7 @@ def test_near_copies_are_found_and_left_out_of_the_new_table(tmp_path: Path) -> 
     assert "exact duplicates" in {finding.kind.value for finding in checked.findings}
     table = tmp_path / "clean.csv"
     assert checked.write_manifest(table) == 24
-    assert len(survey_masks(table).masks) == 24
+    assert len(MaskSurvey.read_images(table).masks) == 24
 
 
 def test_masks_of_coco_are_not_written_as_a_table(tmp_path: Path) -> None:
