@@ -17,7 +17,7 @@ from advisor.catalog import Card, fetch_weights, load_catalogue
 from advisor.compression import RECIPES, Needs
 from advisor.core import AdvisorError, Interval
 from advisor.datasets import CALIBRATION_IMAGES, InputSpec, choose_images
-from advisor.engine import Compression, FileAgreement, RecipeResult, notes_text, resolve
+from advisor.engine import Compression, FileAgreement, RecipeResult, resolve
 from advisor.engine._compress.compress import time_forms
 from advisor.engine._compress.file_kinds import Classifiers
 from advisor.engine._space.question_images import read_images
@@ -176,7 +176,7 @@ def _percent(interval: Interval) -> str:
 
 def _reason(form: RecipeResult, found: Compression) -> str:
     """Say why a form is not there, what it left in float, why it loses, or why it is slow."""
-    said = [form.reason, notes_text(form.notes)]
+    said = [form.reason, form.notes_text]
     if form.agreement and form.agreement.drop and form.agreement.drop.low > 0:
         said.append(_blame(form, found))
     if form.taken and form.taken.left and (form.taken.share < 1 or form.taken.pieces > 1):

@@ -165,7 +165,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     # A time limit counts from the command, whose imports take seconds on a slow machine.
     started = COMMAND_BEGAN.get() or time.monotonic()
     require_memory("a search", *SEARCH_BYTES)
-    from advisor.engine import STARTING, Progress, make_display
+    from advisor.engine import Progress, make_display
 
     in_notebook = None
     if not quiet and "IPython" in sys.modules:
@@ -177,7 +177,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     with Progress(display, answer) as progress:
         # The other imports take a second of the processor:
         # first the user sees that the search begins.
-        progress.say(STARTING)
+        progress.say_start()
         _import_optuna()
         run = _search_and_report(options, progress, verbose, started)
         if in_notebook is not None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         Compression,
         FileAgreement,
         RecipeResult,
-        notes_text,
     )
     from advisor.engine._data_check import (
         DataCheck,
@@ -83,7 +82,7 @@ if TYPE_CHECKING:
     from advisor.engine._pipeline.stages.head import join_trained_head
     from advisor.engine._pipeline.stages.unknown_score import KEPT_SHARE, compute_auroc
     from advisor.engine._preview import preview
-    from advisor.engine._progress import STARTING, Progress, make_display
+    from advisor.engine._progress import Progress, make_display
     from advisor.engine._question import resolve
     from advisor.engine._question.values import Execution, Question, Request
     from advisor.engine._remaining import Snapshot
@@ -104,7 +103,6 @@ else:
 __all__ = [
     "KEPT_SHARE",
     "PROBABILITIES",
-    "STARTING",
     "TUNED_IMAGES",
     "AccuracyVerdict",
     "Boxes",
@@ -189,7 +187,6 @@ __all__ = [
     "make_display",
     "make_percent",
     "name_runtime",
-    "notes_text",
     "one_each",
     "over_images",
     "prepare_compression",

@@ -196,6 +196,10 @@ class Progress:
             self._saying = text
             self._show()
 
+    def say_start(self) -> None:
+        """Show that the search starts, before it has read its question."""
+        self.say(STARTING)
+
     def tell(self, text: str) -> None:
         """Show a line that stays."""
         with self._lock:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     )
     from advisor.measurement._latency.pipeline import Pipeline
     from advisor.measurement._latency.session import Benchmark, FileBenchmark, benchmark
-    from advisor.measurement._latency.timing import judge, least_cpu_ms, measure, rank_disturbance
+    from advisor.measurement._latency.timing import judge, least_cpu_ms, measure
     from advisor.measurement._metrics import FIRST_CLASSES, Score, score_classifier
     from advisor.measurement._microcontrollers import (
         EthosEstimate,
@@ -149,7 +149,6 @@ __all__ = [
     "predict_captured",
     "predict_pixels",
     "profile",
-    "rank_disturbance",
     "ratio_of",
     "require_coco",
     "require_quiet",

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from rich.console import Console
 
 from advisor.core import DiagnosedLayer, Diagnosis, Outlier, plural
-from advisor.engine import Compression, RecipeResult, notes_text
+from advisor.engine import Compression, RecipeResult
 from advisor.reporting import _blocks as blocks, _text as text
 from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
 from advisor.reporting._pages import render
@@ -202,7 +202,7 @@ def _describe_form(compression: Compression, form: RecipeResult) -> Iterator[Lab
         for name, ratio in ratios.items():
             outputs.append(f"{name} equal" if ratio is None else f"{name} {ratio:.0f}")
         yield Labelled(form.recipe, f"SNR by output: {', '.join(outputs)}")
-    notes = notes_text(form.notes)
+    notes = form.notes_text
     if notes:
         yield Labelled(form.recipe, notes)
 

@@ -99,6 +99,11 @@ class RecipeResult:
     speed: Speed | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def notes_text(self) -> str:
+        """The recipe's notes as a sentence; empty if there are none."""
+        return "; ".join(_explain_notes(self.notes))
+
     def within(self, max_drop_points: float | None) -> bool:
         """Return whether the loss is within the limit;
         without a limit, whether there is a file.
@@ -152,11 +157,6 @@ class Compression:
         for form in self.forms:
             rows.append({**asdict(form), "within": form.within(self.max_drop_points)})
         return {"schema_version": 3, **asdict(self), "metric": self.metric, "forms": rows}
-
-
-def notes_text(notes: Mapping[str, Any]) -> str:
-    """Return a recipe's notes as a sentence; empty if there are none."""
-    return "; ".join(_explain_notes(notes))
 
 
 def _explain_notes(notes: Mapping[str, Any]) -> Iterator[str]:

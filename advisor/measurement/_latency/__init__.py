@@ -54,6 +54,12 @@ class LatencyResult(Written):
     block_cpu_medians_ms: tuple[float, ...]  #: the same for the CPU time, empty at several threads
 
     @property
+    def disturbance(self) -> tuple[bool, float]:
+        """A sort key for attempts: first the uncontended ones, then by the time waited."""
+        lost = 1 - self.cpu_share if self.cpu_share is not None else self.waited_share
+        return self.contended, lost if lost is not None else (self.others_cores or 0.0)
+
+    @property
     def _trusted(self) -> Summary:
         """CPU time if the wall time was contended and CPU time is known, otherwise wall time."""
         return self.cpu if self.contended and self.cpu is not None else self.wall

@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from itertools import chain
-from operator import truediv
+from operator import attrgetter, truediv
 from pathlib import Path
 from typing import cast
 
@@ -119,12 +119,6 @@ def _describe_contention(
     return ""
 
 
-def rank_disturbance(result: LatencyResult) -> tuple[bool, float]:
-    """Return a sort key for attempts: first the uncontended ones, then by the time waited."""
-    lost = 1 - result.cpu_share if result.cpu_share is not None else result.waited_share
-    return result.contended, lost if lost is not None else (result.others_cores or 0.0)
-
-
 def effort_named(name: str) -> agent.Effort:
     """Return an effort by name; raise UsageError if there is none of this name."""
     if name not in agent.map_efforts():
@@ -160,7 +154,8 @@ def measure(
         # is often over a moment later.
         time.sleep(0.25)
         for result in _read_results(_run_agent([path], contended, effort, setup)):
-            results[result.threads] = min(results[result.threads], result, key=rank_disturbance)
+            if result.disturbance < results[result.threads].disturbance:
+                results[result.threads] = result
     memory = document["memory"] or {}
     content = document["load_content_ns"]
     return ModelTiming(

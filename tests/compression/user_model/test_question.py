@@ -9,7 +9,7 @@ from advisor.compression import require_float
 from advisor.core import UsageError
 from advisor.datasets import class_order, survey
 from advisor.datasets._split import draw_split
-from advisor.engine import notes_text, prepare_compression as ask
+from advisor.engine import RecipeResult, prepare_compression as ask
 from advisor.engine._compress.image_choice import PHOTOGRAPHS
 from advisor.tflite import read_metadata, to_float16, write_metadata
 from tests.builders import must_fail, write_file
@@ -128,4 +128,4 @@ def test_folders_find_their_class_by_name() -> None:
 
 @with_cases
 def test_what_a_recipe_did_is_a_sentence(notes: dict[str, Any], text: str) -> None:
-    assert notes_text(notes) == text
+    assert RecipeResult("int8", "ok", notes=notes).notes_text == text

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
-from advisor.engine import Compression, compress, notes_text, prepare_compression as ask
+from advisor.engine import Compression, compress, prepare_compression as ask
 from advisor.engine._compress.samples import Input, Samples, compare_on_samples, read_samples
 from advisor.tflite import read
 from tests.builders import must_fail, present, write_file
@@ -91,7 +91,7 @@ def test_several_graphs_are_compressed_and_those_beside_the_main_one_stay_float_
     both, plain = {"int8", "float32"}, {"float32"}
     assert kinds == [plain, {"float16"}, both, both, plain, plain]
     assert read(Path(found.forms[4].path)).inputs[0].dtype == "int8"
-    assert notes_text(found.forms[4].notes) == "2 operators left in float: FULLY_CONNECTED, FULLY_CONNECTED"
+    assert found.forms[4].notes_text == "2 operators left in float: FULLY_CONNECTED, FULLY_CONNECTED"
 
 
 def test_a_quantized_file_is_compressed_if_it_is_asked_for(model: Path, tmp_path: Path) -> None:

@@ -90,8 +90,6 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     ``host:onnxruntime``. Return :class:`RuntimeFigures` as JSON. A runtime that is not installed
     is a UsageError; one that does not run the file, a StageError.
     """
-    from advisor.measurement import rank_disturbance
-
     connection = local_runtimes()[device].connect(target)
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with lock_device(connection.label):
@@ -101,7 +99,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
             time.sleep(PAUSE_S)
             (second_timing,) = connection.measure(job)
             second_result = _judge_timing(second_timing)
-            if rank_disturbance(second_result) < rank_disturbance(result):
+            if second_result.disturbance < result.disturbance:
                 timing = second_timing
                 result = second_result
     return to_json(_figures_of(timing, result, effort, "this machine"))
