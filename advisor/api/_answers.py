@@ -138,7 +138,7 @@ def report(
     # The answer to other limits must not replace the reports of what the run was asked.
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
-    view = RunView.of(loaded)
+    view = RunView.of_run(loaded)
     if not images:
         view = replace(view, images=None)
     if folder == loaded.folder.path:

@@ -310,7 +310,7 @@ class Snapshot:
         return f"{self.evaluated} of {self.configurations} evaluated{left}: {self.now}"
 
     @staticmethod
-    def read(run: RunFolder) -> Snapshot | None:
+    def read_last(run: RunFolder) -> Snapshot | None:
         """Return the last moment that the search wrote; None if there is none.
         After a killed search it stays.
         """

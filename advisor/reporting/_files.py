@@ -238,7 +238,7 @@ class Writers:
         if path in self._written or (path / ANSWER_FILE).exists():
             return
         if self._pool is None:
-            write_own(run.folder, RunView.of(run))
+            write_own(run.folder, RunView.of_run(run))
         else:
             self._written[path] = self._threads.submit(self._pool.call, WRITE_AT, path)
 

@@ -222,7 +222,7 @@ class Runs:
                 self._index.keep(path.name, stamp, entry[1])
         # What a search does changes without a change of the files in the stamp.
         if running:
-            return replace(entry[1], snapshot=Snapshot.read(RunFolder(path)))
+            return replace(entry[1], snapshot=Snapshot.read_last(RunFolder(path)))
         return entry[1]
 
 
@@ -448,7 +448,7 @@ def _find_state(
     if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
         return RunState.FINISHED, stopped.get("text", "")
     why = "its process ended before the search did"
-    last = Snapshot.read(run)
+    last = Snapshot.read_last(run)
     if last:
         why += f", while {last.now}"
     return RunState.INTERRUPTED, why

@@ -1,7 +1,7 @@
 """All content of a report as one value, read from a run folder, which every renderer reads.
 
-:meth:`RunView.load` reads a folder, and :meth:`RunView.of` a run that is loaded; nothing else in
-this room reads the files of a run but the list of runs. :class:`ReportPart` is the contract of
+:meth:`RunView.load` reads a folder, and :meth:`RunView.of_run` a run that is loaded; nothing else
+in this room reads the files of a run but the list of runs. :class:`ReportPart` is the contract of
 rooms that add a section, such as the fleet.
 """
 
@@ -171,10 +171,10 @@ class RunView:
 
         ``running`` says that the search that fills it calls this.
         """
-        return cls.of(load_run(run), running)
+        return cls.of_run(load_run(run), running)
 
     @classmethod
-    def of(cls, run: LoadedRun, running: bool = False) -> RunView:
+    def of_run(cls, run: LoadedRun, running: bool = False) -> RunView:
         """Return the content of the reports of a run, whose search is ``running`` or not."""
         folder = make_typed_path(run.folder.path)
         insights = Insights.of_run(run, running)

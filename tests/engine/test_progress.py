@@ -120,10 +120,10 @@ def test_the_run_keeps_what_the_terminal_shows_until_the_end(
         monkeypatch.setattr(f"advisor.engine._progress.{name}", 0.0)
     run, progress = RunFolder(tmp_path), Progress(Bar())
     with progress.kept_in(run):
-        assert Snapshot.read(run) == Snapshot("starting")
+        assert Snapshot.read_last(run) == Snapshot("starting")
         progress.start(PLAN, done=(), calibration=CostCalibration(Path("none")))
         progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
-        kept = Snapshot.read(run)
+        kept = Snapshot.read_last(run)
         assert kept
         assert kept.line in capsys.readouterr().err
         assert (kept.now, kept.evaluated, kept.configurations) == (f"converting {CARD}", 0, 2)
@@ -146,7 +146,7 @@ def test_time_passes_in_a_log_and_in_the_run_although_no_stage_starts_or_ends(
     run = RunFolder(tmp_path)
     with Progress() as progress, progress.kept_in(run):
         progress._saying = "deciding"  # no event shows it
-        until(lambda: Snapshot.read(run) == Snapshot("deciding"))
+        until(lambda: Snapshot.read_last(run) == Snapshot("deciding"))
     said: list[str] = []
 
     def told_again() -> bool:
@@ -221,11 +221,11 @@ def test_what_is_skipped_or_deferred_is_not_waited_for_and_counts_again_when_it_
 )
 def test_a_moment_is_read_as_written_without_damage(tmp_path: Path, content: str, snapshot: Snapshot | None) -> None:
     run = RunFolder(tmp_path)
-    assert Snapshot.read(run) is None
+    assert Snapshot.read_last(run) is None
     written = Snapshot("joining a", 3, 9, 75.2, 0.5)
     write_snapshot(run, written)
-    assert Snapshot.read(run) == written
+    assert Snapshot.read_last(run) == written
     (tmp_path / FILE).write_text(content, encoding="utf-8")
-    assert Snapshot.read(run) == snapshot
+    assert Snapshot.read_last(run) == snapshot
     with Progress().kept_in(RunFolder(tmp_path / "gone")):
         pass  # a moment that cannot be written does not end the search

@@ -37,7 +37,7 @@ class HostConnection:
         argv = [sys.executable, str(self.agent), *job.agent_arguments(names)]
         document = read_document(run_program(argv, timeout_s=job.timeout_s))
         timings = timings_of_agent(document, job.models, names)
-        return tuple(exports[timing.model].describe(timing) for timing in timings)
+        return tuple(exports[timing.model].add_comparison(timing) for timing in timings)
 
 
 def connect_here(accelerator: str) -> HostConnection:

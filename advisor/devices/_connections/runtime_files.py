@@ -50,7 +50,7 @@ class RuntimeFile:
     # Comparison of the two (:meth:`Exporter.write`); empty for the file itself.
     facts: Mapping[str, float]
 
-    def describe(self, timing: Timing) -> Timing:
+    def add_comparison(self, timing: Timing) -> Timing:
         """Return the timing with the comparison of the two among its details."""
         if not self.facts:
             return timing

@@ -137,7 +137,7 @@ class SshConnection:
         names = list(files)[1:]
         finished = self.run(files, ["agent.py", *job.agent_arguments(names)], job.timeout_s)
         timings = timings_of_agent(read_document(finished), job.models, names)
-        return tuple(exports[timing.model].describe(timing) for timing in timings)
+        return tuple(exports[timing.model].add_comparison(timing) for timing in timings)
 
     def run(
         self, files: Mapping[str, Path], arguments: Sequence[str], timeout_s: float

@@ -77,7 +77,7 @@ class BrowserConnection:
         browser = f" in Chromium {document.get('browser')}"
         in_browser = []
         for timing in timings:
-            compared = exports[timing.model].describe(timing)
+            compared = exports[timing.model].add_comparison(timing)
             named = replace(compared, runtime=timing.runtime + browser)
             in_browser.append(self._with_sizes(named))
         return tuple(in_browser)

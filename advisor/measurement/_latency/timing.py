@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from itertools import chain
-from operator import attrgetter, truediv
+from operator import truediv
 from pathlib import Path
 from typing import cast
 

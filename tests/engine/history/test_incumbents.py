@@ -101,7 +101,7 @@ def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTunin
 
 def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works_also_in_the_report(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
-    found, view = present(expect_tuning_gain(run)), RunView.of(run)
+    found, view = present(expect_tuning_gain(run)), RunView.of_run(run)
     command = found.command(view.folder)
     assert command in render_markdown(view).replace("\\", "")
     assert recommendation(view)["fine_tuning"] == {**vars(found), "command": command}
