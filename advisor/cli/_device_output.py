@@ -16,7 +16,7 @@ import typer
 from advisor.api import list_accelerators
 from advisor.cli._card_output import print_facts
 from advisor.core import HOST, plain, plural, show_bytes, show_ms
-from advisor.devices import QUIET_HINT, LocalRuntime, listing, local_runtimes
+from advisor.devices import LocalRuntime, listing, local_runtimes
 from advisor.reporting import Rows, blocks
 
 if TYPE_CHECKING:
@@ -238,8 +238,8 @@ def print_calibrated(calibrated: Calibrated) -> None:
             f"frequency governor of the device: {plain(calibrated.networks.governor)}; others give"
             " other latencies"
         )
-    for line in calibrated.networks.left_out:
-        typer.echo(f"left out: {plain(line)}; {QUIET_HINT}, then calibrate again")
+    for remark in calibrated.networks.remarks:
+        typer.echo(f"left out: {plain(remark)}")
     kernels = sum(kernel.target == calibrated.target.name for kernel in calibrated.profile.kernels)
     if kernels:
         skipped = f", {len(calibrated.left_out)} left out" if calibrated.left_out else ""

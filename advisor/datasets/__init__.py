@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     )
     from advisor.datasets._checks import check_images, check_survey, require_usable
     from advisor.datasets._checks.boxes import (
-        SMALL_SIDE,
         ObjectSizes,
         check_boxes,
         measure_object_sizes,
@@ -111,7 +110,6 @@ __all__ = [
     "ONE_CLASS",
     "PARTS",
     "PHOTOGRAPHS_VERSION",
-    "SMALL_SIDE",
     "STAYING",
     "TESTS",
     "TRAIN",

@@ -17,7 +17,6 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.devices._calibration.calibrating import Calibrated
-    from advisor.devices._calibration.networks import QUIET_HINT
     from advisor.devices._connections.agent import (
         read_document,
         timings_of_agent,
@@ -109,7 +108,6 @@ __all__ = [
     "LITERT",
     "NAME_PATTERN",
     "PRECISIONS",
-    "QUIET_HINT",
     "SOURCE",
     "TFLITE_RUNTIMES",
     "WEB_RUNTIME",

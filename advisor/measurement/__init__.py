@@ -70,7 +70,6 @@ if TYPE_CHECKING:
         MicroCheck,
         OutputDifference,
         Unit,
-        find_interpreter,
         interpreter_of,
     )
     from advisor.measurement._on_device import DeviceBenchmark, DeviceRow, OutputAgreement
@@ -130,7 +129,6 @@ __all__ = [
     "f1_of",
     "find_accelerator",
     "find_centres",
-    "find_interpreter",
     "find_serving",
     "fit_temperature",
     "host",

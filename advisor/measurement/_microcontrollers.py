@@ -133,14 +133,6 @@ def interpreter_of(runtime: str) -> Interpreter | None:
     return interpreter
 
 
-def find_interpreter(runtime: str) -> Interpreter | None:
-    """Return the interpreter of a runtime if it is installed;
-    None if not, and for another runtime.
-    """
-    interpreter = interpreter_of(runtime)
-    return interpreter if interpreter is not None and interpreter.available() else None
-
-
 @dataclass(frozen=True)
 class Unit:
     """A configuration of an accelerator, such as ``ethos-u55-128``, in a memory mode,

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from advisor.core import plural
-from advisor.datasets import SMALL_SIDE, Box, Finding, Kind, MeasureDistribution, ObjectSizes
+from advisor.datasets import Box, Finding, Kind, MeasureDistribution, ObjectSizes
 from advisor.engine import DataCheck
 from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import Labelled, Paragraph, Span, TableColumn, table_of
@@ -55,7 +55,9 @@ _SIZES: tuple[TableColumn[ObjectSizes], ...] = (
     TableColumn("object side px: 5 %", lambda sizes: f"{sizes.low:.0f}"),
     TableColumn("median", lambda sizes: f"{sizes.median:.0f}"),
     TableColumn("95 %", lambda sizes: f"{sizes.high:.0f}"),
-    TableColumn(f"under {SMALL_SIDE:.0f} px %", lambda sizes: f"{100 * sizes.small:.1f}"),
+    TableColumn(
+        f"under {ObjectSizes.SMALL_SIDE:.0f} px %", lambda sizes: f"{100 * sizes.small:.1f}"
+    ),
 )
 _CONDITIONS: tuple[TableColumn[MeasureDistribution], ...] = (
     TableColumn("image quality", lambda measure: measure.name, left=True),

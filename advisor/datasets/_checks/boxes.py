@@ -47,8 +47,6 @@ from advisor.datasets._parts import PARTS, TRAIN
 from advisor.datasets._split import Split
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
-# Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input.
-SMALL_SIDE = 8.0
 MAX_SMALL_SHARE = 0.1
 
 # Pixels of the image itself: an annotator's slip of the mouse rather than an object.
@@ -67,7 +65,7 @@ class ObjectSizes:
         low: 5 % quantile of the sides in pixels of the input.
         median: the median.
         high: 95 % quantile.
-        small: share (0-1) of objects under :data:`SMALL_SIDE`.
+        small: share (0-1) of objects under :attr:`SMALL_SIDE`.
     """
 
     input: int
@@ -75,6 +73,10 @@ class ObjectSizes:
     median: float
     high: float
     small: float
+
+    # Pixels. The first map of a single-shot detector has one place for 8 to 16 pixels of its
+    # input.
+    SMALL_SIDE = 8.0
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object, with four decimals."""
@@ -91,7 +93,7 @@ def measure_object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
     low, median, high = np.quantile(sides, (0.05, 0.5, 0.95)).tolist()
     sizes_at_inputs = []
     for side in INPUTS:
-        is_small = side * sides < SMALL_SIDE
+        is_small = side * sides < ObjectSizes.SMALL_SIDE
         sizes_at_inputs.append(
             ObjectSizes(side, side * low, side * median, side * high, float(is_small.mean()))
         )
@@ -108,7 +110,7 @@ def find_small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
     others = ", ".join(f"{100 * size.small:.0f} % at {size.input}" for size in larger)
     yield Finding(
         Kind.OBJECT_SIZE,
-        f"{100 * usual.small:.0f} % of your objects are under {SMALL_SIDE:.0f} pixels at"
+        f"{100 * usual.small:.0f} % of your objects are under {usual.SMALL_SIDE:.0f} pixels at"
         f" {MODEL_SIDE} ({others})",
         "choose a larger input, or cut the images into tiles",
     )

@@ -41,6 +41,11 @@ class MeasuredNetworks:
     left_out: tuple[str, ...]  #: why others were left out, one line for each
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Why others were left out, each with what to do about it."""
+        return tuple(f"{reason}; {QUIET_HINT}, then calibrate again" for reason in self.left_out)
+
+    @property
     def clock(self) -> str:
         """The kind of the latencies if they are CPU times, and the time of other programs;
         empty for the usual wall time.

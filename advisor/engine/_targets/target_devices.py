@@ -29,7 +29,7 @@ from advisor.devices import (
 )
 from advisor.engine._pipeline.materials import LocalTarget
 from advisor.engine._question.values import Question
-from advisor.measurement import find_interpreter, interpreter_of
+from advisor.measurement import interpreter_of
 
 if TYPE_CHECKING:
     from advisor.devices import Connection
@@ -69,9 +69,11 @@ class TargetDevice:
         """The target if files run on this machine for it:
         it is a runtime, or has an interpreter here. None if not.
         """
-        # Microcontrollers run nowhere here, but their interpreter does: it checks the arena.
-        if self.runtime is None and find_interpreter(self.target.runtime) is None:
-            return None
+        if self.runtime is None:
+            # Microcontrollers run nowhere here, but their interpreter does: it checks the arena.
+            interpreter = interpreter_of(self.target.runtime)
+            if interpreter is None or not interpreter.available():
+                return None
         return LocalTarget(self.profile.name, self.target)
 
     @property
