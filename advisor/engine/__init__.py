@@ -71,7 +71,6 @@ if TYPE_CHECKING:
         StageName,
     )
     from advisor.engine._pipeline.stages.backbone import (
-        PROBABILITIES,
         cut_stage,
         feature_stages,
         identity,
@@ -102,7 +101,6 @@ else:
 
 __all__ = [
     "KEPT_SHARE",
-    "PROBABILITIES",
     "TUNED_IMAGES",
     "AccuracyVerdict",
     "Boxes",

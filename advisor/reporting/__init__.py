@@ -77,13 +77,13 @@ if TYPE_CHECKING:
     from advisor.reporting._plan_table import PLAN, print_plan
     from advisor.reporting._profile import prepare_files, print_profile, write_files
     from advisor.reporting._risk import Risk
-    from advisor.reporting._risks import risks_of
+    from advisor.reporting._risks import list_run_risks
     from advisor.reporting._row_selection import Rows, rows_of
     from advisor.reporting._run_rows import RunRow
     from advisor.reporting._runs import Runs, make_run_rows, print_runs
     from advisor.reporting._steps import continue_command
     from advisor.reporting._text import finite
-    from advisor.reporting._view import RunView, make_typed_path, summary_of
+    from advisor.reporting._view import RunView, make_typed_path
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -126,6 +126,7 @@ __all__ = [
     "forms_of",
     "json_for_script",
     "list_choices",
+    "list_run_risks",
     "list_topics",
     "make_answer_rows",
     "make_candidate_rows",
@@ -153,11 +154,9 @@ __all__ = [
     "render_reevaluations",
     "render_template",
     "report_folder",
-    "risks_of",
     "rows_of",
     "so_far",
     "summary_html",
-    "summary_of",
     "text",
     "trust_content",
     "write_all",

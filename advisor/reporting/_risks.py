@@ -17,13 +17,13 @@ from advisor.core import (
     show_ms,
     show_probability,
 )
-from advisor.engine import Question
+from advisor.engine import LoadedRun, Question
 from advisor.reporting import _text as text
 from advisor.reporting._confidence import list_broken_guarantees
 from advisor.reporting._image_risks import FINDS_NOTHING, list_image_risks
 from advisor.reporting._risk import BUDGET, Level, Risk
 from advisor.reporting._unknown_images import other_things
-from advisor.reporting._view import DatasetSummary, RunView
+from advisor.reporting._view import DatasetSummary, RunView, summary_of
 
 LEAST_ROOM = 0.1
 """A measured latency is far from the limit if at least this share (0-1) of the limit is left."""
@@ -59,6 +59,11 @@ below the first the risk is low, from the second high.
 def list_risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk of an evaluation of a run; see :func:`risks_of`."""
     return risks_of(view.request.question, view.dataset, evaluation)
+
+
+def list_run_risks(run: LoadedRun, evaluation: Evaluation) -> tuple[Risk, ...]:
+    """Return every risk of an evaluation of a loaded run; see :func:`risks_of`."""
+    return risks_of(run.question, summary_of(run), evaluation)
 
 
 def risks_of(

@@ -41,9 +41,10 @@ from advisor.reporting._bundle.documents import (
     render_edgetpu,
     render_readme,
 )
+from advisor.reporting import list_run_risks
 from advisor.reporting._bundle.folder import replace_bundle, require_replaceable
 from advisor.reporting._bundle.model import ShippedModel
-from advisor.reporting._bundle.shipping import PARTS, ExportedModel, make_exported_model, parts_of
+from advisor.reporting._bundle.shipping import ExportedModel, PARTS, make_exported_model, parts_of
 from advisor.reporting._bundle.vectors import vector_files
 from advisor.reporting._risk import Risk
 from advisor.reporting._risks import risks_of
@@ -255,7 +256,7 @@ def _collect_contents(
     if model.edits:
         # The figures are those of the measured file, so it is in the bundle, too.
         contents[MEASURED] = exported.artefact
-    all_risks = risks_of(run.question, summary_of(run), evaluation)
+    all_risks = list_run_risks(run, evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, all_risks),

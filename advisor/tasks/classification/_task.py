@@ -63,10 +63,10 @@ class Classification(Task):
         """Return the stage that makes the card's float classifier:
         of ImageNet, or of the user's classes.
         """
-        from advisor.engine import PROBABILITIES, cut_stage, finetune_card, join_trained_head
+        from advisor.engine import cut_stage, finetune_card, join_trained_head
 
         if not workload.images:
-            return cut_stage(card, PROBABILITIES)
+            return cut_stage(card)
         make_model = finetune_card if recipe_of(training).tunes_backbone else join_trained_head
         return make_model(card, training, purpose, workload)
 

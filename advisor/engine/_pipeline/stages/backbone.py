@@ -103,7 +103,7 @@ def convert_resources(card: Card) -> Resources:
 
 
 @cache
-def cut_stage(card: Card, output: str) -> Stage[FloatModel]:
+def cut_stage(card: Card, output: str = PROBABILITIES) -> Stage[FloatModel]:
     """Write the card's float file with only one of its outputs;
     for ``features``, the backbone with all its levels.
 
