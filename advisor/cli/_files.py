@@ -259,7 +259,7 @@ def profile(
     Example: advisor profile model.tflite --html profile.html
     """
     from advisor import api
-    from advisor.reporting import prepare_files, print_profile, rows_of, write_files
+    from advisor.reporting import ProfileFiles, print_profile, rows_of
 
     rows = rows_of(STEP_COLUMNS).select(asked.sort, asked.only)
     name = Path(model).name
@@ -267,7 +267,7 @@ def profile(
     diagnosis = None
     # A place that cannot be written is an error before minutes of measuring.
     pages = {"html": Path(asked.html)} if asked.html else {}
-    wanted = prepare_files(Path(asked.out) if asked.out else None, pages)
+    files = ProfileFiles.prepare_places(Path(asked.out) if asked.out else None, pages)
     with progress(f"reading {name}") as tell:
         if against is not None:
             tell(f"comparing {name} with {Path(against).name}")
@@ -289,17 +289,21 @@ def profile(
             shape=parse_shape(asked.shape),
             accelerators=split_values(asked.accelerator) or (),
         )
-    write_files(model_profile, wanted, diagnosis)
+    files.write_profile(model_profile, diagnosis)
     shown = rows.of(model_profile.operators)
     if asked.as_json:
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
         steps = replace(model_profile, operators=shown).to_json()["operators"]
         print_json({**model_profile.to_json(), "operators": steps, **more})
         return
-    files = tuple(wanted.values())
+    written = tuple(files.by_form.values())
     steps = shown if asked.sort or asked.only else None
     print_profile(
-        model_profile, everything=asked.everything, written=files, diagnosis=diagnosis, steps=steps
+        model_profile,
+        everything=asked.everything,
+        written=written,
+        diagnosis=diagnosis,
+        steps=steps,
     )
 
 

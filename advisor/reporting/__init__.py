@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     )
     from advisor.reporting._phrases import so_far
     from advisor.reporting._plan_table import PLAN, print_plan
-    from advisor.reporting._profile import prepare_files, print_profile, write_files
+    from advisor.reporting._profile import ProfileFiles, print_profile
     from advisor.reporting._risk import Risk
     from advisor.reporting._risks import list_run_risks
     from advisor.reporting._row_selection import Rows, rows_of
@@ -102,6 +102,7 @@ __all__ = [
     "Found",
     "Page",
     "PhotographAnswer",
+    "ProfileFiles",
     "Risk",
     "Rows",
     "RunRow",
@@ -136,7 +137,6 @@ __all__ = [
     "make_typed_path",
     "on_all_images",
     "predict",
-    "prepare_files",
     "prepare_model",
     "print_answer",
     "print_benchmark",
@@ -161,6 +161,5 @@ __all__ = [
     "trust_content",
     "write_all",
     "write_at",
-    "write_files",
     "write_own",
 ]

@@ -1,11 +1,15 @@
 """The answer of ``advisor profile``: the time of each operator, on the terminal and as a page.
 
-The command calls :func:`print_profile` and :func:`write_files` with the values of ``measurement``.
+The command calls :func:`print_profile` and :meth:`ProfileFiles.write_profile` with the values of
+``measurement``.
 """
+
+from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -271,45 +275,49 @@ def _make_step_table(steps: Sequence[OperatorTime], complete: bool) -> blocks.Da
     return table_of(_list_step_columns(), rows, look="tall")
 
 
-def prepare_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
-    """Return the file of each form, and make their folders before anything is measured,
-    or raise a ``UsageError``.
-    """
-    wanted = dict[str, Path]()
-    if folder is not None:
-        wanted = {form: folder / name for form, name in FILES.items()}
-    wanted |= paths
-    for path in wanted.values():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _refuse_place(path, error.strerror) from error
-        if path.is_dir() or not os.access(path.parent, os.W_OK):
-            raise _refuse_place(
-                path, "it is a folder" if path.is_dir() else "its folder is not writable"
-            )
-    return wanted
+@dataclass(frozen=True)
+class ProfileFiles:
+    """The files that a profile is written to."""
+
+    by_form: Mapping[str, Path]  # ``html`` and ``json``
+
+    @classmethod
+    def prepare_places(cls, folder: Path | None, paths: Mapping[str, Path]) -> ProfileFiles:
+        """Return the file of each form, and make their folders before anything is measured,
+        or raise a ``UsageError``.
+        """
+        wanted = dict[str, Path]()
+        if folder is not None:
+            wanted = {form: folder / name for form, name in FILES.items()}
+        wanted |= paths
+        for path in wanted.values():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise _refuse_place(path, error.strerror) from error
+            if path.is_dir() or not os.access(path.parent, os.W_OK):
+                raise _refuse_place(
+                    path, "it is a folder" if path.is_dir() else "its folder is not writable"
+                )
+        return cls(wanted)
+
+    def write_profile(self, profile: Profile, diagnosis: Diagnosis | None = None) -> None:
+        """Write each form; the diagnosis goes into the JSON and the page.
+        An error is a ``UsageError``.
+        """
+        more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
+        for form, path in self.by_form.items():
+            document = ""
+            if form == "json":
+                document = json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False)
+            try:
+                path.write_text(document or render(profile, diagnosis), encoding="utf-8")
+            except OSError as error:
+                raise _refuse_place(path, error.strerror) from error
 
 
 def _refuse_place(path: Path, why: str | None) -> UsageError:
     return UsageError(f"cannot write '{path}': {why}", "choose another place")
-
-
-def write_files(
-    profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnosis | None = None
-) -> None:
-    """Write the requested forms; the diagnosis goes into the JSON and the page.
-    An error is a ``UsageError``.
-    """
-    more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
-    for form, path in wanted.items():
-        document = ""
-        if form == "json":
-            document = json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False)
-        try:
-            path.write_text(document or render(profile, diagnosis), encoding="utf-8")
-        except OSError as error:
-            raise _refuse_place(path, error.strerror) from error
 
 
 def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
