@@ -7,8 +7,8 @@ writes a ``Snapshot`` to ``progress.json`` of the run, whose attributes are keys
 list of runs reads it (``advisor runs``).
 """
 
-
 from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

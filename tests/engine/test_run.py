@@ -22,7 +22,6 @@ from advisor.engine._answer_so_far import answering
 from advisor.engine._decide import Answer
 from advisor.engine._preparation import OutOfTime
 from advisor.engine._progress import Progress
-from advisor.engine._question.parsing import sort_trainings
 from advisor.engine._run import _was_disturbed, compute_taken_share, run_search
 from advisor.engine._search_space import refuse_too_short
 from advisor.engine._space.plan import Plan

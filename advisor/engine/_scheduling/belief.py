@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LEAST_ERROR = 0.2
-"""Least error in % that is counted, so that its logarithm stays finite."""
-
 TYPICAL_ERROR = 12.0
 """Errors in % of an average head on a user's images, before any result: 10 % on TrashNet, 30 % on
 groceries of another visit, 3 % on hand signs.

@@ -41,14 +41,12 @@ from advisor.reporting._bundle.documents import (
     render_edgetpu,
     render_readme,
 )
-from advisor.reporting import list_run_risks
 from advisor.reporting._bundle.folder import replace_bundle, require_replaceable
 from advisor.reporting._bundle.model import ShippedModel
-from advisor.reporting._bundle.shipping import ExportedModel, PARTS, make_exported_model, parts_of
+from advisor.reporting._bundle.shipping import PARTS, ExportedModel, make_exported_model, parts_of
 from advisor.reporting._bundle.vectors import vector_files
 from advisor.reporting._risk import Risk
-from advisor.reporting._risks import risks_of
-from advisor.reporting._view import summary_of
+from advisor.reporting._risks import list_run_risks
 from advisor.store import read_bytes
 from advisor.tflite import one_line
 
