@@ -104,6 +104,7 @@ class Steps:
         self._layers = layers
         self._names = list_gpus() if names is None else tuple(names)
         self._parts = 1
+        self._is_traced = False
 
         def whole(batch: Tensors, values: Tensors, after: Tensors) -> tf.Tensor:
             loss, computed = gradients(*batch, *values)
@@ -135,10 +136,28 @@ class Steps:
         gradients of one image.
         """
         if not self._names:
+            self._trace_any_number(batch, values, after)
             return self._whole(batch, values, after)
         loss, computed = self._compute_in_memory(batch, values)
         self._update(computed, after)
         return loss
+
+    def _trace_any_number(self, batch: Tensors, values: Tensors, after: Tensors) -> None:
+        """Trace the step for any number of images, if that is not done.
+
+        The last batch of an epoch is smaller. Without this, TensorFlow traces the step for the
+        number in each of the two batches.
+        """
+        import tensorflow as tf
+
+        def open_number(tensor: tf.Tensor) -> tf.TensorSpec:
+            return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
+
+        if self._is_traced:
+            return
+        self._is_traced = True
+        specs = tf.nest.map_structure(open_number, batch)
+        self._whole.get_concrete_function(specs, values, after)
 
     def _compute_in_memory(self, batch: Tensors, values: Tensors) -> LossAndGradients:
         """Return loss and gradients; double the number of parts if the memory holds too little."""

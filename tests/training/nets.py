@@ -74,6 +74,7 @@ def stripes(folder: Path, count: int) -> tuple[list[Path], list[int]]:
 def _without_graph(begin: Callable[..., None], function: str) -> Callable[..., None]:
     def init(made: Any, *given: Any) -> None:
         begin(made, *given)
+        made._is_traced = True
         setattr(made, function, getattr(made, function).python_function)
 
     return init

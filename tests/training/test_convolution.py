@@ -25,9 +25,8 @@ def test_depthwise_has_the_gradients_of_tensorflow(side: int, kernel: int, strid
         with tf.GradientTape() as tape:
             tape.watch([maps, weights])
             found = convolution()
-            loss = tf.reduce_sum(
-                found * tf.cos(tf.range(tf.size(found), dtype=tf.float32) * 0.1).numpy().reshape(found.shape)
-            )
+            factors = tf.cos(tf.range(tf.size(found), dtype=tf.float32) * 0.1)
+            loss = tf.reduce_sum(found * tf.reshape(factors, found.shape))
         return [found, *tape.gradient(loss, [maps, weights])]
 
     own = gradients(lambda: convolve_depthwise(maps, weights, (stride, stride), padding, (1, 1)))
@@ -52,9 +51,8 @@ def _network() -> Any:
     model = keras.Model(image, layers.GlobalAveragePooling2D()(layers.BatchNormalization()(both)))
     draw = np.random.default_rng(1)
     for weight in model.weights:
-        weight.assign(
-            draw.uniform(0.5, 1.5, weight.shape) * (draw.random(weight.shape) - 0.3 if len(weight.shape) > 1 else 1)
-        )
+        shift = draw.random(weight.shape) - 0.3 if len(weight.shape) > 1 else 1
+        weight.assign(draw.uniform(0.5, 1.5, weight.shape) * shift)
     return model
 
 

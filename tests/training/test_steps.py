@@ -71,6 +71,19 @@ def test_a_batch_that_the_memory_does_not_hold_is_computed_in_parts_with_the_sam
     assert max(parts.sizes[3:]) == 2
 
 
+def test_a_smaller_last_batch_needs_no_further_graph() -> None:
+    small, traced = Small(), list[Any]()
+
+    def gradients(images: Any, wanted: Any) -> tuple[Any, Sequence[Any]]:
+        traced.append(images.shape[0])
+        return small.gradients(images, wanted)
+
+    steps = Steps(gradients, small.update)
+    for count in (7, 3, 7):
+        steps.run((IMAGES[:count], WANTED[:count]), after=(0.1,))
+    assert (traced, small.sizes) == ([None], [7, 3, 7])
+
+
 def test_an_image_that_the_memory_does_not_hold_ends_the_training() -> None:
     import tensorflow as tf
 

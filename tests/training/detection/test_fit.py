@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import StageError
-from advisor.measurement import CentreFinder, Detections, Detector, match_centres, score_boxes, true_boxes
+from advisor.measurement import CentreFinder, Detections, Detector, match_centres, score_boxes
 from advisor.measurement._box_matches import centre_score
 from advisor.tflite import cut_postprocess
 from advisor.training import (
@@ -53,6 +53,10 @@ def test_copies_fit(boxed: LabelledImages, backbone: Any, tmp_path: Path, monkey
     must_fail(StageError, "the maps of 2 images take", keep_maps, backbone, few, VIEW, tmp_path, seed=0)
 
 
+def true_of(boxed: LabelledImages) -> list[Detections]:
+    return [Detections(one.boxes, one.labels, np.ones(1, np.float32)) for one in boxed.labels[LEARNT:]]
+
+
 def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder: Path) -> float:
     """Return the mAP@0.5 on the images that were not learnt from, and check that post-processing can be taken off."""
     data = trained.complete(convert_to_flatbuffer(join_head(backbone, trained)))
@@ -60,15 +64,12 @@ def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder
     path.write_bytes(data)
     raw, process = cut_postprocess(data)
     again.write_bytes(process.put_back(raw))
-    found, same = (
-        [run(image) for image in boxed.paths[LEARNT:]] for run in (Detector(path, VIEW), Detector(again, VIEW))
-    )
+    files = Detector(path, VIEW), Detector(again, VIEW)
+    found, same = ([run(image) for image in boxed.paths[LEARNT:]] for run in files)
     for one, other in zip(found, same, strict=True):
-        assert one.boxes.tolist() == other.boxes.tolist()
-        assert one.labels.tolist() == other.labels.tolist()
-        assert one.scores.tolist() == other.scores.tolist()
-    true = [Detections(one.boxes, one.labels, np.ones(1, np.float32)) for one in boxed.labels[LEARNT:]]
-    return score_boxes(true, found, [(WIDE, WIDE)] * len(true), 2).half.value
+        for field in ("boxes", "labels", "scores"):
+            assert getattr(one, field).tolist() == getattr(other, field).tolist()
+    return score_boxes(true_of(boxed), found, [(WIDE, WIDE)] * len(found), 2).half.value
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +83,8 @@ def test_a_head_learns_two_classes(boxed: LabelledImages, backbone: Any, learnt:
 
 @pytest.mark.slow
 def test_equal_maps_and_seeds_give_equal_heads(kept: KeptMaps) -> None:
-    first, second = (
-        fitted(box_detector_head, kept, 2, Hyperparameters(epochs=2)).model.get_weights() for _ in range(2)
-    )
-    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+    heads = [fitted(box_detector_head, kept, 2, Hyperparameters(epochs=2)).model.get_weights() for _ in range(2)]
+    assert all(map(np.array_equal, *heads))
 
 
 @pytest.mark.slow
@@ -186,12 +185,9 @@ def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, mo
     few = LabelledImages(boxed.paths[:4], boxed.labels[:4])
     kind = HeadKind(32, lambda *given: replace(box_detector_head(*given), complete=bytes), Hyperparameters(8))
 
-    def learn(
-        head: TrainableHead, _data: Any, own: Hyperparameters, maps: Any = None, tell: Any = None, timer: Any = None
-    ) -> bool:
-        weights = [*head.model.trainable_weights, *(maps.trainable_weights if maps else ())]
+    def learn(head: Any, _data: Any, own: Any, maps: Any = None, tell: Any = None, timer: Any = None) -> bool:
         begun.append((own, head.model.get_weights(), maps and maps.get_weights()))
-        for weight in weights:
+        for weight in [*head.model.trainable_weights, *(maps.trainable_weights if maps else ())]:
             weight.assign(weight + 1.0)
         return not timer.is_over()
 
@@ -235,11 +231,7 @@ def test_a_head_learns_both_classes(boxed: LabelledImages, backbone: Any, kept: 
     path = write_file(tmp_path / "marker.tflite", convert_to_flatbuffer(join_head(backbone, learnt)))
     run = CentreFinder(path, VIEW)
     found = [run(image) for image in boxed.paths[LEARNT:]]
-    true = [
-        true_boxes([(int(label), *box) for label, box in zip(one.labels, one.boxes.tolist(), strict=True)])
-        for one in boxed.labels[LEARNT:]
-    ]
-    assert centre_score(match_centres(true, found), 2).mean.value > 0.8
+    assert centre_score(match_centres(true_of(boxed), found), 2).mean.value > 0.8
 
 
 def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, backbone: Any) -> None:

@@ -76,9 +76,7 @@ def test_what_was_learnt_stays_and_two_classes_are_new(learnt: Card, kept: KeptM
     assert np.asarray(logits).max() < -3
 
 
-def test_it_learns_new_classes_faster_than_a_new_head(
-    learnt: Card, kept: KeptMaps, boxed: LabelledImages, backbone: Any, tmp_path: Path
-) -> None:
+def test_it_learns_faster(learnt: Card, kept: KeptMaps, boxed: LabelledImages, backbone: Any, tmp_path: Path) -> None:
     maps, head = begin_detector(learnt, None, 2)
     fit(head, kept, FEW)
     new = fitted(box_detector_head, kept, 2, FEW)

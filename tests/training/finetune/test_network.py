@@ -54,8 +54,8 @@ def _optimizer(model: Any, steps: int, side: int = 32, **changed: float) -> Any:
     """Return an optimizer that took so many steps with falling losses."""
     from advisor.training._finetune.optimizer import Optimizer
 
-    made = Optimizer(model, replace(KNOBS, **changed), 8)  # type: ignore[arg-type]
-    made._steps._whole = made._steps._whole.python_function  # a few steps cost less than the trace of their graph
+    with nets.uncompiled_steps():  # a few steps cost less than the trace of their graph
+        made = Optimizer(model, replace(KNOBS, **changed), 8)  # type: ignore[arg-type]
     assert all(made.run(*BATCH, (0, place), side).numpy() > 0 for place in range(steps))
     return made
 
