@@ -240,6 +240,16 @@ class PlanOptions(_TaskAndImages, LimitOptions, UploadOptions, total=False):
             first=True,
         ),
     ]
+    start: Annotated[
+        Place,
+        Option(
+            TRAINING,
+            "RUN",
+            "Earlier run whose heads the heads of the same networks start from; for"
+            " object-detection.",
+            parse=parse_path,
+        ),
+    ]
     tune_training: Annotated[
         Number,
         Option(

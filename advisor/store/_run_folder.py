@@ -64,6 +64,9 @@ UNSEALED = (
     "progress.json",
 )
 
+HEAD_WEIGHTS = "-head.npz"
+"""End of the name of a file with the weights of a head, among the artefacts."""
+
 READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
@@ -367,6 +370,18 @@ class RunFolder:
     def keep_artefact(self, source: Path, name: str) -> Path:
         """Copy an artefact into the run, as a hard link if possible, and return its path."""
         return self.share(source, f"{self.artefacts.name}/{name}")
+
+    def keep_head(self, source: Path, card: str) -> Path:
+        """Keep the weights of a card's head, from which another search may start."""
+        return self.keep_artefact(source, f"{card}{HEAD_WEIGHTS}")
+
+    @property
+    def heads(self) -> dict[str, Path]:
+        """The weights of heads that :meth:`keep_head` kept, by the names of their cards."""
+        heads = {}
+        for file in sorted(self.artefacts.glob(f"*{HEAD_WEIGHTS}")):
+            heads[file.name.removesuffix(HEAD_WEIGHTS)] = file
+        return heads
 
     def share(self, source: Path, name: str) -> Path:
         """Copy a file to ``name`` in the run, as a hard link if possible, and return its path.

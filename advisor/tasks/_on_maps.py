@@ -40,7 +40,7 @@ from advisor.engine import (
     over_images,
 )
 from advisor.isolation import CallLimits
-from advisor.store import write_atomically
+from advisor.store import RunFolder, read_cached_sha256, write_atomically
 
 if TYPE_CHECKING:
     from advisor.core import WeightsFile
@@ -101,6 +101,8 @@ class MapTraining:
                 "share": self.layers,
                 "goes_on": self.goes_on,
             }
+        elif head := self.find_start(materials):
+            start = {"start": read_cached_sha256(head)}
         return {
             **identity(materials, self.card),
             "pictures": materials.part(self.role).fingerprint,
@@ -109,6 +111,11 @@ class MapTraining:
             **start,
             **list_versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy"),
         }
+
+    def find_start(self, materials: Materials) -> Path | None:
+        """Return the head of the same network that a new head starts from; None for none."""
+        run = materials.question.start
+        return RunFolder.open(run).heads.get(self.card.name) if run else None
 
     def make_job(self, materials: Materials, results: Results, folders: Folders) -> Job:
         """Return the training, with its start and its part of the time limit."""
@@ -124,8 +131,12 @@ class MapTraining:
         if seconds is not None:
             budget = materials.budget_training(self.card.name, self.training)
             reserve = budget.reserve if budget else None
-        earlier_path = results[self.earlier].path if self.earlier else None
-        start = TrainingStart(earlier_path, self.layers, self.goes_on, seconds, reserve)
+        if self.earlier:
+            earlier_path = results[self.earlier].path
+            start = TrainingStart(earlier_path, self.layers, self.goes_on, seconds, reserve)
+        else:
+            head = self.find_start(materials)
+            start = TrainingStart(seconds=seconds, reserve=reserve, head_of_others=head)
         return self.task.job(self.card, materials, materials.part(self.role), folders, start)
 
 

@@ -28,6 +28,9 @@ from advisor.training import Reserve
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 """Errors of a stage that reads a result whose files are missing or damaged."""
 
+HEAD = "head.npz"
+"""The weights of a head that was trained on maps, in the folder of its result."""
+
 IMPORTS_S = 10.0
 NEXT_IMPORTS_S = 4.0
 NEXT_START_S = 10.0
@@ -191,6 +194,11 @@ class FloatModel:
     def within(cls, folder: Path) -> FloatModel:
         """Return the file that a stage left in its folder."""
         return cls(folder / MODEL, read_cached_sha256(folder / MODEL))
+
+    @property
+    def head(self) -> Path:
+        """The weights of its head, which a training on maps leaves beside the file."""
+        return self.path.with_name(HEAD)
 
     @property
     def notes(self) -> Any:

@@ -23,6 +23,7 @@ from advisor.engine._question.guarantees import PRECISION, RECALL
 from advisor.engine._question.metric_limits import DROPS, FLOORS
 from advisor.engine._question.options import Options
 from advisor.engine._question.values import Execution, Question, Request
+from advisor.store import RunFolder
 
 Refusals = Iterator[tuple[str, str]]
 """The fault of an option, and what to do about it."""
@@ -61,6 +62,7 @@ def _refuse_contradictions(question: Question, training: tuple[str, ...]) -> Ref
     if question.unknown is not None and not task.probabilities:
         why = f"--unknown: models for {option} have no probability of a class"
         yield why, "leave --unknown out; images without an object may be part of --data"
+    yield from _refuse_start(question)
     if question.tune_training and not task.tunable:
         yield (
             f"--tune-training: fine-tuning for {option} has fixed hyperparameters",
@@ -90,6 +92,19 @@ def _refuse_contradictions(question: Question, training: tuple[str, ...]) -> Ref
             " fine-tuned"
         )
         yield why, "add --training finetune_top, or leave --tune-training out"
+
+
+def _refuse_start(question: Question) -> Refusals:
+    """Yield why no training can start from the earlier run that the question names."""
+    if question.start is None:
+        return
+    if not question.of_task.whole_networks:
+        yield f"--start: it is not for --task {question.task}", "leave --start out"
+    elif not RunFolder.open(question.start).heads:
+        yield (
+            f"--start: '{question.start}' has no heads of detectors",
+            "name the folder of a run of object-detection by this version, such as runs/latest",
+        )
 
 
 def _refuse_input_size(question: Question) -> Refusals:

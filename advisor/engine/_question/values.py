@@ -64,6 +64,7 @@ class Question:
         trainings: training recipes, the lightest first.
         tuning_limited: the training recipes are the default ones, so fine-tuning has a limited
             time.
+        start: folder of an earlier run, whose heads the heads of the same networks start from.
         tune_training: trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
         compressions: compression recipes; empty for the default ones.
         thread_counts: CPU thread counts to measure, ascending.
@@ -87,6 +88,7 @@ class Question:
     candidates: tuple[str, ...] = ()
     trainings: tuple[str, ...] = (NO_TRAINING,)
     tuning_limited: bool = False
+    start: Path | None = None
     tune_training: int = 0
     compressions: tuple[str, ...] = ()
     guarantees: Guarantees = field(default_factory=Guarantees)

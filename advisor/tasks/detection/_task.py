@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Detection(HeadOnMaps):
     """See :class:`advisor.tasks.Task`."""
 
-    version = "11"
+    version = "12"
 
     def own_files(self) -> OwnFiles:
         """Return what is done with detectors."""

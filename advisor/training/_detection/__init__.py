@@ -50,6 +50,22 @@ def make_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Mod
     return keras.Model(inputs, outputs, name="head")
 
 
+def list_class_weights(model: keras.Model) -> list[keras.Variable]:
+    """Return the weights of the convolutions that give the logits of a head for boxes."""
+    import keras
+
+    weights = []
+    tensors = [model.outputs[0]]
+    while tensors:
+        layer = tensors.pop()._keras_history.operation
+        if isinstance(layer, keras.layers.Conv2D):
+            weights += layer.weights
+        else:
+            # The logits of all levels are reshaped and joined behind these layers.
+            tensors += layer.input if isinstance(layer.input, list) else [layer.input]
+    return weights
+
+
 def join_levels(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
     """Return the outputs of all levels one after another."""
     import keras

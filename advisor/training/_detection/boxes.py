@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.tflite import ENCODINGS, SCORES, Suppression, append_postprocess
-from advisor.training._detection import make_head
+from advisor.training._detection import list_class_weights, make_head
 from advisor.training._detection.anchors import Anchors, assign_anchors, make_anchors
 from advisor.training._on_maps.changes import Floats, Objects
 from advisor.training._on_maps.fit import Shape, TrainableHead
@@ -77,7 +77,8 @@ def learn_boxes(model: keras.Model, anchors: Anchors) -> TrainableHead:
     def complete(raw: bytes) -> bytes:
         return append_postprocess(raw, anchors.boxes, Suppression())
 
-    return TrainableHead(model, loss, targets, outputs, complete)
+    telling = list_class_weights(model)
+    return TrainableHead(model, loss, targets, outputs, complete, telling=telling)
 
 
 def _compute_loss(

@@ -71,18 +71,6 @@ def begin_detector(
     levels = detector.anchors
     counts = tuple(map(len, levels))
     head = learn_boxes(model, Anchors(np.concatenate(levels), counts, anchors))
-    return detector.maps, replace(head, learnt=_list_known_weights(model, logits))
-
-
-def _list_known_weights(
-    model: keras.Model, logits: list[keras.KerasTensor]
-) -> list[keras.Variable]:
-    """Return the weights of a model without those of new layers, which give the ``logits``.
-
-    The logits are reshaped behind these layers.
-    """
-    new = set[int]()
-    for reshaped in logits:
-        layer = reshaped._keras_history.operation.input._keras_history.operation
-        new.update(map(id, layer.weights))
-    return [weight for weight in model.trainable_variables if id(weight) not in new]
+    new = set(map(id, head.telling))
+    known = [weight for weight in model.trainable_variables if id(weight) not in new]
+    return detector.maps, replace(head, learnt=known)

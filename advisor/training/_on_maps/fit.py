@@ -86,6 +86,8 @@ class TrainableHead:
     begin: Callable[[Sequence[Any]], None] | None = None
     # Takes the logits at the end.
     finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None
+    # Weights of the layers that tell classes; they are new where the classes are.
+    telling: Sequence[keras.Variable] = ()
     # Weights that learnt before: their rate is that of the backbone.
     learnt: Sequence[keras.Variable] = ()
 

@@ -7,6 +7,7 @@ the backbone too.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.core import StageError
 from advisor.datasets import InputSpec
 from advisor.training._finetune.network import convert_to_flatbuffer, freeze_layers
 from advisor.training._loop import Timer
@@ -95,6 +97,24 @@ class HeadKind:
         return maps, self.make_head(shapes, classes)
 
 
+def take_over(head: TrainableHead, file: Path) -> None:
+    """Set the weights that a head learnt on other objects; the layers that tell classes stay new.
+
+    Raises StageError if the file is damaged, or of a head of another form.
+    """
+    new = set(map(id, head.telling))
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            learnt = list(arrays.values())
+        for weight, values in zip(head.model.weights, learnt, strict=True):
+            if id(weight) not in new:
+                weight.assign(values)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise StageError(
+            f"no training can start from {file.name}: {error}", "leave --start out"
+        ) from error
+
+
 def join_head(maps: keras.Model, head: TrainableHead) -> keras.Model:
     """Return backbone and head in one network, for conversion.
 
@@ -158,6 +178,8 @@ def train(
         head_weights, backbone_weights = start.weights()
         if head_weights:
             head.model.set_weights(head_weights)
+        elif start.head_of_others:
+            take_over(head, start.head_of_others)
         if start.share:
             freeze_layers(maps, start.share)
             if backbone_weights:

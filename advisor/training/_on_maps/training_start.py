@@ -31,6 +31,8 @@ class TrainingStart(NamedTuple):
     # After which it ends with the epochs that it has then; None for no limit.
     seconds: float | None = None
     reserve: Reserve | None = None  # what the limit keeps for the work after it; None for no limit
+    # Weights of a head for other classes, from which a new one starts.
+    head_of_others: Path | None = None
 
     def weights(self) -> Iterator[list[NDArray[np.float32]]]:
         """Yield the arrays of each of :data:`WEIGHTS`; none for a file that is not there."""

@@ -171,6 +171,8 @@ class Evaluator:
             self.walker.run(model_stage), self.walker.run(beside.scored)
         )
         if not recipe_of(stages.training).tunes_backbone:
+            if model.head.is_file():
+                self._run.keep_head(model.head, stages.card.name)
             return None
         return TuningFacts(was_shortened(model))
 
