@@ -28,6 +28,7 @@ NAMES = (
     "decision_answers",
     "decision",
     "detection",
+    "detector_start",
     "tiling",
     "pixels",
     "other_conditions",

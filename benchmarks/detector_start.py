@@ -1,12 +1,13 @@
-"""Compare starts of detectors on 100 photographs: networks that learnt other objects here, and those of ImageNet.
+"""Compare starts of heads for boxes on 100 photographs: heads that learnt other objects here, and new ones.
 
     python -m benchmarks detector_start
     python -m benchmarks detector_start --targets tiles --seeds 0 --keep build/starts
     python -m benchmarks detector_start --card efficientdet_lite0_320 --targets tiles
 
-Needs ../shared/data/images with bccd, cards and tiles. A network learns the two sets that are not the target: the head,
-then all layers. Its backbone, neck and head then start on 100 photographs of the target; the layers that tell classes
-are new. Photographs that no one learnt from judge. Boxes of tiles are those around the parts of the masks.
+Needs ../shared/data/images with bccd, cards and tiles. A head learns the two sets that are not the target, on the
+frozen backbone of ImageNet. As with ``advisor search --start RUN``, the layers that tell classes are then new, and all
+others begin with what they learnt. Photographs that no one learnt from judge. Boxes of tiles are those around the parts
+of the masks. Equal epochs are equal CPU seconds.
 
 A whole detector (``efficientdet_lite0_320``) has no weights of ImageNet of its own. Its backbone takes those of
 EfficientNet-Lite0, and its neck and head are random, each convolution scaled to what some photographs give.
@@ -37,6 +38,7 @@ from advisor.training import HeadKind, LabelledImages, TrainingStart, list_outpu
 from advisor.training._on_maps.changes import Objects
 from advisor.training._on_maps.fit import TrainableHead
 from advisor.training._on_maps.train import NEW
+from advisor.training._on_maps.training_start import WEIGHTS
 from benchmarks.detection import Part, shown
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -48,22 +50,21 @@ CARD, SIDE = "mobilenet_v2_1.0_224", 160
 LEARNT, JUDGED = 100, 120
 LEAST = 36  # Pixels of a box; smaller parts of a mask are rough edges
 SEEDS = "0,1"
-HEAD_EPOCHS, ALL_EPOCHS = 30, 16  # Of the training on other objects
-IMAGENET, OTHERS = "ImageNet", "other objects"
+EPOCHS = 16  # Of the training on other objects
+NEW_HEAD = "a new head"
 BACKBONE_CARD = "efficientnet_lite0_224"
-LEARNS = ("head", "then all layers")
-FILE, BACKBONE, CLASSES = "model.tflite", "backbone.npz", "classes.txt"
+FILE, SECONDS = "model.tflite", "seconds.txt"
 SETTLED = 32  # Photographs by which a random neck and head are scaled
 
 HEADER = (
-    "target", "start", "network", "seed", "learns", "mAP@0.5 % (95 %)", "mAP % (95 %)", "AP@0.5 by class %",
-    "training CPU s",
+    "target", "network", "seed", "start", "mAP@0.5 % (95 %)", "mAP % (95 %)", "mAP@0.5 % of boxes without classes",
+    "AP@0.5 by class %", "training CPU s",
 )  # fmt: skip
 REMARKS = (
-    f"{LEARNT} photographs of the target to learn from, drawn by the seed, which also draws the changes and the new "
-    f"weights; {JUDGED} others judge, of cards those of its training part. float32.",
-    "CPU seconds: maps or pixels, epochs and conversion, of all trainings up to the file. Other objects: those of the "
-    "two other sets.",
+    f"{LEARNT} photographs of the target to learn from, 20 epochs. The seed draws them, their changes and the new "
+    f"weights. {JUDGED} others judge, of cards and BCCD those of the training parts. Head alone, float32.",
+    "CPU seconds: maps, epochs and conversion. A start that learnt other objects names its sets, and its CPU seconds.",
+    "Boxes without classes: all true and found ones count as one class.",
 )
 
 
@@ -86,25 +87,33 @@ class Set:
 
 
 def main() -> None:
-    """Train on the other sets, then from both starts on each target, and keep the table."""
+    """Train on the other sets, then with both starts on each target, and keep the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--targets", default=TARGETS, help=f"of {', '.join(SETS)}, joined by commas")
     parser.add_argument("--seeds", default=SEEDS, help="joined by commas")
     parser.add_argument("--card", default=CARD, help="network; whole detectors keep the side of their input")
     parser.add_argument("--side", type=int, default=SIDE, help="side of the input in pixels")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="of the training on other objects")
     parser.add_argument("--keep", type=Path, help="folder of networks that learnt other objects, to use them again")
     chosen = parser.parse_args()
     card = load_catalogue()[chosen.card].at(chosen.side)
     rows, _ = kept_of_others(NAME, [])
     with tempfile.TemporaryDirectory() as folder:
-        keep_in = chosen.keep or Path(folder)
         for target in chosen.targets.split(","):
-            other = learn_others(card, [name for name in SETS if name != target], keep_in)
+            names = [name for name in SETS if name != target]
+            other = learn_others(card, names, chosen.epochs, chosen.keep or Path(folder))
             images = read_set(target)
             for seed in map(int, chosen.seeds.split(",")):
                 new = rows_of(card, target, images, seed, other)
-                rows = [row for row in rows if row[:4] not in [row[:4] for row in new]] + new
-                text = keep(NAME, "Detectors that begin with other objects", HEADER, sorted(rows), REMARKS)
+                cells = [list(row[:4]) for row in new]
+                rows = [row for row in rows if list(row[:4]) not in cells] + new
+                text = keep(
+                    NAME,
+                    "Heads for boxes that begin with other objects",
+                    HEADER,
+                    sorted(rows, key=lambda row: list(map(str, row[:4]))),
+                    REMARKS,
+                )
     print(text)
 
 
@@ -162,35 +171,28 @@ def join_sets(names: Sequence[str]) -> Set:
     return joined
 
 
-def learn_others(card: Card, names: Sequence[str], keep_in: Path) -> Path:
-    """Return the folder of a network that has learnt some sets: the head, then all layers."""
+def learn_others(card: Card, names: Sequence[str], epochs: int, keep_in: Path) -> Path:
+    """Return the folder of a head that has learnt some sets."""
     folder = keep_in / f"{card.name}-{card.input_size}-{'-'.join(names)}"
-    if (folder / BACKBONE).is_file():
+    if (folder / SECONDS).is_file():
         return folder
     images = join_sets(names)
-    part = images.part(range(len(images.rows)))
     kind = DETECTION.head_of(card)
-    kind = replace(
-        kind,
-        hyperparameters=replace(kind.hyperparameters, epochs=HEAD_EPOCHS),
-        finetuning_all=replace(kind.choose_hyperparameters(1.0), epochs=ALL_EPOCHS),
-    )
+    kind = replace(kind, hyperparameters=replace(kind.hyperparameters, epochs=epochs))
     if card.whole:
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         pixels = np.stack([spec.read(row[0]) for row in images.rows[:: len(images.rows) // SETTLED]])
         kind = replace(kind, begin=begin_scaled(pixels, kind))
-    head = folder / "head"
-    head.mkdir(parents=True, exist_ok=True)
-    learn(card, part, images.classes, kind, 0, head / FILE)
-    learn(card, part, images.classes, kind, 0, folder / FILE, TrainingStart(head / FILE, 1.0))
-    (folder / CLASSES).write_text("\n".join(images.classes), encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    seconds = learn(card, images.part(range(len(images.rows))), images.classes, kind, 0, folder / FILE)
+    (folder / SECONDS).write_text(f"{seconds:.0f}", encoding="utf-8")
     return folder
 
 
 def learn(
     card: Card, part: Part, classes: Sequence[str], kind: HeadKind, seed: int, file: Path, start: TrainingStart = NEW
 ) -> float:
-    """Train a network, write it, and return the CPU seconds."""
+    """Train a head, write it, and return the CPU seconds."""
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         weights = join_backbone(card, Path(folder)) if card.whole else fetch_weights(card)
@@ -200,66 +202,32 @@ def learn(
 
 def rows_of(card: Card, target: str, images: Set, seed: int, other: Path) -> list[Row]:
     """Return the rows of both starts on a target."""
-    order = np.random.default_rng(seed).permutation(len(images.rows))
+    order = np.random.default_rng(seed).permutation(len(images.rows)).tolist()
     learnt, judged = images.part(order[:LEARNT]), images.part(order[LEARNT : LEARNT + JUDGED])
-    kind = DETECTION.head_of(card)
-    # The start that a whole detector is compared with is that of its backbone, see --card.
-    starts = {} if card.whole else {IMAGENET: kind}
-    starts[OTHERS] = replace(kind, begin=begin_from(other, kind))
+    starts = {NEW_HEAD: NEW, f"{other.name} ({(other / SECONDS).read_text()} CPU s)": start_of(other)}
     rows: list[Row] = []
-    for start, of_start in starts.items():
-        spent = 0.0
+    for name, start in starts.items():
         with tempfile.TemporaryDirectory() as folder:
-            files = Path(folder) / "head" / FILE, Path(folder) / "all" / FILE
-            for learns, file, begins in zip(LEARNS, files, (NEW, TrainingStart(files[0], 1.0)), strict=True):
-                file.parent.mkdir()
-                spent += learn(card, learnt, images.classes, of_start, seed, file, begins)
-                figures = figures_of(card, file, judged, images.classes)
-                rows.append((target, start, network_of(card), str(seed), learns, *figures, f"{spent:.0f}"))
-                print(*rows[-1], sep=" | ", flush=True)
+            file = Path(folder) / FILE
+            seconds = learn(card, learnt, images.classes, DETECTION.head_of(card), seed, file, start)
+            figures = figures_of(card, file, judged, images.classes)
+        rows.append((target, f"{card.name} at {card.input_size}", str(seed), name, *figures, f"{seconds:.0f}"))
+        print(*rows[-1], sep=" | ", flush=True)
     return rows
 
 
-def network_of(card: Card) -> str:
-    """Return the name of a network with the side of its input."""
-    return f"{card.name} at {card.input_size}"
+def start_of(folder: Path) -> TrainingStart:
+    """Return a start from a head that learnt other objects."""
+    return TrainingStart(head_of_others=folder / WEIGHTS[0])
 
 
-def figures_of(card: Card, file: Path, judged: Part, classes: Sequence[str]) -> tuple[str, str, str]:
-    """Return the figures of a file on images that no one learnt from."""
+def figures_of(card: Card, file: Path, judged: Part, classes: Sequence[str]) -> tuple[str, str, str, str]:
+    """Return the figures of a file on images that no one learnt from, and mAP@0.5 if all classes are one."""
     run = Detector(file, InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std))
     boxes = [run(path) for path in judged.boxed.paths]
-    return shown(score_boxes(judged.true, boxes, judged.sizes, len(classes)), classes)
-
-
-def begin_from(folder: Path, kind: HeadKind) -> Begin:
-    """Return what begins with a network that learnt other objects; the layers that tell classes are new."""
-
-    def begin(card: Card, weights: WeightsFile | None, classes: int) -> tuple[Any, TrainableHead]:
-        # The seed of the training has seeded NumPy.
-        maps, head = kind.divide(card, weights, classes, int(np.random.randint(2**31)))
-        of_head, of_backbone = TrainingStart(folder / FILE).weights()
-        maps.set_weights(of_backbone)
-        new = {id(weight) for layer in class_layers(head.model) for weight in layer.weights}
-        for weight, values in zip(head.model.weights, of_head, strict=True):
-            if id(weight) not in new:
-                weight.assign(values)
-        return maps, head
-
-    return begin
-
-
-def class_layers(model: Any) -> list[Any]:
-    """Return the convolutions that give the logits of a head for boxes."""
-    layers = []
-    tensors = [model.outputs[0]]
-    while tensors:
-        layer = tensors.pop()._keras_history.operation
-        if type(layer).__name__ == "Conv2D":
-            layers.append(layer)
-        else:
-            tensors += layer.input if isinstance(layer.input, list) else [layer.input]
-    return layers
+    half, coco, by_class = shown(score_boxes(judged.true, boxes, judged.sizes, len(classes)), classes)
+    true, found = ([replace(one, labels=0 * one.labels) for one in of_images] for of_images in (judged.true, boxes))
+    return half, coco, shown(score_boxes(true, found, judged.sizes, 1), ["object"])[0], by_class
 
 
 def join_backbone(card: Card, folder: Path) -> WeightsFile:
@@ -290,12 +258,12 @@ def begin_scaled(pixels: np.ndarray, kind: HeadKind) -> Begin:
 
     def begin(card: Card, weights: WeightsFile | None, classes: int) -> tuple[Any, TrainableHead]:
         maps, head = kind.divide(card, weights, classes, int(np.random.randint(2**31)))
-        new = set(map(id, class_layers(head.model)))
+        telling = set(map(id, head.telling))
 
         def scaled(layer: Any) -> Any:
             def call(*inputs: Any, **options: Any) -> Any:
                 outputs = layer(*inputs, **options)
-                if type(layer).__name__ != "Conv2D" or id(layer) in new:
+                if type(layer).__name__ != "Conv2D" or id(layer.kernel) in telling:
                     return outputs
                 kernel, bias = layer.get_weights()
                 mean, spread = np.mean(outputs, axis=(0, 1, 2)), np.std(outputs, axis=(0, 1, 2)) + 1e-3

@@ -7,17 +7,21 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.core import FINETUNE_ALL, HEAD
-from advisor.engine import FloatModel, Folders, Purpose, Question, Results, Workload
+from advisor.core import FINETUNE_ALL, HEAD, UsageError
+from advisor.engine import FloatModel, Folders, Images, Purpose, Question, Results, Stage, Workload, resolve
 from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S, TrainingBudget
+from advisor.store import RunFolder, sha256_file
 from advisor.tasks import _on_maps as on_maps
 from advisor.tasks._on_maps import EPOCHS, epochs_done
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION
+from tests.builders import must_fail
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials
 
 QUESTION, CARD = Question(DETECTION.name), load_catalogue()["mobilenet_v2_1.0_224"]
+ASKED = {"task": DETECTION.name, "data": "boxes"}
+SHARED_S, ALONE_S = (100.0 - IMPORTS_S - NEXT_START_S) / 1.55, 100.0 - NEXT_IMPORTS_S
 
 
 def test_a_training_tells_the_time_before_its_first_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,15 +51,13 @@ def test_a_damaged_file_says_nothing(tmp_path: Path, text: str) -> None:
     assert epochs_done(tmp_path) is None
 
 
+def stage_of(training: str, purpose: Purpose, images: Images) -> Stage[FloatModel]:
+    workload = Workload((HEAD, training), ("float32",), images.counts, QUESTION)
+    return on_maps.train_on_maps(CARD, training, purpose, workload)
+
+
 @pytest.mark.parametrize("training", [HEAD, FINETUNE_ALL])
-@pytest.mark.parametrize(
-    ("purpose", "seconds"),
-    [
-        (Purpose.COMPARE, (100.0 - IMPORTS_S - NEXT_START_S) / 1.55),
-        (Purpose.SHIP, 100.0 - NEXT_IMPORTS_S),
-        (Purpose.ALL, None),
-    ],
-)
+@pytest.mark.parametrize(("purpose", "seconds"), zip(Purpose, (SHARED_S, ALONE_S, None), strict=True))
 def test_a_training_ends_in_time(tmp_path: Path, training: str, purpose: Purpose, seconds: float | None) -> None:
     images, asked = boxed_images(), list[tuple[str, str]]()
 
@@ -63,9 +65,7 @@ def test_a_training_ends_in_time(tmp_path: Path, training: str, purpose: Purpose
         asked.append((card, training))
         return TrainingBudget(100.0)
 
-    stage = on_maps.train_on_maps(
-        CARD, training, purpose, Workload((HEAD, training), ("float32",), images.counts, QUESTION)
-    )
+    stage = stage_of(training, purpose, images)
     given = replace(materials(tmp_path, images, weights={CARD.name: None}), budget_training=left)
     before = Results(dict.fromkeys(stage.after, FloatModel(tmp_path / "earlier.tflite", "")))
     start = stage.job(given, before, Folders(tmp_path, tmp_path)).args[-1]
@@ -73,6 +73,20 @@ def test_a_training_ends_in_time(tmp_path: Path, training: str, purpose: Purpose
     assert set(asked) == ({(CARD.name, training)} if seconds else set())
     assert stage.keep_if
     assert [stage.keep_if({"out_of_time": late}) for late in (False, True)] == [True, False]
+
+
+def test_a_new_head_starts_from_that_of_the_network_in_an_earlier_run(tmp_path: Path) -> None:
+    run, weights, images = RunFolder(tmp_path), tmp_path / "head.npz", boxed_images()
+    weights.write_bytes(b"weights")
+    (tmp_path / "request.yaml").write_text("schema_version: 1\n")
+    must_fail(UsageError, "has no heads of detectors", resolve, {**ASKED, "start": str(tmp_path)})
+    head, asked = run.keep_head(weights, CARD.name), resolve({**ASKED, "start": str(tmp_path)})
+    given = replace(materials(tmp_path / "cache", images, weights={CARD.name: None}), question=asked.question)
+    stage = stage_of(HEAD, Purpose.COMPARE, images)
+    assert stage.inputs(given, Results({}))["start"] == sha256_file(head)
+    assert stage.job(given, Results({}), Folders(tmp_path, tmp_path)).args[-1].head_of_others == head
+    head.rename(head.with_name("other" + head.name))
+    assert "start" not in stage.inputs(given, Results({}))
 
 
 def test_what_learns_in_one_pass_is_never_short() -> None:

@@ -69,17 +69,14 @@ def test_the_arena_is_the_one_the_runtime_plans(master: bytes) -> None:
     assert activation_arena_bytes(read(master)) == span_in_the_runtime(master)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        chain(OPERATORS.RELU),
-        chain(*[OPERATORS.RELU] * 4),
-        chain(OPERATORS.RELU, OPERATORS.SOFTMAX, OPERATORS.TANH),
-        additions(read_again=False),
-        additions(read_again=True),
-    ],
-    ids=["one", "four", "softmax in place", "additions in place", "additions read again"],
-)
+SMALL_GRAPHS = {
+    **{str(count): chain(*[OPERATORS.RELU] * count) for count in (1, 4)},
+    "softmax in place": chain(OPERATORS.RELU, OPERATORS.SOFTMAX, OPERATORS.TANH),
+    **{f"additions, read again: {again}": additions(again) for again in (False, True)},
+}
+
+
+@pytest.mark.parametrize("data", SMALL_GRAPHS.values(), ids=SMALL_GRAPHS)
 def test_small_graphs_are_planned_as_the_runtime_does(data: bytes) -> None:
     assert activation_arena_bytes(read(data)) == span_in_the_runtime(data)
 

@@ -21,6 +21,7 @@ OTHER_VALUES: dict[str, Any] = read_table(__file__, "other_values.yaml")
 
 TABLE, COSTS = OTHER_VALUES["costs"], Costs(("cat", "dog"), ((0, 1), (5, 0)))
 PHOTOS = {"data": "photos"}
+WITH_OTHERS = ("task", "data", "training", "metric", "input_size", "start")
 
 
 def _without(request: Request, *names: str) -> Request:
@@ -43,9 +44,7 @@ def test_no_options_are_the_defaults_of_the_values() -> None:
     assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training", "metric", "input_size")]
-)
+@pytest.mark.parametrize("name", [name for name in QUESTION_OPTIONS if name not in WITH_OTHERS])
 def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
     needs_it = ("fleet",) if name == "budget" else ()
     before, changed = _without(other, *needs_it), _without(other, name, *needs_it)

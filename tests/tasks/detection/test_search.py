@@ -91,6 +91,7 @@ def test_tiles_are_judged_beside_the_figures_of_the_hold_out(run: RunFolder, tmp
 
 def test_the_run_is_whole_and_described_entry_by_entry(run: RunFolder) -> None:
     assert [check.found for check in doctor(run.path)] == ["every line, file and figure is as it was written"]
+    assert list(run.heads) == [present(load_run(run.path).decision.pick).configuration.card]
     assert [found for line in lines(run) for found in problems("evaluation", json.loads(line))] == []
 
 

@@ -81,6 +81,18 @@ def test_a_head_learns_two_classes(boxed: LabelledImages, backbone: Any, learnt:
     assert reached(boxed, backbone, learnt, tmp_path) > 0.8
 
 
+def test_what_tells_classes_stays_new(learnt: TrainableHead, kept: KeptMaps, tmp_path: Path) -> None:
+    old, shapes = learnt.model.get_weights(), [level.shape[1:] for level in kept.levels]
+    np.savez(tmp_path / "head.npz", *old)
+    head = box_detector_head(shapes, 3)
+    before, telling = head.model.get_weights(), set(map(id, head.telling))
+    train_module.take_over(head, tmp_path / "head.npz")
+    for weight, new, other in zip(head.model.weights, before, old, strict=True):
+        assert np.array_equal(weight, new if id(weight) in telling else other)
+    fewer = box_detector_head([*shapes, shapes[-1]], 3)
+    must_fail(StageError, "no training can start from head.npz", train_module.take_over, fewer, tmp_path / "head.npz")
+
+
 @pytest.mark.slow
 def test_equal_maps_and_seeds_give_equal_heads(kept: KeptMaps) -> None:
     heads = [fitted(box_detector_head, kept, 2, Hyperparameters(epochs=2)).model.get_weights() for _ in range(2)]
