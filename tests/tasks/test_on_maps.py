@@ -8,8 +8,9 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_ALL, HEAD, UsageError
-from advisor.engine import FloatModel, Folders, Images, Purpose, Question, Results, Stage, Workload, resolve
+from advisor.engine import FloatModel, Folders, Images, Purpose, Question, Results, Stage, Workload
 from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S, TrainingBudget
+from advisor.engine._space.resolving import require_heads
 from advisor.store import RunFolder, sha256_file
 from advisor.tasks import _on_maps as on_maps
 from advisor.tasks._on_maps import EPOCHS, epochs_done
@@ -20,7 +21,6 @@ from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials
 
 QUESTION, CARD = Question(DETECTION.name), load_catalogue()["mobilenet_v2_1.0_224"]
-ASKED = {"task": DETECTION.name, "data": "boxes"}
 SHARED_S, ALONE_S = (100.0 - IMPORTS_S - NEXT_START_S) / 1.55, 100.0 - NEXT_IMPORTS_S
 
 
@@ -76,12 +76,11 @@ def test_a_training_ends_in_time(tmp_path: Path, training: str, purpose: Purpose
 
 
 def test_a_new_head_starts_from_that_of_the_network_in_an_earlier_run(tmp_path: Path) -> None:
-    run, weights, images = RunFolder(tmp_path), tmp_path / "head.npz", boxed_images()
-    weights.write_bytes(b"weights")
+    run, asked, images = RunFolder(tmp_path), replace(QUESTION, start=tmp_path), boxed_images()
     (tmp_path / "request.yaml").write_text("schema_version: 1\n")
-    must_fail(UsageError, "has no heads of detectors", resolve, {**ASKED, "start": str(tmp_path)})
-    head, asked = run.keep_head(weights, CARD.name), resolve({**ASKED, "start": str(tmp_path)})
-    given = replace(materials(tmp_path / "cache", images, weights={CARD.name: None}), question=asked.question)
+    must_fail(UsageError, "has no heads of detectors", require_heads, tmp_path)
+    head = run.keep_head(tmp_path / "request.yaml", CARD.name)
+    given = replace(materials(tmp_path / "cache", images, weights={CARD.name: None}), question=asked)
     stage = stage_of(HEAD, Purpose.COMPARE, images)
     assert stage.inputs(given, Results({}))["start"] == sha256_file(head)
     assert stage.job(given, Results({}), Folders(tmp_path, tmp_path)).args[-1].head_of_others == head

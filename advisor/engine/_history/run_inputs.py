@@ -70,6 +70,7 @@ def locate_paths(request: Request, run: RunFolder) -> Request:
     located = replace(
         question,
         data=None if question.data is None else _locate_path(question.data, run),
+        start=None if question.start is None else _locate_path(question.start, run),
         profiles=tuple(_locate_path(path, run) for path in question.profiles),
         catalog=tuple(_locate_path(path, run) for path in question.catalog),
         most_images=dataset.get("most_images", 0) if dataset else None,

@@ -23,7 +23,6 @@ from advisor.engine._question.guarantees import PRECISION, RECALL
 from advisor.engine._question.metric_limits import DROPS, FLOORS
 from advisor.engine._question.options import Options
 from advisor.engine._question.values import Execution, Question, Request
-from advisor.store import RunFolder
 
 Refusals = Iterator[tuple[str, str]]
 """The fault of an option, and what to do about it."""
@@ -96,15 +95,8 @@ def _refuse_contradictions(question: Question, training: tuple[str, ...]) -> Ref
 
 def _refuse_start(question: Question) -> Refusals:
     """Yield why no training can start from the earlier run that the question names."""
-    if question.start is None:
-        return
-    if not question.of_task.whole_networks:
+    if question.start is not None and not question.of_task.whole_networks:
         yield f"--start: it is not for --task {question.task}", "leave --start out"
-    elif not RunFolder.open(question.start).heads:
-        yield (
-            f"--start: '{question.start}' has no heads of detectors",
-            "name the folder of a run of object-detection by this version, such as runs/latest",
-        )
 
 
 def _refuse_input_size(question: Question) -> Refusals:

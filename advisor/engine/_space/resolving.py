@@ -9,6 +9,7 @@ no image, so it is fast.
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 from advisor.catalog import (
     Card,
@@ -39,6 +40,7 @@ from advisor.engine._space.recipes import choose_recipes
 from advisor.engine._space.resolved import Resolved
 from advisor.engine._space.twice_scaled import Example, scale_warning
 from advisor.engine._targets.target_devices import select_targets
+from advisor.store import RunFolder
 
 WITH_TENSORFLOW = (Pool.HEAVY, Pool.TRAINERS)
 
@@ -58,6 +60,7 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
     resolved = within_time_limit(resolve_cards(request))
     question = resolved.question
     _require_upload_leave(resolved)
+    require_heads(question.start)
     images = read_images(question, say, request.execution)
     require_known_classes(question, resolved.cards, images)
     if images is not None:
@@ -66,6 +69,15 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
     for remark in remarks:
         say(remark)
     return replace(resolved, images=images, remarks=remarks)
+
+
+def require_heads(start: Path | None) -> None:
+    """Refuse an earlier run without a head that a training could start from."""
+    if start is not None and not RunFolder.open(start).heads:
+        raise UsageError(
+            f"--start: '{start}' has no heads of detectors",
+            "name a run of object-detection by this version, such as runs/latest",
+        )
 
 
 def _require_upload_leave(resolved: Resolved) -> None:

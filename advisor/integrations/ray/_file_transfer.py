@@ -58,7 +58,9 @@ def replace_paths(
         items = [replace_paths(item, swap, kind) for item in value]
         if all(new is old for new, old in zip(items, value, strict=True)):
             return value
-        return type(value)(items)
+        # A named tuple takes its fields one by one.
+        make = getattr(type(value), "_make", type(value))
+        return make(items)
     if isinstance(value, Mapping):
         entries = {key: replace_paths(item, swap, kind) for key, item in value.items()}
         if all(entries[key] is item for key, item in value.items()):

@@ -8,6 +8,7 @@ import pytest
 from advisor.core import StageError
 from advisor.integrations.ray import _node as ray_node
 from advisor.integrations.ray._file_transfer import FileRef, Outgoing, bundle_key, read_contents, replace_paths
+from advisor.training import TrainingStart
 from tests.builders import must_fail, present
 from tests.integrations.ray.jobs import Named, fill, join
 
@@ -130,8 +131,9 @@ def test_checkpoints_stay_from_one_try_to_the_next(there: Path, tmp_path: Path) 
 
 
 def test_what_holds_no_path_is_handed_on_as_it_is() -> None:
-    value = {"a": (1, [2.0, "c"]), "b": Named}
+    value = {"a": (1, [2.0, "c"]), "b": Named, "c": TrainingStart()}
     assert replace_paths(value, lambda paths: [FileRef("x", 0)] * len(paths), Path) is value
+    assert replace_paths(TrainingStart(Path("a"), 0.5), lambda _: [FileRef("x", 0)], Path)[:2] == (FileRef("x", 0), 0.5)
 
 
 def test_tidying_takes_the_files_of_a_search_away(there: Path) -> None:
