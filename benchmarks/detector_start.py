@@ -30,7 +30,7 @@ from advisor.catalog import Card, fetch_weights, load_catalogue
 from advisor.catalog._graph_file import IGNORED, graph_of
 from advisor.catalog._weights.readers import read_tensors
 from advisor.core import WeightsFile
-from advisor.datasets import InputSpec, survey_boxes
+from advisor.datasets import BoxSurvey, InputSpec
 from advisor.measurement import Detections, Detector, score_boxes
 from advisor.store import sha256_file
 from advisor.tasks.detection import DETECTION
@@ -121,7 +121,7 @@ def read_set(name: str, tests: bool = False) -> Set:
     """Return the images of a set, with those of its official test part or without."""
     if name == "tiles":
         return read_tiles()
-    read = survey_boxes(IMAGES / name)
+    read = BoxSurvey.read_images(IMAGES / name)
     classes = list(read.classes)
     rows = []
     for image, boxes, (width, height) in zip(read.images.dataset.images, read.boxes, read.sizes, strict=True):
