@@ -213,7 +213,7 @@ def divide_survey(
 
     ``alike`` are the pairs of similar images; None: they are searched. ``stratify`` takes the
     number of the group of each image, and returns the images with the classes of which each part
-    gets its share; None for their own classes. Raises UsageError as :func:`.split.draw_split` and
+    gets its share; None for their own classes. Raises UsageError as :func:`._split.draw_split` and
     :func:`find_groups`.
     """
     dataset = read.dataset

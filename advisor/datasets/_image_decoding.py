@@ -65,7 +65,7 @@ def decode_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Imag
 def cuts_bits(image: Image.Image) -> bool:
     """Return whether Pillow will keep only the upper 8 bits of colours of 16.
 
-    Its tiles say so until they are decoded, so ask before :meth:`Image.load`.
+    Its tiles say so until they are decoded, so ask before ``Image.load``.
     """
     if image.mode[0] in WIDE_MODES:
         return False

@@ -98,7 +98,7 @@ class Measured:
 
 
 def measure_image(data: bytes, with_quality: bool = True) -> Measured:
-    """Decode an image completely and measure it; raises one of :data:`.image_files.READ_ERRORS`.
+    """Decode an image completely and measure it; raises one of :data:`._image_files.READ_ERRORS`.
 
     JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
     Without ``with_quality``, the measures are 0 but for the size.

@@ -74,7 +74,7 @@ def draw_split(
     Equal seeds and equal bytes give equal splits. Byte-identical images and the sets of indices in
     ``together`` stay on one side, even across classes. A class of two different images has none in
     the validation part. Where the images come in groups (``grouping``), whole groups are drawn,
-    see :func:`.part_draw.draw_groups`. Inferred groups are divided if a class has no other.
+    see :func:`._part_draw.draw_groups`. Inferred groups are divided if a class has no other.
 
     ``given`` is the part of each image in the user's own split, None for none; empty without such
     a split. It is used unchanged, including leaks. A part that it does not name is drawn from its

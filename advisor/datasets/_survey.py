@@ -104,7 +104,7 @@ def survey(
     One and a half kilobytes for each image stay in memory, and the pixels of one file in each
     child. ``progress`` is called with (files done, files listed); while files are listed, with
     (files listed so far, 0). If there are more than ``most`` files, about so many are read, see
-    :func:`.dataset.draw_files`; 0 or None for all. Without ``with_quality``, of the measures only
+    :func:`._dataset.draw_files`; 0 or None for all. Without ``with_quality``, of the measures only
     the size is known.
 
     Raises UsageError if the path does not exist, is not a data set, or has only one class.

@@ -31,7 +31,7 @@ from advisor.datasets._table_rows import TEXT
 def find_tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> list[Path]:
     """Return the tables in a folder, or in those of its parts, that name labelled images.
 
-    ``guess`` as of :func:`.column_search.names_labelled_images`; then a folder that holds all
+    ``guess`` as of :func:`._column_search.names_labelled_images`; then a folder that holds all
     images counts too, and a text file whose name says that it is a list. If some are named as
     parts of a split, such as ``train.csv``, the others do not count.
     """
@@ -77,7 +77,7 @@ def is_list_name(stem: str) -> bool:
 def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     """List the images of the tables in a folder, each of the part that a name says.
 
-    Raises UsageError as :func:`.manifests.list_manifest`, or if several tables do not say their
+    Raises UsageError as :func:`._manifests.list_manifest`, or if several tables do not say their
     parts.
     """
     parts = {table: find_part_of_table(table, path) for table in tables}

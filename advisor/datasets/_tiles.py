@@ -58,7 +58,7 @@ class Tiling:
     def read(self, path: Path, size: int) -> list[NDArray[np.uint8]]:
         """Return each tile of an image as an input, RGB uint8 (size, size, 3), upright.
 
-        Errors are those of :func:`.images.load`.
+        Errors are those of :func:`._images.load`.
         """
         return load_windows(path, size, self.windows)
 
@@ -122,7 +122,7 @@ def load_windows(path: Path, size: int, windows: Sequence[Window]) -> list[NDArr
     """Decode an image once, and resize each window of it, RGB uint8 (size, size, 3).
 
     ``windows`` are top, left, bottom and right in shares of the upright image. Errors are those of
-    :func:`.images.load`.
+    :func:`._images.load`.
     """
     sides = [bottom - top for top, _, bottom, _ in windows]
     # A large JPEG is decoded at a scale at

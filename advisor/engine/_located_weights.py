@@ -2,7 +2,7 @@
 
 ``advisor plan`` and the check of a time limit ask it: which cards have their weights on this
 machine, which would be downloaded, and why others are left out. The order and the number of the
-cards are those of ``find_weights`` (``_space/resolved.py``), which the search itself calls.
+cards are those of ``find_weights`` (``_space/weights.py``), which the search itself calls.
 """
 
 from collections.abc import Mapping

@@ -50,7 +50,7 @@ class WindowReading(TypedDict):
 
 
 class AgentJson(TypedDict):
-    """The document of :func:`measure_series`."""
+    """The document of :func:`.agent.measure_series`."""
 
     runtime: str
     runtime_version: str
@@ -65,7 +65,7 @@ class AgentJson(TypedDict):
 
 
 class SustainedDocument(TypedDict):
-    """The document of :func:`measure_sustained`."""
+    """The document of :func:`.agent.measure_sustained`."""
 
     runtime: str
     runtime_version: str

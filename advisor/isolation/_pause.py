@@ -18,7 +18,7 @@ class Pause:
     set when the call ends.
 
     A paused child cannot see that its parent died, so children that may be paused ask the kernel
-    to kill them then (:data:`ENDS_WITH_PARENT`).
+    to kill them then (:data:`.ENDS_WITH_PARENT`).
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

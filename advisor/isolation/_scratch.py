@@ -29,7 +29,7 @@ though the process that made it lives.
 
 
 def no_follow(path: str, flags: int) -> int:
-    """Open a file and return its descriptor, also as an ``opener`` of :func:`open`;
+    """Open a file and return its descriptor, also as an ``opener`` of ``open``;
     OSError if it is a link.
     """
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)

@@ -66,7 +66,7 @@ class CallLimits:
 
 class Worker:
     """A child process that runs many calls, so that heavy imports are paid once;
-    see :class:`ChildPool`.
+    see :class:`.ChildPool`.
     """
 
     def __init__(self, log: Path | None, environment: dict[str, str]) -> None:

@@ -45,7 +45,7 @@ def count_by_size(
     ``matched`` are the boxes of each image from the file's threshold on, and ``floats`` those of
     its float32 file from the same threshold on; None if the two are not compared. A range with
     fewer than :data:`LEAST_OF_SIZE` objects is joined with the next larger one. ``groups`` are
-    those of :func:`score_boxes`.
+    those of :func:`.score_boxes`.
     """
     sizes = []
     for image in matched:
@@ -143,7 +143,7 @@ def choose_threshold(
     F1 is twice the number of right boxes over the number of true and of found ones. A box is right
     if it overlaps a true one of its class by half, and no surer box does. The threshold lies
     midway between the least score that counts and the next one, so that rounding moves no box
-    across it. Arguments are those of :func:`score_boxes`.
+    across it. Arguments are those of :func:`.score_boxes`.
     """
     matches = _list_matches(true, detected, sizes, classes)
     # Empty arrays first: without any box there is nothing else to join.
@@ -199,7 +199,7 @@ def match_boxes(
     as COCO does.
 
     Boxes with a score below the threshold do not count.
-    Arguments are those of :func:`score_boxes`.
+    Arguments are those of :func:`.score_boxes`.
     """
     sure = [boxes_of_image.above(threshold) for boxes_of_image in detected]
     matches = _list_matches(true, sure, sizes, classes)
@@ -301,7 +301,7 @@ def centre_score(
     matched: Sequence[Matched], classes: int, groups: Sequence[int] = ()
 ) -> CentreScore:
     """Return F1: of each class and on average; raise ValueError if there is no true object;
-    see :func:`score_boxes`.
+    see :func:`.score_boxes`.
     """
     table = count_boxes(matched, classes)
     if not table[:, :, 0].any():
@@ -317,7 +317,7 @@ def centre_score(
 
 
 def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
-    """Return each image's share in the mean F1; :func:`split_precision` does so for the mAP."""
+    """Return each image's share in the mean F1; :func:`.split_precision` does so for the mAP."""
     table = count_boxes(matched, classes)
     images = len(table)
     total = table.sum(axis=0)

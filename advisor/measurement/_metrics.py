@@ -25,7 +25,7 @@ from advisor.measurement._calibration import FLOOR, crossfit_probabilities
 Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
 
-FIRST_CLASSES = 5  # Classes that :data:`TOP5` looks at
+FIRST_CLASSES = 5  # Classes that :attr:`.Metric.TOP5` looks at
 
 
 @dataclass(frozen=True, eq=False)

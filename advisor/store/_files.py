@@ -114,7 +114,7 @@ def copy_atomically(source: Path, target: Path) -> None:
 def walk_folder(
     root: Path, onerror: Callable[[OSError], None] | None = None, followlinks: bool = False
 ) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield each folder with its folders and files as :func:`os.walk`, the outer ones first.
+    """Yield each folder with its folders and files as ``os.walk``, the outer ones first.
 
     Raises UsageError if more than :data:`MOST_LEVELS` folders lie in one another: Python could not
     follow thousands.

@@ -100,7 +100,7 @@ class RunFolder:
     ) -> RunFolder:
         """Make the folder of a new run, and link ``out/latest`` to it if ``is_latest``.
 
-        UsageError as of :func:`.run_place.make_run_folder`.
+        UsageError as of :func:`._run_place.make_run_folder`.
         """
         earlier = find_latest_run(out) if is_latest else None
         run = cls(make_run_folder(out, slug, now or datetime.now(), is_latest))
@@ -109,7 +109,7 @@ class RunFolder:
 
     @staticmethod
     def require_parent(out: Path) -> None:
-        """Refuse a folder that cannot take a run, see :func:`.run_place.require_parent`."""
+        """Refuse a folder that cannot take a run, see :func:`._run_place.require_parent`."""
         require_parent(out)
 
     def give_latest_back(self, earlier: Path | None = None) -> None:
@@ -124,7 +124,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open an existing run; UsageError as of :func:`.run_opening.require_run_folder`."""
+        """Open an existing run; UsageError as of :func:`._run_opening.require_run_folder`."""
         return cls(require_run_folder(path))
 
     def place(self, name: str) -> Path:

@@ -94,7 +94,7 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES, as_text: bool = False) -> 
 def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:
     """Return the text of a file without a byte-order mark, in UTF-8 or UTF-16.
 
-    ``errors`` is what :meth:`bytes.decode` does where the text is not UTF-8.
+    ``errors`` is what ``bytes.decode`` does where the text is not UTF-8.
     UsageError names the likeliest encodings.
     """
     data = read_bytes(path, max_bytes)

@@ -258,7 +258,7 @@ def train(
 ) -> dict[str, bool]:
     """Train a card's network and write it; return whether its time limit ended the training.
 
-    See :func:`.on_maps.train.train`. ``task`` gives the kind of head, and makes labels of what
+    See :func:`._on_maps.train.train`. ``task`` gives the kind of head, and makes labels of what
     comes with each image. The folder ``checkpoints`` takes :data:`EPOCHS`.
     """
     from advisor.core import TASKS

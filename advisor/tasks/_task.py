@@ -56,7 +56,9 @@ class Task(SearchTask):
     """
 
     def own_files(self) -> OwnFiles:
-        """Return what is done with users' own files, of a task that has :attr:`own_cards`."""
+        """Return what is done with users' own files,
+        of a task that has :attr:`.TaskFacts.own_cards`.
+        """
         raise NotImplementedError(self.name)
 
     def shipping(self) -> Shipping:
@@ -138,7 +140,7 @@ class OnMaps(FunctionTask):
         self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart
     ) -> Job:
         """Return the training that writes the float file; ``start`` is
-        as of :func:`.on_maps.train`.
+        as of :func:`._on_maps.train.train`.
         """
 
     def model(

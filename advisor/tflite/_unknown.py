@@ -67,7 +67,7 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     divided. Quantized constants and activations keep their integers, and their scales are divided.
     The class of the largest logit stays first, but integer probabilities (int8: steps of 1/256)
     tie more often at a temperature above 1. Labels and normalization are read and written again:
-    every field of :class:`.metadata.Metadata`, and no other description.
+    every field of :class:`._metadata.Metadata`, and no other description.
 
     The classifier has one output, a softmax of a linear layer or of the sum of several; float or
     quantized. StageError is raised if it has no such head, if another operator reads a part of the

@@ -19,7 +19,7 @@ class TrainingImages:
     """Labelled images for recipes that score files or train weights, never of the hold-out.
 
     The training part with the class index of each image, or with its stratum
-    (:func:`.division.list_strata`) if it has several objects; ``seed`` is that of every draw.
+    (:func:`._strata.list_strata`) if it has several objects; ``seed`` is that of every draw.
     Files are scored on the validation images, and nothing is trained on them.
     """
 

@@ -8,9 +8,17 @@ import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 
-from tools.checks import exit_codes, generated_files, house, pages, profile_rows, structure
+from tools.checks import (
+    exit_codes,
+    generated_files,
+    house,
+    pages,
+    profile_rows,
+    references,
+    structure,
+)
 
-PARTS = (structure, generated_files, exit_codes, house, pages, profile_rows)
+PARTS = (structure, generated_files, exit_codes, house, pages, profile_rows, references)
 """The longest come first: each runs in a process of its own,
 as many at once as there are processors.
 """

@@ -111,7 +111,7 @@ class ConnectionSettings:
         """Return the settings with what may be sent to a cloud;
         those of another device stay as they are.
 
-        The ``options`` are :class:`advisor.core.UploadOptions` as the user gives them, an absent
+        The ``options`` are :class:`.UploadOptions` as the user gives them, an absent
         one as None or empty. UsageError if images may be sent without files, or the folder of the
         images does not exist.
         """

@@ -40,7 +40,7 @@ LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))
 TAIL = 4
 """Power with which the probability of an error beyond all known ones falls: that of Student's t
 with 4 degrees of freedom, as of the measurements
-(:data:`advisor.devices._latency.base.DEGREES_OF_FREEDOM`).
+(:data:`advisor.devices._latency.agreement.DEGREES_OF_FREEDOM`).
 """
 
 # The scale of a tail is at least one standard deviation,

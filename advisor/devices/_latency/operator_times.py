@@ -197,7 +197,7 @@ class OperatorTimes:
         """Return the milliseconds of a network,
         and the standard deviation (log) that comes from its operators.
 
-        ``works`` is each operator of the network with its number (:func:`advisor.tflite.counted`).
+        ``works`` is each operator of the network with its number (:func:`.count_works`).
         """
         total = 0.0
         variance = 0.0

@@ -58,7 +58,7 @@ class LatencyPosterior:
     spread: float  # standard deviation (log) between the predictions of the resembled columns
     # How comparable the known columns are (:func:`advisor.devices._latency.table.find_likeness`).
     likeness: str
-    # (n,) probability that each measurement is wrong (:func:`.base.choose_agreeing`).
+    # (n,) probability that each measurement is wrong (:func:`.choose_agreeing`).
     doubts: Floats
     # Whether its accelerator is of an earlier or a later generation than all known ones.
     beyond: bool = False

@@ -13,12 +13,12 @@ class Measurement:
 
     target: str  # name of the target within its profile, such as ``tflite-npu``
     model: str  # name of the model, that of the catalogue if it has one (``mobilenet_v2_1.0_224``)
-    precision: str  # form of the artefact, one of :data:`PRECISIONS`
+    precision: str  # form of the artefact, one of :data:`.PRECISIONS`
     latency_ms: float  # milliseconds of one inference at batch size 1
-    statistic: str = "unstated"  # statistic of the repetitions, one of :data:`STATISTICS`
+    statistic: str = "unstated"  # statistic of the repetitions, one of :data:`.STATISTICS`
     # Peak memory as the source defines it, None if not stated.
     peak_memory_bytes: int | None = None
-    flag: str = ""  # the reason why the row is not used for predictions (:data:`FLAGS`), or empty
+    flag: str = ""  # the reason why the row is not used for predictions (:data:`.FLAGS`), or empty
     source_repo: str = ""  # repository or site of the figure, or ``calibrated``
     source_path: str = ""  # file or address in it
     job: str = ""  # the source's identifier of the run, or empty

@@ -1,6 +1,6 @@
 """Compare a team's profile with the shipped ones: errors for contradictions, warnings for doubts.
 
-:func:`read_checked_profile` calls these functions when a profile is added or loaded. The limits
+:func:`.read_checked_profile` calls these functions when a profile is added or loaded. The limits
 are wide, so only wrong units, swapped columns and missing cores are found.
 """
 

@@ -62,7 +62,7 @@ class Measuring:
 
     #: connection that the options name; None for that of each profile
     settings: ConnectionSettings | None = None
-    #: what may be sent to a cloud, as :class:`advisor.core.UploadOptions`
+    #: what may be sent to a cloud, as :class:`.UploadOptions`
     upload: Mapping[str, Any] = field(default_factory=lambda: NO_UPLOAD)
     #: most files of each run that are measured on a device; 0 to predict all
     most_files: int = MOST_FILES

@@ -94,7 +94,7 @@ class MultiDeviceEvaluator:
         return self._beside.measured.get(evaluation.configuration, evaluation)
 
     def forget_failures(self) -> None:
-        """Let what has failed run again; see :meth:`Walker.forget_failures`."""
+        """Let what has failed run again; see :meth:`.Walker.forget_failures`."""
         self._evaluator.walker.forget_failures()
 
     @property

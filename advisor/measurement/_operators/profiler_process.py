@@ -301,7 +301,7 @@ def collect_profiled(
     path: str, threads: int, kernels: str, shape: list[int] | None, runs: int
 ) -> dict[str, object]:
     """Run the model in turn with and without the profiler,
-    and return what :class:`Collected` needs, as JSON.
+    and return what :class:`.Collected` needs, as JSON.
     """
     shapes = resolve_shapes(path, shape) if shape else None
     try:

@@ -108,7 +108,7 @@ def convert_to_flatbuffer(model: keras.Model) -> bytes:
     """Return a model with one input as a float ``.tflite``, converted from one trace.
 
     Its signature has the input ``image`` and the outputs by their names; an only output without a
-    name is ``output_0``. See :func:`.convert.to_tflite` for other models.
+    name is ``output_0``. See :func:`._convert.to_tflite` for other models.
     """
     import tensorflow as tf
 
