@@ -2,6 +2,10 @@
 
 A calibration with ``--kernels`` calls :func:`time_kernels`, and keeps the result in the profile.
 Networks are then predicted as the sum of their operators (``_latency/operator_times.py``).
+
+Timed kernels are kept for good, beside the profile. So the files (``_kernel_files.py``), the
+effort and the figure that :func:`rounds_us` takes of the rounds must stay: with others, kernels
+of one profile could not be compared.
 """
 
 import statistics
@@ -22,15 +26,16 @@ from advisor.devices._profiles.measurements import Kernel
 from advisor.isolation import agent
 from advisor.tflite import Work
 
-EFFORT = "survey"  # Effort of the agent: eight rounds, in half a second for each file at most
+# Effort of the agent (``isolation/agent.py``): eight rounds, which take half a second at most.
+EFFORT = "survey"
 BATCH = 48  # Files of one job: their rounds take turns
 
 SECONDS = 6.0
-"""Longest time of one file. On slow boards a large kernel takes half a second,
-and eight rounds run it twice.
+"""Seconds that the time limit of a job has for each file. A file usually takes half a second. On
+slow boards one run of a large kernel takes as much, and eight rounds run it twice.
 """
 
-START_S = 60.0  # Longest time of a job in addition: starting the runtime, and loading
+START_S = 60.0  # Seconds that the limit of a job has besides: to start the runtime, and to load
 # A kernel is left out if its usual round takes this many times as long as its best ones.
 UNSTEADY = 3.0
 # Files that may fail one after the other before the device itself counts as failed.

@@ -2,7 +2,9 @@
 
 `master.py` calls :func:`as_tflite` in a child process. A new format is one :class:`Format` in
 :func:`list_formats`. Its ``check`` must refuse code before any library opens the file, and a
-format with an original is compared with it after the conversion (`comparison.py`).
+format with an original is compared with it after the conversion (`comparison.py`). A card
+that was added keeps its file, so only what is made of a ``.tflite`` file has a version: raise
+``VERSION`` of `import_model.py`.
 """
 
 from __future__ import annotations

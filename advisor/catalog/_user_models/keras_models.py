@@ -2,7 +2,8 @@
 
 `formats.py` calls a check before Keras or TensorFlow opens the file, so that no code in it runs:
 custom layers, operators of files and Python are refused. The lists of operators decide what is
-safe; add to ``_STATE`` only what touches nothing outside of the graph.
+safe; add to ``_STATE`` only what touches nothing outside of the graph. A card that was added
+keeps its file, so a change here needs no new version.
 """
 
 import json

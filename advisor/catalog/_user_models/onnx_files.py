@@ -2,7 +2,8 @@
 
 `formats.py` calls :func:`read_checked` and :func:`fix_input` for a user's file, then
 `onnx_rewriting.py`. Weights outside of the model's folder, operators of others and quantized
-models are refused with what the user can do.
+models are refused with what the user can do. A card that was added keeps its file, so a change
+here needs no new version.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Rewrite a checked ONNX graph for its conversion: folded constants, hard-swish, patches.
 
-`formats.py` calls :func:`prepare_graph` before onnx2tf. What the graph computes stays the same.
+`formats.py` calls :func:`prepare_graph` before onnx2tf. What the graph computes stays the same. A
+card that was added keeps its file, so a change here needs no new version.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Run a checked ``.pt2`` in PyTorch, and write it as ONNX.
 
 `formats.py` converts a user's ``.pt2`` so, and compares the converted file with the program.
-PyTorch reads the copy of :func:`.write_copy` only, never the user's file.
+PyTorch reads the copy of :func:`.write_copy` only, never the user's file. A card that
+was added keeps its file, so a change here needs no new version.
 """
 
 import importlib.util

@@ -1,7 +1,9 @@
 """Fit a head to the features that a quantized backbone gives.
 
-A stage of the search (`adjusting_jobs.py`) calls both functions for an int8 classifier and writes
-the better head into its file: :func:`match_logits` needs no labels, :func:`refit_head` does.
+A stage of the search (`adjusting_jobs.py`) calls one of two functions for an int8 classifier:
+:func:`refit_head`, which needs labels, or :func:`match_logits`, which needs none. Each compares
+its head with the one that the file has, and the better one is written into the file. If equal
+features give another head after a change, raise ``version`` of the stage (`stages/adjusting.py`).
 """
 
 from collections.abc import Sequence
@@ -18,7 +20,9 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 STRENGTHS = (10.0, 1.0, 0.1)
-"""Penalties on a change of the weights, over the images and the mean variance of a feature."""
+"""Ridge penalties that are tried, in units of the number of images times the mean variance of a
+feature.
+"""
 
 
 def match_logits(

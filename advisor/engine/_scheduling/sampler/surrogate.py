@@ -1,5 +1,11 @@
-"""Corrects the prior by the results seen:
+"""Correct the prior by the results seen:
 a Bayesian ridge over the prior and the candidates' features.
+
+``AdvisorSampler`` (``__init__.py``) fills an :class:`Observations`, and ``acquisition.py`` reads
+it. The *revealed* loss is that of the one objective which only an evaluation shows; the *known*
+losses are those of the other objectives, exact or predicted. A trial that *only teaches* informs
+the model, but is never a point of the front. Equal results in equal order must give equal figures:
+a resumed study then continues as one that was not interrupted (``docs/sampler.md``).
 
 The revealed loss is linear in the prior, in the candidate's numbers, in their squares and
 products, and in an effect for each level of each group (family, training data, recipe), with
