@@ -1,9 +1,11 @@
 """The public functions for your own files and images: compress, diagnose, time and profile a file,
 find faults in images.
 
-The commands on ``.tflite`` files (``cli/_files.py``), ``advisor data check`` and
-``advisor catalog add`` call them. Each turns the options into values, checks them, and calls one
-function of ``engine``, ``compression`` or ``measurement``.
+``cli/_files.py`` calls them for the commands on ``.tflite`` files. The others are called by
+``advisor data check``, ``advisor catalog add`` and ``advisor catalog list --front``, and by what
+prints devices. ``_caches.py`` shares :func:`cache_bytes`. Each function turns the options into
+values, checks them, and has the work done by ``engine`` or ``measurement``. Signatures and the
+sections of docstrings stay: they are the reference for users.
 """
 
 from __future__ import annotations

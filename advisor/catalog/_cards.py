@@ -1,8 +1,10 @@
 """Define a model card: what a candidate is, what was published about it, where its weights are.
 
-A card is one network of a search. `_schema.py` makes cards of catalogue files, and every room
-above reads them. The fields are keys of catalogue files and of JSON documents; those that decide
-the float file are a part of the keys of stages.
+A card is one network of a search. `_schema.py` makes cards of catalogue files, and
+`_parsed_cache.py` those of files that were read before. `training`, `devices`, `tasks`, `engine`,
+`api` and `cli` read them. The fields are keys of catalogue files and of JSON documents. The keys
+of stages have those that decide the float file: architecture, arguments, side, classes,
+preprocessing and the chosen weights (``identity`` in `stages/backbone.py`).
 """
 
 from __future__ import annotations

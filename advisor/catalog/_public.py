@@ -1,7 +1,8 @@
 """Give the public functions of ``advisor.catalog``: list, show, fetch, check and add cards.
 
-The commands `advisor catalog ...` call the same functions. Their names, arguments and errors are
-an interface for users. Each imports its work when it is called, so that a command starts fast.
+The commands `advisor catalog ...` call them; :func:`to_frame` is for Python alone. Their names,
+arguments and errors are an interface for users. ``advisor.catalog`` offers them with names for
+other rooms. Heavy imports happen inside the functions, so that a command starts fast.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 from advisor._python import speak_python
-from advisor.catalog._cards import Card, Preprocessing, Published
-from advisor.catalog._catalogue import Catalogue, load_catalogue
+from advisor.catalog._cards import Card
+from advisor.catalog._catalogue import load_catalogue
 from advisor.core import CANDIDATES, OUTPUT, QUESTION, Option, parse_count, takes_options
-from advisor.store import FetchOptions, MemberFile, WeightSource
+from advisor.store import FetchOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,21 +24,7 @@ if TYPE_CHECKING:
     from advisor.catalog._listing import CardRow, Fetched
     from advisor.catalog._user_models.import_model import ImportedModel
 
-__all__ = [
-    "Card",
-    "Catalogue",
-    "MemberFile",
-    "Preprocessing",
-    "Published",
-    "WeightSource",
-    "add",
-    "check",
-    "fetch",
-    "list_cards",
-    "load_catalogue",
-    "show",
-    "to_frame",
-]
+__all__ = ["add", "check", "fetch", "list_cards", "show", "to_frame"]
 
 Files = Sequence[str | Path]
 Progress = Callable[[str, int, int | None], None]

@@ -1,8 +1,10 @@
 """The commands on ``.tflite`` files: ``benchmark`` and ``profile`` time them, ``compress`` makes
 them smaller.
 
-``_main.py`` registers them. Options that the public function has, too, come from the tables of
-``core``; those that the command parses itself are fields of a dataclass here.
+``_main.py`` registers them. Most options come from the tables of ``core``, which the public
+functions share. A dataclass here has the other options of each command: those that the command
+parses, ``--latency`` of ``compress``, and all options of ``profile``. The names of options and the
+columns of tables are what users type, so they stay.
 """
 
 from collections.abc import Iterable
@@ -26,11 +28,15 @@ from advisor.core import (
     options_of,
 )
 
-HERE = options_of(BenchmarkKeywords, "shape", "kernels", "cpus", "sustained_s", "pipeline")
-"""Options of ``advisor benchmark`` for this machine's CPU."""
+HOST_OPTIONS = options_of(BenchmarkKeywords, "shape", "kernels", "cpus", "sustained_s", "pipeline")
+"""Options of ``advisor benchmark`` for this machine's CPU, without those that are named here:
+:class:`BenchmarkOptions` has them, and the command has no ``pipeline``.
+"""
 
-THERE = options_of(DeviceBenchmarkKeywords, "threads", "effort")
-"""Those for a device or another processor."""
+DEVICE_OPTIONS = options_of(DeviceBenchmarkKeywords, "threads", "effort")
+"""Options for a device or another processor, without the two that are among
+:data:`HOST_OPTIONS`, too.
+"""
 
 TIMING_COLUMNS = {
     "file": "0.model",
@@ -110,7 +116,7 @@ class BenchmarkOptions:
     as_json: options.AsJson = False
 
 
-@declare_options(annotations_of({**THERE, **HERE}))
+@declare_options(annotations_of({**DEVICE_OPTIONS, **HOST_OPTIONS}))
 def benchmark(
     models: Annotated[list[str], argument("MODEL", "One .tflite file, or several to compare.")],
     *,
@@ -156,7 +162,7 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, shared: dict[str
             cpus=parse_numbers(asked.cpus, "--cpus"),
             sustained_s=sustained_s,
             tell=tell,
-            **{name: shared[name] for name in HERE},
+            **{name: shared[name] for name in HOST_OPTIONS},
         )
     shown = rows.of(file_benchmark.timings)
     if asked.as_json:
@@ -192,7 +198,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, shared: dict[st
                 f"leave out {name}, or leave out --device and --accelerator",
             )
     rows = rows_of(DEVICE_COLUMNS).select(asked.sort, asked.only)
-    names = (*THERE, "threads", "effort")
+    names = (*DEVICE_OPTIONS, "threads", "effort")
     with progress("reading the files") as tell:
         device_benchmark = api.benchmark_device(
             *models, tell=tell, **{name: shared[name] for name in names}

@@ -1,8 +1,9 @@
 """Read the class of each image from JSON as annotation tools and programs of people write it.
 
-``_table_rows.py`` calls :func:`read_json_rows` for a whole file and :func:`read_line_row` for a
-file with an object in each line; ``_manifests.py`` splits cells with lists. A value of an unknown
-form gives None, and another reader is tried.
+``_table_rows.py`` calls :func:`read_json_rows` for a whole file, which returns None for a value of
+an unknown form. It calls :func:`read_line_row` for each line of a file with an object in each
+line, which always returns a row. ``_manifests.py`` splits cells with lists. ``docs/data.md``
+promises the forms: each must stay readable.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ the last is its address, which stands for a name at worst.
 def read_json_rows(content: Any) -> list[Row] | None:
     """Return the rows of a table that a JSON value stands for; None if it is of no known form.
 
-    There is a row for each image and class. Known are a list of objects, ``{"a.jpg": "cat"}``,
-    ``{"cat": ["a.jpg"]}``, and the files of Label Studio, FiftyOne (``classes`` and ``labels``)
-    and Edge Impulse (``info.labels``).
+    There is a row for each image and class. Known are a list of objects or of pairs such as
+    ``["a.jpg", "cat"]``, ``{"a.jpg": "cat"}``, ``{"cat": ["a.jpg"]}``, a table with a key for each
+    column, and the files of Label Studio, FiftyOne (``classes`` and ``labels``), VIA, Datumaro and
+    Edge Impulse (``info.labels``).
     """
     if isinstance(content, list):
         return _read_list(content)

@@ -1,7 +1,8 @@
 """Define a compression recipe, its inputs, and which files recipes take.
 
-Each recipe of `RECIPES` is a :class:`Recipe`; the search knows no other part of it. A ``version``
-is part of the key of cached files: raise it whenever the same input would give other bytes.
+Each recipe of ``RECIPES`` (`__init__.py`) is a :class:`Recipe`, and has a row of the same name in
+``FORMS`` (``core/_forms.py``). A search reads both. A ``version`` is part of the key of cached
+files: raise it whenever the same input would give other bytes.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ class Recipe(ABC):
         name: as users and file names write it.
         version: raised whenever the same input would give other bytes.
         description: one line for help and reports.
-        needs_calibration: the recipe needs images, labelled or not.
+        needs_calibration: the recipe reads calibration images. Of the recipes that train, only
+            those that quantize activations do.
         grids: the grid that it corrects weights for; None if it corrects none.
         needs: what the recipe needs, as a level. One that trains is skipped without labelled
             images.

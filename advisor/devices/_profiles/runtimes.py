@@ -1,4 +1,6 @@
-"""Runtimes of this machine besides LiteRT, as devices: always connected, never predicted.
+"""Describe the runtimes of this machine besides LiteRT as devices.
+
+Such a device needs no connection, and its latencies are measured, never predicted.
 
 To add a runtime, register an object with the members of :class:`LocalRuntime` as an entry point,
 such as a :class:`PackagedRuntime`. The name of its device, such as ``host:onnxruntime``, is a part

@@ -1,6 +1,12 @@
 """Describe this machine as a device: its processor, memory and the installed LiteRT.
 
-The profile is read from the operating system and never written to a file.
+``runtimes.py`` lists the device as ``host``. The estimates of a search before its first timing
+call :func:`host_profile`, too. The profile is never written to a file.
+
+Other modules read three of the texts. The title has the system in brackets, which
+:func:`.on_this_machine` takes over. What follows the processor's name in brackets, such as
+``Zen 4`` or ``AVX-512 VNNI``, must be a name in ``device_profiles/cores.yaml``. The names of the
+targets, such as ``cpu-x4``, are in stored runs.
 """
 
 from __future__ import annotations

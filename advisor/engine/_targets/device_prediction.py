@@ -84,7 +84,11 @@ class DevicePredictor:
         return _LatencyModel(self._fitted)
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
-        """Return the hash of everything that predictions for a target depend on."""
+        """Return the hash of the data that predictions for a target depend on:
+        its profile and the measurements of all profiles.
+
+        The code and the constants of the predictor are no part of it.
+        """
         return sha256_json([profile.fingerprint(), target.name, self._model.predictor.data_hash])
 
     def evaluate(
