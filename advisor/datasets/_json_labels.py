@@ -65,7 +65,7 @@ def _read_list(values: Sequence[Any]) -> list[Row] | None:
         return None
     if all("data" in value and "annotations" in value for value in objects):
         return list(chain.from_iterable(map(_read_label_studio_rows, objects)))
-    return list(map(flatten_values, objects))
+    return list(map(_flatten_values, objects))
 
 
 def _is_pair(value: object) -> bool:
@@ -87,13 +87,13 @@ def _read_tool_rows(content: Mapping[str, Any]) -> list[Row] | None:
 def _read_column_rows(content: Mapping[str, Any]) -> list[Row] | None:
     """Return the rows of an object with a key for each column, as pandas writes it, or None."""
     if _are_lists_of_columns(content):
-        columns = [list(map(convert_to_text, values)) for values in content.values()]
+        columns = [list(map(_convert_to_text, values)) for values in content.values()]
         return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
     if not _are_numbered_columns(content):
         return None
     rows = []
     for number in next(iter(content.values())):
-        rows.append({name: convert_to_text(cells[number]) for name, cells in content.items()})
+        rows.append({name: _convert_to_text(cells[number]) for name, cells in content.items()})
     return rows
 
 
@@ -109,19 +109,19 @@ def _read_name_rows(content: Mapping[str, Any]) -> list[Row] | None:
     return rows
 
 
-def flatten_values(values: Mapping[str, Any]) -> Row:
+def _flatten_values(values: Mapping[str, Any]) -> Row:
     """Return the values of an object as text; ``a.b`` is a value of an object in it."""
     row: Row = {}
     for name, value in values.items():
         if isinstance(value, dict):
             for inner, deeper in value.items():
-                row[f"{name}.{inner}"] = convert_to_text(deeper)
+                row[f"{name}.{inner}"] = _convert_to_text(deeper)
         else:
-            row[name] = convert_to_text(value)
+            row[name] = _convert_to_text(value)
     return row
 
 
-def convert_to_text(value: object) -> str:
+def _convert_to_text(value: object) -> str:
     """Return a cell as text; whole floats, from nullable integer columns, become integers."""
     if value is None or value != value:
         return ""
@@ -150,7 +150,7 @@ def split_cell(cell: str) -> list[str]:
         return []
     listed = content.get(CHOICES) if isinstance(content, dict) else content
     if isinstance(listed, list):
-        return list(map(convert_to_text, listed))
+        return list(map(_convert_to_text, listed))
     return []
 
 
@@ -188,8 +188,8 @@ def _is_image(value: object) -> bool:
 
 def _read_label(value: object) -> Row:
     if isinstance(value, dict):
-        return flatten_values(value)
-    return {LABEL: convert_to_text(value)}
+        return _flatten_values(value)
+    return {LABEL: _convert_to_text(value)}
 
 
 def _read_label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
@@ -210,7 +210,7 @@ def _read_label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
                 continue
             value = result.get("value")
             choices = value.get(CHOICES) if isinstance(value, dict) else ()
-            labels.update(dict.fromkeys(map(convert_to_text, choices or ())))
+            labels.update(dict.fromkeys(map(_convert_to_text, choices or ())))
     for label in labels:
         yield {PATH: path, LABEL: label}
 
@@ -220,10 +220,10 @@ def read_line_row(line: Mapping[str, Any]) -> Row:
     row = line.get("data_row")
     projects = line.get("projects")
     if not isinstance(row, dict) or not isinstance(projects, dict):
-        return flatten_values(line)
+        return _flatten_values(line)
     answers = list(chain.from_iterable(map(_list_labelbox_answers, projects.values())))
     path = next(filter(None, map(row.get, LABELBOX_NAMES)), "")
-    return {PATH: convert_to_text(path), LABEL: answers[0] if answers else ""}
+    return {PATH: _convert_to_text(path), LABEL: answers[0] if answers else ""}
 
 
 def _list_labelbox_answers(project: Any) -> Iterator[str]:
@@ -231,7 +231,7 @@ def _list_labelbox_answers(project: Any) -> Iterator[str]:
     for label in labels or ():
         for question in (label.get("annotations") or {}).get("classifications") or ():
             if isinstance(question.get("radio_answer"), dict):
-                yield convert_to_text(question["radio_answer"].get("name"))
+                yield _convert_to_text(question["radio_answer"].get("name"))
 
 
 def _is_via_image(value: object) -> bool:
@@ -247,7 +247,7 @@ def _read_via_row(image: Mapping[str, Any]) -> Row:
     label = values[0] if values else ""
     if isinstance(label, dict):
         label = next((name for name, is_ticked in label.items() if is_ticked), "")
-    return {PATH: convert_to_text(image["filename"]), LABEL: convert_to_text(label)}
+    return {PATH: _convert_to_text(image["filename"]), LABEL: _convert_to_text(label)}
 
 
 def _read_datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
@@ -256,7 +256,7 @@ def _read_datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
     names = []
     for label in labels or ():
         if isinstance(label, dict):
-            names.append(convert_to_text(label.get("name")))
+            names.append(_convert_to_text(label.get("name")))
     for item in items:
         image = item.get("image") if isinstance(item, dict) else None
         path = image.get("path") if isinstance(image, dict) else ""
@@ -265,16 +265,16 @@ def _read_datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
             if mark.get("type") == "label":
                 place = mark.get("label_id")
             if isinstance(place, int) and 0 <= place < len(names):
-                yield {PATH: convert_to_text(path), LABEL: names[place]}
+                yield {PATH: _convert_to_text(path), LABEL: names[place]}
 
 
 def _read_edge_impulse_row(file: Mapping[str, Any]) -> Row:
     label = file.get("label")
     text = label.get("label") if isinstance(label, dict) else label
     return {
-        PATH: convert_to_text(file.get("path")),
-        LABEL: convert_to_text(text),
-        SPLIT: convert_to_text(file.get("category")),
+        PATH: _convert_to_text(file.get("path")),
+        LABEL: _convert_to_text(text),
+        SPLIT: _convert_to_text(file.get("category")),
     }
 
 
@@ -284,4 +284,4 @@ def _read_numbered_rows(labels: Mapping[str, Any], classes: object) -> Iterator[
         is_number = (
             isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
         )
-        yield {PATH: path, LABEL: convert_to_text(names[value] if is_number else value)}
+        yield {PATH: path, LABEL: _convert_to_text(names[value] if is_number else value)}

@@ -177,52 +177,60 @@ class Surrogate:
         self._moment = np.zeros(columns)
         self._sums = np.zeros(columns)
         self._absorbed = 0
-        self._fitted: _Fit | None = None
+        self._posterior: _Posterior | None = None
         self._tuned_at = 0
 
     def add(self, row: int, value: float) -> None:
         """Add the value of the candidate ``row``."""
         self._rows.append(row)
         self._values.append(value)
-        self._fitted = None
+        self._posterior = None
 
     def means(self) -> Floats:
         """Return the expected value (n,) of every candidate."""
-        fit = self._fit()
-        result: Floats = self.design.matrix @ fit.coefficients * fit.scale + fit.location
+        posterior = self._find_posterior()
+        result: Floats = (
+            self.design.matrix @ posterior.coefficients * posterior.scale + posterior.location
+        )
         return result
 
     def rough_deviations(self) -> Floats:
         """Return :meth:`deviations` (n,) of every candidate as
         if the coefficients were independent.
         """
-        fit = self._fit()
-        return self._deviation(fit, self.design.squares @ (fit.root**2 / np.diag(fit.precision)))
+        posterior = self._find_posterior()
+        return self._deviation(
+            posterior, self.design.squares @ (posterior.root**2 / np.diag(posterior.precision))
+        )
 
     def deviations(self, rows: NDArray[np.intp]) -> Floats:
         """Return the standard deviation (m,)
         of what evaluating the candidates ``rows`` would show.
         """
-        fit = self._fit()
-        weighted = self.design.matrix[rows] * fit.root
-        return self._deviation(fit, ((weighted @ fit.covariance) * weighted).sum(axis=1))
+        posterior = self._find_posterior()
+        weighted = self.design.matrix[rows] * posterior.root
+        return self._deviation(
+            posterior, ((weighted @ posterior.covariance) * weighted).sum(axis=1)
+        )
 
     @staticmethod
-    def _deviation(fit: _Fit, leverage: Floats) -> Floats:
-        noise = fit.rate / max(fit.shape - 1.0, 0.5)
-        deviation: Floats = np.sqrt((leverage + 1.0) * noise) * fit.scale
+    def _deviation(posterior: _Posterior, leverage: Floats) -> Floats:
+        noise = posterior.rate / max(posterior.shape - 1.0, 0.5)
+        deviation: Floats = np.sqrt((leverage + 1.0) * noise) * posterior.scale
         return deviation
 
-    def _fit(self) -> _Fit:
-        if self._fitted is None:
+    def _find_posterior(self) -> _Posterior:
+        if self._posterior is None:
             gram, moment, sums = self._sums_over(self._absorbed, len(self._rows))
             self._gram = self._gram + gram
             self._moment = self._moment + moment
             self._sums = self._sums + sums
             self._absorbed = len(self._rows)
             self._tune()
-            self._fitted = _fit(self._moments(len(self._rows)), self._root(self._widths))
-        return self._fitted
+            self._posterior = _fit_posterior(
+                self._moments(len(self._rows)), self._root(self._widths)
+            )
+        return self._posterior
 
     def _sums_over(self, start: int, stop: int) -> tuple[Floats, Floats, Floats]:
         part = self.design.matrix[self._rows[start:stop]]
@@ -231,13 +239,15 @@ class Surrogate:
     def _moments(self, count: int) -> _Moments:
         """Return the moments of the first ``count`` values."""
         sums = (self._gram, self._moment, self._sums)
-        gram, moment, total = sums if count == self._absorbed else self._sums_over(0, count)
+        gram, moment, row_sum = sums if count == self._absorbed else self._sums_over(0, count)
         values = np.array(self._values[:count])
         location = float(values.mean())
         scale = float(values.std())
         scale = scale if scale > 1e-12 * max(1.0, abs(location)) else 1.0
-        squares = float(((values - location) ** 2).sum()) / scale**2
-        return _Moments(gram, (moment - location * total) / scale, squares, count, location, scale)
+        value_squares = float(((values - location) ** 2).sum()) / scale**2
+        return _Moments(
+            gram, (moment - location * row_sum) / scale, value_squares, count, location, scale
+        )
 
     def _tune(self) -> None:
         """Climb the marginal likelihood one width at a time.
@@ -281,12 +291,12 @@ class _Moments:
     """Moments of the data; the values are standardised by ``location`` and ``scale``.
 
     ``gram`` (p, p) sums the rows' outer products, ``moment`` (p,) the rows times their values,
-    ``total`` their squares.
+    ``value_squares`` is the sum of the squares of the values.
     """
 
     gram: Floats
     moment: Floats
-    total: float
+    value_squares: float
     count: int
     location: float
     scale: float
@@ -297,8 +307,8 @@ class _Moments:
         return _NOISE_SHAPE + self.count / 2
 
     def rate(self, explained: float) -> float:
-        """Rate of the noise's inverse gamma law when ``explained`` of the total is."""
-        return _NOISE_RATE + max(self.total - explained, 0.0) / 2
+        """Rate of the noise's inverse gamma law when ``explained`` of the squares is."""
+        return _NOISE_RATE + max(self.value_squares - explained, 0.0) / 2
 
     def precision(self, root: Floats) -> Floats:
         """Precision (p, p) of the coefficients in units of their prior deviations ``root``."""
@@ -308,7 +318,7 @@ class _Moments:
 
 
 @dataclass(frozen=True)
-class _Fit:
+class _Posterior:
     """The posterior: normal coefficients, whose covariance in units of ``root`` is given,
     and noise (shape, rate).
     """
@@ -323,13 +333,13 @@ class _Fit:
     scale: float
 
 
-def _fit(moments: _Moments, root: Floats) -> _Fit:
+def _fit_posterior(moments: _Moments, root: Floats) -> _Posterior:
     precision = moments.precision(root)
     covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     weighted = root * moments.moment
     mean = covariance @ weighted
     rate = moments.rate(float(weighted @ mean))
-    return _Fit(
+    return _Posterior(
         root,
         precision,
         covariance,
@@ -348,7 +358,7 @@ def _log_evidence(moments: _Moments, root: Floats) -> float:
     which solves for it on the way.
     """
     weighted = root * moments.moment
-    corner = np.array([[moments.total + 1.0]])
+    corner = np.array([[moments.value_squares + 1.0]])
     factor = np.linalg.cholesky(
         np.block([[moments.precision(root), weighted[:, None]], [weighted[None, :], corner]])
     )
