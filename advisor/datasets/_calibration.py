@@ -2,7 +2,8 @@
 
 The stages of a search, `advisor compress` and the diagnosis use a user's images, or crops of the
 bundled photographs. Draws are by seed: equal images and seeds must give equal arrays, as the
-compressed files are cached by them.
+compressed files are cached by them. If they change, raise the versions of the stages of
+calibration and of compression (``docs/extend-stages.md``, "Which version to raise").
 """
 
 from __future__ import annotations

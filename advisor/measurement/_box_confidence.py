@@ -6,7 +6,9 @@ overlap: J. Platt, "Probabilistic Outputs for Support Vector Machines" (1999). B
 are alike, so they count as fewer independent ones: L. Kish, "Survey Sampling" (1965), section 5.4.
 
 The task of detection makes :class:`BoxAnswers` of a file's answers; labels of taggers are treated
-the same way (``_label_thresholds.py``).
+the same way (``_label_thresholds.py``). Calibrated scores of boxes, and thresholds of labels, are
+in cached files: if they change, raise the versions that ``docs/extend-stages.md`` lists ("Which
+version to raise").
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ the logits by one number, the temperature, calibrates a network without changing
 Guo et al., "On Calibration of Modern Neural Networks" (2017). ``sure`` (N,) is the score of each
 answer, and ``right`` (N,) says whether it is right.
 
-``_class_thresholds.py`` chooses the temperature of a classifier, which is folded into its head.
+A stage of the search fits the temperature of a classifier (:func:`fit_temperature`) and folds it
+into the head; ``_class_thresholds.py`` fits it again to judge a file. If equal scores give another
+temperature, raise ``TEMPERATURE_VERSION`` of ``engine/_pipeline/stages/artefacts.py``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,11 @@ stands for any number of new images: then the guarantee is about the probability
 bound is Clopper and Pearson's. ``sure`` (N,) is the score of each answer, and ``right`` (N,) says
 whether it is right.
 
-Thresholds of classifiers, boxes and labels are all chosen here.
+``_class_thresholds.py`` (classifiers) and ``_box_confidence.py`` (boxes, and labels of taggers)
+choose all thresholds with a guarantee here. Thresholds without one are chosen by F1, in
+``_box_matches.py``, ``_label_thresholds.py`` and ``training/_detection/centres.py``. Thresholds of
+taggers are in cached files: if they change, raise the versions that ``docs/extend-stages.md``
+lists ("Which version to raise"). The others that are chosen here are chosen again at each run.
 """
 
 from __future__ import annotations

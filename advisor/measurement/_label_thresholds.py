@@ -2,7 +2,10 @@
 and those that keep a share on new images as the user asks.
 
 The fit of a tagger's head calls :func:`choose_thresholds` and folds the result into the head, so
-that every label counts from 0.5 on in the file that ships.
+that every label counts from 0.5 on in the file that ships. A stage does the same for fine-tuned
+networks and users' own files (``tasks/tagging/_thresholds.py``), and the task asks again when it
+judges. If equal scores give other thresholds, raise ``VERSION`` of ``tasks/tagging/_stages.py``
+and ``version`` of that stage.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Fine-tuning and the training of compressed files change the images of a batch in TensorFlow
 (:func:`augment_images`); copies whose maps are kept are changed once with Pillow
 (:func:`change_pixels`). Equal seeds give equal changes. Trained networks must stay equal bit by
-bit: another order of draws or of operations needs new versions of what trains.
+bit: for another order of draws or of operations, raise ``FINETUNE_VERSION`` and the ``version`` of
+the recipes that train (``docs/extend-stages.md``, "Which version to raise").
 """
 
 from __future__ import annotations

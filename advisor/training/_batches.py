@@ -1,7 +1,10 @@
 """Read images of one size in batches, decoded once into a file if they fit.
 
 Fine-tuning (`_finetune/`) and the training of compressed files (`_flatgraph/`) read their
-images through :class:`Batches`.
+images through :class:`Batches`. Each caller gives each set of images a folder: fine-tuning that of
+its checkpoints, whose name is the key of the stage, and `_flatgraph/` a temporary one. If equal
+images give other batches, raise ``FINETUNE_VERSION`` and the ``version`` of the recipes that
+train (``docs/extend-stages.md``, "Which version to raise").
 """
 
 from __future__ import annotations
@@ -75,7 +78,8 @@ class Batches:
             # Decoded under another name first: a file that is there is whole.
             partial.replace(cache)
         decoded: Pixels = np.load(cache, mmap_mode="r", allow_pickle=False)
-        # A file of other images or another size, from an earlier call with this folder.
+        # An earlier call with this folder had another number of images, or another size. Other
+        # images of equal number and size are not noticed: their folder must be another one.
         if decoded.shape != shape:
             cache.unlink()
             return self._decode_images(cache)

@@ -1,7 +1,8 @@
 """Convolve faster in training than Keras and TensorFlow, with equal results but for rounding.
 
 Fine-tuning, heads on maps and `_flatgraph/` use it. The order of operations decides the last bits
-of trained weights: a change needs new versions of what trains.
+of trained weights: if it changes, raise the versions of all three (``docs/extend-stages.md``,
+"Which version to raise").
 
 Where the statistics of BatchNorm are fixed, its scale can multiply the kernel before it instead of
 the map behind it: a map has a hundred times as many values.

@@ -2,7 +2,8 @@
 
 `_finetune/`, `_on_maps/` and `_flatgraph/` each implement :class:`Training` and call
 :func:`run_training`. :class:`Timer` is the time limit that a search gives them, and :class:`Adam`
-the moments of the optimizer that they share.
+the moments of the optimizer that they share. If equal batches give other weights, raise the
+versions of all three (``docs/extend-stages.md``, "Which version to raise").
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Fine-tuning (`_finetune/optimizer.py`) and heads on maps (`_on_maps/fit.py`) tra
 :class:`Steps`, on the CPU or on a GPU. On a GPU, the network computes in bfloat16 if that is
 faster there, and a batch that its memory does not hold is computed in parts. Weights, loss, update
 and the exported file are in float32 everywhere, and the batches are the same. On the CPU, equal
-seeds must give equal weights, bit by bit.
+seeds must give equal weights, bit by bit: if they change, raise ``FINETUNE_VERSION`` and the
+``version`` of each task that trains on maps (``docs/extend-stages.md``, "Which version to raise").
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
 """Put a float model's weights on the grid of a recipe, and correct its biases.
 
-Each recipe that rounds weights calls :func:`correct_model` before the quantizer, which then stores
-the weights without a further loss. Equal inputs must give equal files: sums are added in one order
-whatever the number of cores. A change of the values needs a new ``version`` of the recipes.
+In a search and in ``advisor compress``, the stage of calibration calls :func:`correct_model` for
+all recipes (`prepared.py`). A recipe calls it if that stage did not run, and ``qat_int8`` after
+its training. The quantizer then stores the weights without a further loss.
+
+Equal inputs must give equal files: sums are added in one order whatever the number of cores. If
+the values change, raise ``version`` of the stage of calibration and of the recipes that round
+weights. The key of a compressed file does not contain the result of calibration, so neither
+version is enough alone (``docs/extend-stages.md``, "Which version to raise").
 
 Rounding a kernel shifts each output channel by the kernel's rounding error times the mean input.
 The shift is constant. If inputs are far from zero (as behind ReLU6), it is by far the largest

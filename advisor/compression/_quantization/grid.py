@@ -2,7 +2,9 @@
 
 They are a grid of steps for each kind of kernel, or a few clusters. Recipes name grids,
 `correction.py` puts kernels on them, and a search rounds adjusted heads with :func:`round_dense`.
-Grids are stored with a prepared model (`prepared.py`), so their fields are a format on disk.
+Grids are stored with a prepared model (`prepared.py`), so their fields are a format on disk. If
+equal weights are rounded otherwise, raise the versions that ``docs/extend-stages.md`` lists
+("Which version to raise"): of the stage of calibration, of recipes, and of adjusted heads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Find the layers of a float model that have weights, and read their inputs.
 
 The observer (`observe.py`) sums the inputs of each layer, and `correction.py` rounds its weights.
-Layers whose constants are shared with another layer are left out, so they stay as they are.
+Layers whose constants are shared with another layer are left out, so they stay as they are. Other
+layers, or other inputs of them, need the same new versions as a change of `correction.py`.
 """
 
 from __future__ import annotations

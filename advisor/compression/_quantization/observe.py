@@ -3,6 +3,9 @@
 :class:`Observer` runs the model when the first recipe needs it. The ranges become the steps of
 activations (`quantizer.py`), the covariances spread rounding errors (`grid.py`). Sums are added in
 the order of the images whatever the number of cores: equal images must give equal files.
+
+The stage of calibration keeps what is observed (`prepared.py`). If it changes, raise ``version``
+of that stage and of the recipes: ``docs/extend-stages.md``, "Which version to raise".
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Observe and correct a float model once for all its forms.
 
-A stage of the search calls :func:`prepare_all` through `prepare_file` and keeps the files of
+The stage of calibration calls :func:`prepare_all` through `prepare_file` and keeps the files of
 :class:`PreparedModel`; the recipes load them. Their names and contents are a format on disk: a
-change needs a new version of that stage.
+change needs a new version of that stage. If the recipes would give other bytes, too, raise
+their versions as well (`correction.py` says why).
 
 Models that are similar share work. Two models with the same layers up to some tensor have the same
 activations up to there: the compared model and the one that ships share all layers but the head,

@@ -2,7 +2,8 @@
 
 The recipes call :func:`quantize_model` with rules from here, after their weights are on a grid
 (`correction.py`) and their activations are known (`observe.py`). The package is called nowhere
-else; what it refuses becomes an UnsupportedRecipe.
+else; what it refuses becomes an UnsupportedRecipe. Other rules need a new ``version`` of the
+recipes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Place GPUs that nobody measured among the measured ones, by their peak arithmetic.
 
-``placement.py`` calls :func:`place_gpu` for a GPU whose peak is listed (``gpus.csv``).
+``placement.py`` calls :func:`place_gpu` for a GPU whose peak is listed (``gpus.csv``). A change of
+a constant, of the arithmetic or of a listed peak changes predictions and their errors: write
+``prediction_calibration.json`` again (``make bench ARGS='latency_prediction --parts judging'``).
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,12 @@
 """Stages that measure a file: its answers on images, and its latency and memory.
 
-The graph asks for them with the stage that makes a file, and the scorer with a file of the run
-folder. ``over_images`` serves all tasks: a task gives the job that writes its answers. A timing
-holds the whole machine; one that other work disturbed is not kept.
+The graph asks for them with the stage that makes a file. For a file of the run folder, the scorer
+asks for its answers, and the evaluator (``time_again``) and ``remeasurement.py`` for its timing.
+``over_images`` serves all tasks: a task gives the job that writes its answers. A timing holds the
+whole machine; one that other work disturbed is not kept.
+
+Names and values of ``inputs`` are keys in the cache, so they stay. Raise ``version`` of a stage if
+equal inputs give another result (``docs/extend-stages.md``, "Which version to raise").
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +40,8 @@ Answer = tuple[int, float]  # A label and its probability
 PROBABILITIES_FILE = "probabilities.npy"
 LABELS_FILE = "labels.npy"
 
-# Efforts of a timing: full, or brief if there are hundreds of files.
+# Efforts of a timing: full, or brief if there are hundreds of files. The values are in keys of the
+# cache, so they stay.
 THOROUGH = "search"
 SURVEY = "survey"
 
@@ -85,8 +90,8 @@ def over_images(
     cost_s: float,
     extra_inputs: Callable[[Materials], Inputs] = lambda _: {},
 ) -> Stage[Path]:
-    """Run a file over images by a job that writes its answers into ``file``;
-    they depend on ``extra_inputs`` too.
+    """Return the stage that runs a file over images by a job that writes its answers into
+    ``file``; they depend on ``extra_inputs`` too.
 
     Raises ValueError if the file has learnt from the images of the hold-out,
     on which it would be judged.
@@ -132,7 +137,9 @@ def over_images(
 def score_stage(
     scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
 ) -> Stage[Path]:
-    """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C)."""
+    """Return the stage that runs a file over images and writes the ``.npy`` of its probabilities,
+    float32 (N, C).
+    """
     return over_images(
         StageName.SCORE, jobs.score_images, PROBABILITIES_FILE, scope, spec, source, role, cost_s
     )
@@ -141,8 +148,8 @@ def score_stage(
 def capture_stage(
     scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
 ) -> Stage[Path]:
-    """Run a file over images under every capture condition and write the ``.npy`` of its labels,
-    int64 (T, N).
+    """Return the stage that runs a file over images under every capture condition and writes the
+    ``.npy`` of its labels, int64 (T, N).
     """
 
     def capture_inputs(materials: Materials) -> Inputs:
@@ -160,7 +167,9 @@ def capture_stage(
 def answer_stage(
     scope: Scope, spec: InputSpec, source: Source, cost_s: float
 ) -> Stage[tuple[Answer, ...]]:
-    """Run a file over bundled photographs and write its top-1 label and probability for each."""
+    """Return the stage that runs a file over bundled photographs and writes its top-1 label and
+    probability for each.
+    """
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
         return {
@@ -194,10 +203,11 @@ def _read_answers(folder: Path) -> tuple[Answer, ...]:
 
 
 def timing_stage(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
-    """Time a file at every thread count of the search, with no other work running.
+    """Return the stage that times a file at every thread count of the search,
+    with no other work running.
 
     A timing that other work disturbed is not cached. An earlier, longer timing is reused.
-    ``effort`` is the name of the timing effort; empty for that of the search.
+    ``effort`` is the name of the timing effort; empty for that of this search.
     """
 
     def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:
