@@ -2,7 +2,8 @@
 
 Other runtimes may run the exports too. The entry points ``advisor.runtimes`` and
 ``advisor.exporters`` name this module; ``devices/_connections/runtime_files.py`` declares what a
-maker of exports must offer.
+maker of exports must offer. :data:`VERSION` is a part of the key of an export in the cache: raise
+it if equal files give another export.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ Read ``_phones.py`` first (the phones of a team) with ``_phone_devices.py`` (wha
 them), then ``_predictions.py`` (each file on each phone), ``_choice.py`` (which files),
 ``_answer.py`` (how many), ``_rules.py`` and ``_tiers.py`` (what ships). ``_report.py``,
 ``_changes.py`` and ``_verify.py`` show, repeat and check the answer. ``selector.py`` and
-``on_device.py`` are programs: they are copied into bundles and onto devices.
+``on_device.py`` are programs: they are copied into bundles and onto devices. Apps that are shipped
+read the keys of ``tiers.json``: they stay, or ``SCHEMA_VERSION`` of ``_tiers.py`` rises.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,8 @@
 """``advisor mcp``: let an assistant ask, by the Model Context Protocol.
 
-``_command.py`` starts the server on standard input and output; ``_tools.py`` has its tools.
+The entry point ``advisor.commands`` names :data:`COMMAND`, and ``cli`` adds it to the commands.
+Read ``_command.py`` first: it starts the server on standard input and output. ``_tools.py`` has
+its tools. Assistants know these by their names and arguments, so both stay.
 """
 
 from advisor.cli import IntegrationCommand

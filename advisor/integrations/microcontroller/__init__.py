@@ -4,7 +4,8 @@ sources for firmware.
 The entry point ``advisor.interpreters`` names this module; ``measurement/_microcontrollers.py``
 declares what it must offer, and the search and ``advisor profile`` call :func:`check` for a file.
 ``_interpreter.py`` runs in the child process, ``ethos.py`` asks Arm's compiler, and
-``firmware.py`` writes the sources of a bundle.
+``firmware.py`` writes the sources of a bundle. Findings are kept in the cache and in JSON
+documents, and firmware of users has the names in the sources: both stay.
 """
 
 from datetime import UTC, datetime

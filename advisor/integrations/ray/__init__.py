@@ -3,7 +3,8 @@
 The entry point ``advisor.executors`` names this module; the search calls :func:`executor` and
 uses what it returns in place of its own child processes. Measurements run on the node that has
 the device, and trainers pause meanwhile. ``_cluster.py`` connects, ``_file_transfer.py`` sends
-files, ``_node.py`` runs on the nodes.
+files, ``_node.py`` runs on the nodes. Nodes call its functions by module and name, and request
+files have the addresses ``ray://HOST:PORT``: both stay.
 """
 
 from __future__ import annotations
