@@ -74,7 +74,7 @@ def list_archives(
     """List the images inside files: zips of class folders, shards, and tables.
 
     ``listed`` is called now and then with the number of images so far. ``depth`` and ``chosen``
-    are those of :func:`._layouts.list_folder`. The part of a file is the first word of its name,
+    are those of :func:`._layouts._list_folder`. The part of a file is the first word of its name,
     or a folder that it is in, which names one: ``val-00001.tar``, ``train/data.arrow``.
 
     Raises UsageError if a file cannot be read as its kind, or there is one class only.

@@ -1,8 +1,12 @@
 """List the labelled files of a data set, whatever its layout.
 
 :func:`list_files` is the first step of reading: it chooses between class folders, folders of
-parts, archives, tables, and names of images, and calls their reader. Where a path can be read in
-two ways the user is asked. Nothing is decoded here.
+parts, archives, tables, and names of images, and calls their reader. Nothing is decoded here.
+
+Where folders can be the classes in two ways the user is asked. This is decided without a question:
+folders of masks and the like are left out (`_companion_folders.py`), a table ``metadata`` counts
+before all folders, and a table that names images on disk counts before folders whose names are
+none of its labels. A path with ``*``, ``**`` or ``{class}`` says how it is to be read.
 """
 
 from __future__ import annotations
@@ -59,7 +63,7 @@ MOST_GUESSES = 3  # Encodings of a label that an error names
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
 
 
-def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS) -> Listing:
+def _list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS) -> Listing:
     """List a folder of class folders or of parts; images may be in deeper folders.
 
     ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes,
@@ -126,10 +130,10 @@ def _list_read_folders(
         rejected += part.rejected
     listing = Listing(path, entries, reading.classes, rejected, (*reading.notes, *scan.notes))
     folder = path.joinpath(*find_sole_folders(scan.images))
-    return name_numbers(name_synsets(listing, folder), folder)
+    return _name_numbers(_name_synsets(listing, folder), folder)
 
 
-def name_synsets(listing: Listing, folder: Path) -> Listing:
+def _name_synsets(listing: Listing, folder: Path) -> Listing:
     """Return a listing with the names of its classes if they are synsets with a list of names."""
     file, names = read_synset_names(folder, listing.classes)
     if not names:
@@ -139,7 +143,7 @@ def name_synsets(listing: Listing, folder: Path) -> Listing:
     return replace(renamed, classes=sorted(renamed.classes), notes=notes)
 
 
-def name_numbers(listing: Listing, folder: Path) -> Listing:
+def _name_numbers(listing: Listing, folder: Path) -> Listing:
     """Return a listing with the names of its classes if they are numbers with a list of names."""
     if not listing.classes or not all(map(str.isdecimal, listing.classes)):
         return listing
@@ -336,7 +340,7 @@ def _list_by_layout(path: Path, listed: Listed) -> Listing:
     if depth:
         path = path.parent
     if LABEL_IN_NAME in path.name:
-        return list_named_images(path)
+        return _list_named_images(path)
     chosen = read_choice(path)
     if chosen != ALL_FOLDERS:
         path = path.parent
@@ -351,7 +355,7 @@ def _list_by_layout(path: Path, listed: Listed) -> Listing:
             )
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
-        return list_folder(path, depth, chosen)
+        return _list_folder(path, depth, chosen)
     is_archive = path.is_file() and find_kind(path) in SOURCES
     # A Parquet table without images names files: it is a manifest.
     is_manifest = is_archive and path.suffix.lower() in PARQUET and not holds_images(path)
@@ -366,7 +370,7 @@ def _list_by_layout(path: Path, listed: Listed) -> Listing:
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
 
 
-def list_named_images(pattern: Path) -> Listing:
+def _list_named_images(pattern: Path) -> Listing:
     """List the images of a folder whose names have the class, such as ``DIR/{class}_#.jpg``.
 
     ``#`` is a number, and ``*`` any text. Raises UsageError if no name fits, or there is one
