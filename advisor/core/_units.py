@@ -1,7 +1,12 @@
 """Quantities as people write and read them, such as ``50ms``, and text that is safe to show.
 
-The parsers of options are here (``parse_...``), the formats of figures (``show_...``), and what
-makes an untrusted text safe for a terminal or for Markdown (:func:`plain`, :func:`markdown`).
+The parsers of quantities are here (``parse_...``, :func:`size_bytes`, :func:`whole_number`,
+:func:`channel_values`), the formats of figures (``show_...``), and what makes an untrusted text
+safe for a terminal or for Markdown (:func:`plain`, :func:`markdown`). Options with words of their
+own are parsed in ``_names.py`` and ``_limits.py``.
+
+All rooms call these functions. The units and their :data:`SPELLINGS` stay: people write them in
+options, request files and tables.
 """
 
 import math
@@ -63,7 +68,7 @@ MOST_WHOLE = 2**31 - 1
 
 INPUT_STEP = 32
 """Pixels by which the inputs of networks on maps differ: their backbones halve a map five
-times.
+times. It is no unit. Questions are checked by it, and reports round a side to it.
 """
 
 _NUMBER = re.compile(
@@ -82,7 +87,7 @@ _ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 
 
-def parse(
+def parse_quantity(
     text: str,
     units: Mapping[str, float],
     option: str,
@@ -143,22 +148,22 @@ def parse_milliseconds(text: str, option: str) -> float:
     rate = _FRAME_RATE.fullmatch(str(text).strip())
     if rate is not None and float(rate[1]) > 0:
         return 1000.0 / float(rate[1])
-    return parse(text, MILLISECONDS, option, "50ms", ("fps",))
+    return parse_quantity(text, MILLISECONDS, option, "50ms", ("fps",))
 
 
 def size_bytes(text: str, option: str) -> int:
     """Parse a size such as ``5MB`` (10^6) or ``4MiB`` (2^20) into bytes."""
-    return round(parse(text, BYTES, option, "5MB"))
+    return round(parse_quantity(text, BYTES, option, "5MB"))
 
 
 def parse_points(text: str, option: str) -> float:
     """Parse a difference of accuracy such as ``1.5pt`` into percentage points."""
-    return parse(text, POINTS, option, "1pt")
+    return parse_quantity(text, POINTS, option, "1pt")
 
 
 def parse_percent(text: str, option: str) -> float:
     """Parse a share such as ``90%`` into percent (0-100]."""
-    value = parse(text, PERCENT, option, "90%")
+    value = parse_quantity(text, PERCENT, option, "90%")
     if value > 100:
         raise UsageError(f"{option}: '{text}' is above 100%", f"write for example {option} 90%")
     return value
@@ -187,7 +192,7 @@ def parse_seconds(text: str, option: str) -> float:
     # A number such as 1e2 looks like two parts, too.
     if _NUMBER.match(str(text)) or _DURATION_PART.sub("", str(text)):
         parts = [text]
-    return sum(parse(part, SECONDS, option, "10min") for part in parts)
+    return sum(parse_quantity(part, SECONDS, option, "10min") for part in parts)
 
 
 def whole_number(text: str, most: int = MOST_WHOLE) -> int | None:

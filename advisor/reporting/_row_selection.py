@@ -236,7 +236,7 @@ def _parse_value(text: str, column: str) -> float | bool | str:
         raise UsageError(f"--filter: '{text}' is not a number", f"'{column}' holds numbers")
     known_units, example = UNITS_BY_ENDING[ending]
     try:
-        return units.parse(text, known_units, f"--filter {column}", example)
+        return units.parse_quantity(text, known_units, f"--filter {column}", example)
     except UsageError as error:
         hint = f"write for example --filter '{column}<{example}'; units: {', '.join(known_units)}"
         raise UsageError(error.message, hint) from None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from optuna.trial import TrialState
 
-METRICS = ("accuracy", "latency", "size")
+OBJECTIVES = ("accuracy", "latency", "size")
 DIRECTIONS: tuple[Literal["maximize", "minimize"], ...] = ("maximize", "minimize", "minimize")
 
 PATIENCE = 20
@@ -72,7 +72,7 @@ class Study:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            self._study.set_metric_names(list(METRICS))
+            self._study.set_metric_names(list(OBJECTIVES))
         self._trials: dict[Configuration, optuna.Trial] = {}
         self._set_aside: list[Configuration] = []
         self._interrupted = self._resume(finished)
@@ -251,7 +251,7 @@ def values(evaluation: Evaluation) -> list[float] | None:
     """Return the objectives' values, None if the evaluation lacks one."""
     quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
     shown = [quantity.value for quantity in quantities if quantity is not None]
-    return shown if evaluation.status is Status.OK and len(shown) == len(METRICS) else None
+    return shown if evaluation.status is Status.OK and len(shown) == len(OBJECTIVES) else None
 
 
 def constraints(evaluation: Evaluation, limits: Limits) -> dict[str, float]:
