@@ -1,7 +1,8 @@
 """The table of the metrics of classifiers and detectors.
 
-A question names the one that decides. ``measurement`` computes them; the words are those of
-reports and of the help.
+A question names the one that decides. ``measurement`` computes them, and reports show their words;
+the help of ``--metric`` has words of its own (``_options.py``). The names are values of
+``--metric`` and keys of ``evaluations.jsonl``, so they stay.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
 """Tools for all pages: escaping templates, style sheets, scripts, a content policy, and images.
 
-The report, the profile, the contact sheet and the pages of ``serve`` are made with them. A page
-loads nothing, and only scripts run whose hashes its policy names (``docs/security.md``): every
+The report, the profile, the contact sheet and the pages of ``serve`` are made with them. Every
 value in a template is escaped unless :func:`trust_content` says otherwise.
+
+A page that is a file loads nothing. Its policy (:func:`content_policy`) allows only the scripts
+whose hashes it names. Both must stay: such a page shows names and images that are not trusted.
+The pages of ``serve`` load scripts and styles from their server, whose policy is ``POLICY`` of
+``cli/_server.py``.
 """
 
 from __future__ import annotations

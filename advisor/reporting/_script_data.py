@@ -1,7 +1,8 @@
-"""The data of the page's script: every evaluation with its figures, the limits and the filters.
+"""The data of the page's script: each evaluation that was begun, the limits and the filters.
 
 ``_html.py`` puts it into the page as JSON, and ``assets/report.js`` draws the plots and filters
-the table. The two files change together: the script expects these names, in this order.
+the table. ``templates/explore.html.j2`` has the filters and the places of the plots. The three
+files change together: the script expects these names, in this order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Read by how much a graph scales its input before its first layer.
 
-A user's model may normalize inside, and a search must not normalize twice: the import
-(`catalog/_user_models/master.py`) and `engine/_space/twice_scaled.py` warn by this number.
+A user's model may normalize inside, and a search must not normalize twice. The import calls
+:func:`scale_of_input` (`catalog/_user_models/master.py`) and warns by the number
+(`import_model.py` there). `engine/_space/twice_scaled.py` warns in a search.
 """
 
 import numpy as np

@@ -1,7 +1,12 @@
 """The phones and boards of the shipped tables, and which of them a name may mean.
 
-People write names with and without the maker, with a code, or only in part. A name that several
-phones have is refused with all of them (:class:`SeveralPhones`).
+People write names with and without the maker, with a code, or only in part. ``phones.py`` looks
+names up here (:func:`phones_named`, :func:`find_board`). It refuses a name that several phones
+have, with all of them (:class:`SeveralPhones`), unless they are variants of one phone and one of
+them was measured: that one stands for the name.
+
+The slugs of the phones (:func:`slug_of`) are the names of their profiles. Users write them in
+commands and request files, so they stay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Hand out the configurations that are evaluated next, as many as the machine has room for.
 
-The search loop asks after each result. The rule chooses them; if the question names a sampler, the
-study does, among those that may start.
+The search loop asks after each result. By default the rule chooses them. Where everything is to be
+evaluated, the study does, among those that may start: for a fleet, with recipes that the user
+names, with another sampler, and with ``--stop-below 0`` (``Execution.least_gain`` is 0 then). The
+manifest keeps the reason of the end, so the values of :class:`.StopKind` stay.
 """
 
 from __future__ import annotations
@@ -170,7 +172,9 @@ class Scheduler:
             yield configuration, self._rule.explain_refusal(FormStep.of(configuration))
 
     def _admits(self, begun: Collection[FormStep]) -> Admits:
-        """Return what may start if everything is to be evaluated."""
+        """Return the test of whether a configuration may start if everything is to be
+        evaluated.
+        """
         tuned = {step.network for step in begun if step.network.tuned}
 
         def admits(configuration: Configuration) -> bool:

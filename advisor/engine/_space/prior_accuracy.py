@@ -1,7 +1,8 @@
 """Expect the accuracy of a card before it is measured, and order the cards by it.
 
 The order of a plan, the scheduler's first belief and the preview rest on these figures. They
-decide what is tried first, never what is the pick.
+decide what is tried first, what is never tried, and when a search by the rule ends. The pick is
+chosen by measured figures alone.
 """
 
 import math
