@@ -35,7 +35,7 @@ from advisor.engine._pipeline.evaluation.judge import Scored
 from advisor.engine._pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine._pipeline.graph import ALWAYS, VariantStages
 from advisor.engine._pipeline.images import Images, Role
-from advisor.engine._pipeline.materials import Purpose, Workload
+from advisor.engine._pipeline.materials import FloatModel, Purpose, Workload
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
 from advisor.engine._pipeline.stage import StageAborted, StageName
@@ -171,7 +171,8 @@ class Evaluator:
             self.walker.run(model_stage), self.walker.run(beside.scored)
         )
         if not recipe_of(stages.training).tunes_backbone:
-            if model.head.is_file():
+            # Only a training on maps leaves the weights of its head beside its file.
+            if isinstance(model, FloatModel) and model.head.is_file():
                 self._run.keep_head(model.head, stages.card.name)
             return None
         return TuningFacts(was_shortened(model))
