@@ -138,6 +138,11 @@ class SearchRule:
             self.prices.running = ()
             self._spare = frozenset()
 
+    def find_picked_card(self) -> str:
+        """Return the card of the pick so far; empty before a result."""
+        place = self.prospects.find_pick().place
+        return "" if place is None else self.prospects.belief.networks[place].card
+
     def choose_spare_step(
         self, begun: Collection[FormStep], spare: Collection[FormStep] = ()
     ) -> FormStep | None:
@@ -169,6 +174,11 @@ class SearchRule:
                 continue
             # A converter, and the training of a head for boxes or masks, are large children.
             if card.needs_converter or self._trains((step,)):
+                continue
+            # Its result can become the pick, which is to have an int8 file in time.
+            forms = prospects.forms[step.network]
+            small = [FormStep(step.network, form) for form in ALWAYS[1:] if form in forms]
+            if not self.prices.share((step, *small)):
                 continue
             gain = prospects.expect_net_gain(candidate, pick, 0.0)
             # The time is there in any case, so it has no price.

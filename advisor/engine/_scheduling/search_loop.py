@@ -242,6 +242,10 @@ class SearchLoop:
         study.tell(worst)
         # A figure of the hold-out decides nothing in a search that goes on.
         rule.condition_on(worst.without_holdout())
+        # The hold-out keeps time for a pick that came on spare time, too.
+        picked = rule.find_picked_card()
+        if picked:
+            self.places.setdefault(picked, float(len(self.places)))
         self._progress.evaluated(evaluation)
         return evaluation.status is Status.OK
 
@@ -272,9 +276,7 @@ class SearchLoop:
         return rule
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
-        """Evaluate a few skipped configurations if nothing meets the budget:
-        the closest answer needs figures.
-        """
+        """Evaluate a few skipped configurations if nothing meets the budget, for its figures."""
         evaluations = self._run.evaluations()
         if (
             self.stopping.is_set()
@@ -323,10 +325,8 @@ class SearchLoop:
         """Evaluate some configurations side by side; what a time limit ends stays as it was."""
         if not configurations:
             return
-        tasks = [
-            asyncio.ensure_future(evaluator.evaluate(configuration))
-            for configuration in configurations
-        ]
+        evaluations = map(evaluator.evaluate, configurations)
+        tasks = list(map(asyncio.ensure_future, evaluations))
         done, late = await asyncio.wait(tasks, timeout=self._answer_left())
         await _cancel(late)
         for task in tasks:

@@ -186,6 +186,10 @@ def test_spare_time_goes_to_the_head_of_another_card_once_there_is_a_result_and_
     assert other is not None
     assert other.network.card == WEAK
     assert made.choose_spare_step(()) is None, "nothing that would gain more is too late"
+    assert (rule().find_picked_card(), made.find_picked_card()) == ("", BEST)
+    head_s = made.prices.lasts_s([step])
+    late = told(rule(PLAN, 1.05 * head_s), PLAN, **{BEST: 89.0}).choose_spare_step((tuning,))
+    assert late is None or late.network.card == WEAK, "its int8 file would not end in time"
     assert made.choose_steps((), (step,)) != (), "and nothing waits for it"
 
 
