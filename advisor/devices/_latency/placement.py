@@ -62,8 +62,8 @@ with errors of the common deviations' size (:func:`_scale_build`).
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
-"""For NPUs, the penalty of the slopes of the regression over generations, and the deviations (log)
-of what is left, by the generation and of a target alone.
+"""Penalty of the slopes of the regression over generations of NPUs, and the deviations (log) of
+what is left: of a generation, and of a target alone.
 """
 
 _INFLUENCE = 0.02  # Least weight of a target whose measured networks count as measured at a place

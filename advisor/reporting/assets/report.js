@@ -39,7 +39,8 @@
   const UNIT = {[ACCURACY]: "%", [LATENCY]: "ms", [P90]: "ms", [SIZE]: "MB", [MEMORY]: "MB", [DROP]: "points",
     [HELD_OUT]: "%"};
   const METRIC = data.metric;
-  const TITLE = {[ACCURACY]: METRIC, [HELD_OUT]: `${METRIC} on the hold-out`, [LATENCY]: "Latency", [P90]: "p90 latency", [SIZE]: "File size",
+  const TITLE = {[ACCURACY]: METRIC, [HELD_OUT]: `${METRIC} on the hold-out`, [LATENCY]: "Latency",
+    [P90]: "p90 latency", [SIZE]: "File size",
     [MEMORY]: "Peak memory", [DROP]: "Lost by compression"};
 
   const rows = (data.rows || []).map((row, index) => ({index, ...row}));
