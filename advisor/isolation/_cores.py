@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from advisor.isolation._agent_documents import Block
+from advisor.isolation._control_groups import LISTING, ROOT, list_groups
 
 WAITED_LIMIT = 0.1
 """Share of the time that threads may wait for a processor: with more, other programs disturb a
@@ -21,8 +22,6 @@ timing. On an idle machine the share is below 0.01.
 
 GPU_DRIVER: Path = Path("/proc/driver/nvidia/gpus")
 """Where NVIDIA's driver for Linux lists its GPUs: a folder each, with a file ``information``."""
-
-CGROUP = Path("/sys/fs/cgroup")  # Where Linux shows the limits of control groups
 
 _JOB_THREADS = 4
 """Threads of one job at most: on a machine with more cores other jobs run beside it,
@@ -92,30 +91,13 @@ def cpu_s_of_tree() -> float:
     return seconds
 
 
-def read_quota_cores(
-    root: Path = CGROUP, listing: Path = Path("/proc/self/cgroup")
-) -> float | None:
+def read_quota_cores(root: Path = ROOT, listing: Path = LISTING) -> float | None:
     """Return the processors that the CPU quotas of the own control group and those above allow;
     None without one.
-
-    Version 2 has one tree, version 1 one for each controller.
     """
-    try:
-        rows = listing.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
     quotas = list[float]()
-    for row in rows:
-        _, _, rest = row.partition(":")
-        controllers, colon, path = rest.partition(":")
-        if not colon or (controllers and "cpu" not in controllers.split(",")):
-            continue
-        # Only the tree of version 2 has no controllers in its row.
-        tree = root / "cpu" if controllers else root
-        group = tree / path.strip("/")
-        for folder in (group, *group.parents):
-            if folder.is_relative_to(tree):
-                quotas += _read_quota(folder)
+    for folder in list_groups("cpu", root, listing):
+        quotas += _read_quota(folder)
     return min(quotas, default=None)
 
 

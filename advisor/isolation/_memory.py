@@ -3,16 +3,16 @@
 The limit of the control group counts like the memory of the machine.
 """
 
-import contextlib
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from advisor.core import UsageError, show_bytes
-from advisor.isolation._cores import CGROUP
+from advisor.isolation._control_groups import LISTING, ROOT, list_groups
 
 GROWS_S = 15.0
 """A job that started less than this many seconds ago has not yet taken the memory
@@ -21,6 +21,22 @@ that it is expected to take.
 
 # Reserve for this process, which grows with its evaluations, and for other programs.
 KEPT_FREE_BYTES = 300_000_000
+
+NO_LIMIT = 1 << 62
+"""More bytes than any machine has."""
+
+
+@dataclass(frozen=True)
+class _GroupFiles:
+    """How a version of control groups names what it says of memory."""
+
+    limit: str
+    used: str
+    droppable: str  # A row of ``memory.stat``, which in version 1 is of the groups below, too
+
+
+VERSION_2 = _GroupFiles("memory.max", "memory.current", "inactive_file")
+VERSION_1 = _GroupFiles("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def free_bytes() -> int:
@@ -53,25 +69,31 @@ def require_memory(what: str, needed_bytes: int, address_bytes: int) -> None:
     )
 
 
-def _read_cgroup_room(root: Path = CGROUP, listing: Path = Path("/proc/self/cgroup")) -> int:
-    """Return what is left of the limits of the own cgroup (v2) and those above;
-    pages that can be dropped count.
+def _read_cgroup_room(root: Path = ROOT, listing: Path = LISTING) -> int:
+    """Return what is left of the limits of the own control group and those above."""
+    rooms = [_read_room(folder) for folder in list_groups("memory", root, listing)]
+    return min(rooms, default=NO_LIMIT)
+
+
+def _read_room(folder: Path) -> int:
+    """Return the bytes that are left of the limit of one control group.
+
+    Pages of files that were not used lately count as left: the kernel drops them first.
     """
-    # More than any machine has: no limit.
-    left = 1 << 62
-    with contextlib.suppress(OSError):
-        group = root / listing.read_text(encoding="utf-8").partition("0::/")[2].strip()
-        for folder in (group, *group.parents):
-            # A group without a limit has no such file, or "max" in it.
-            with contextlib.suppress(OSError, ValueError):
-                limit = int((folder / "memory.max").read_text("ascii"))
-                used = int((folder / "memory.current").read_text("ascii"))
-                droppable = 0
-                for row in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
-                    if row.startswith("inactive_file "):
-                        droppable = int(row.split()[1])
-                left = min(left, max(0, limit - used + droppable))
-    return left
+    names = VERSION_2 if (folder / VERSION_2.limit).is_file() else VERSION_1
+    try:
+        limit = int((folder / names.limit).read_text("ascii"))
+        used = int((folder / names.used).read_text("ascii"))
+        rows = (folder / "memory.stat").read_text("ascii").splitlines()
+    # The group may not exist, or its file may have "max" in place of a number.
+    except (OSError, ValueError):
+        return NO_LIMIT
+    droppable = 0
+    for row in rows:
+        name, _, size = row.partition(" ")
+        if name == names.droppable:
+            droppable = int(size)
+    return min(NO_LIMIT, max(0, limit - used + droppable))
 
 
 class MemoryGate:

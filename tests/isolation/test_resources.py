@@ -14,7 +14,7 @@ from advisor.core import UsageError
 from advisor.engine._pipeline.walker import run_coroutine
 from advisor.isolation import MemoryGate, Scratch, _memory as memory, cpu_s_of_tree, require_memory, sweep_folders
 from advisor.isolation._cores import read_quota_cores
-from advisor.isolation._memory import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, free_bytes
+from advisor.isolation._memory import GROWS_S, KEPT_FREE_BYTES, NO_LIMIT, _read_cgroup_room, free_bytes
 from tests.builders import must_fail, write_file
 from tests.tables import with_cases
 
@@ -86,20 +86,15 @@ def test_what_began_just_now_counts_until_it_has_grown() -> None:
     assert room.admits(2 * GB, running=1)
 
 
-def test_free_memory_is_within_the_limit_of_the_control_group_and_of_the_groups_above(tmp_path: Path) -> None:
-    (tmp_path / "memory.max").write_text("1000\n")
-    (tmp_path / "memory.current").write_text("900\n")
-    (tmp_path / "memory.stat").write_text("anon 700\ninactive_file 150\n")
-    assert _read_cgroup_room(tmp_path) == 250
-    (tmp_path / "memory.max").write_text("max\n")
-    assert _read_cgroup_room(tmp_path) > 1 << 60
+@with_cases
+def test_free_memory_is_within_the_limit_of_the_control_group_and_of_the_groups_above(
+    tmp_path: Path, listing: str, files: dict[str, str], left: int | None
+) -> None:
+    (tmp_path / "listing").write_text(listing)
+    for name, text in files.items():
+        write_file(tmp_path / name, text + "\n")
+    assert _read_cgroup_room(tmp_path, tmp_path / "listing") == (NO_LIMIT if left is None else left)
     assert free_bytes() > 0
-    (tmp_path / "listing").write_text("0::/user.slice/run.scope\n")
-    (own := tmp_path / "root" / "user.slice" / "run.scope").mkdir(parents=True)
-    for folder, limit in ((own, "max"), (own.parent, "300"), (tmp_path / "root", "1000")):
-        for name, text in (("max", limit), ("current", "100"), ("stat", "anon 100\n")):
-            (folder / f"memory.{name}").write_text(text)
-    assert _read_cgroup_room(tmp_path / "root", tmp_path / "listing") == 200
 
 
 @with_cases
