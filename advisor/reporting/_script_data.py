@@ -137,11 +137,19 @@ def _describe_row(
             timing.load_ms,
             timing.first_ms,
             file.arena_bytes,
-            evaluation.card_facts.macs,
+            _read_macs(evaluation),
             file.download_bytes,
             file.download_zstd_bytes,
         ],
     }
+
+
+def _read_macs(evaluation: Evaluation) -> float | None:
+    """Return the multiply-accumulates of the file; those of the card where no file was read."""
+    # The card counts the classes of its weights, and the file has the classes of the user.
+    if evaluation.file_features is not None:
+        return evaluation.file_features.macs
+    return evaluation.card_facts.macs
 
 
 def _list_numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object] | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import ImageAnswers, Provenance, Relaxation, Status, TimingFacts
+from advisor.core import FileFeatures, ImageAnswers, Provenance, Relaxation, Status, TimingFacts, Traits
 from advisor.reporting import RunView, _html as html, summary_html
 from advisor.reporting._html import Section, list_sections, render_html
 from tests.reporting import views
@@ -109,6 +109,14 @@ def test_not_a_number_does_not_break_the_data() -> None:
     own, found = broken.configuration, embedded(page)["rows"]
     places = {(row["card"], row["compression"], row["threads"]): row for row in found}
     assert places[own.card, own.compression, own.target.threads]["x"][:2] == [None, None]
+
+
+def test_a_report_counts_the_multiply_accumulates_of_the_file_whose_classes_differ_from_its_card() -> None:
+    file = FileFeatures(383_900_000, 30, 224, 60, "int8", 5_000, {"CONV_2D": 50}, Traits())
+    view = views.with_pick(views.run_view(), file_features=file)
+    page = render_html(replace(view, evaluations=(view.decision.pick,)))
+    assert embedded(page)["rows"][0]["x"][3] == file.macs
+    assert "384 million multiply-accumulates" in page
 
 
 def test_a_section_that_raises_or_has_no_template_becomes_a_card_and_the_report_survives() -> None:
