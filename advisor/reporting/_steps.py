@@ -1,7 +1,7 @@
-"""The steps that would change an answer most in the next hour, each with its time and its command.
+"""The steps that would change an answer most, each with its command.
 
 Every form of a report shows them. The first is the next step, so the order is by use: a smaller
-file, fine-tuning, more images, and the rest of the search.
+file, fine-tuning, more images, and more of the search.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RAN_OUT = ("time_limit", "max_trials")
 as ``manifest.json`` has them.
 """
 
-ALSO = "The next hour also buys"
+ALSO = "Also possible"
 
 WIDE = 0.1
 """A class whose interval has a larger half width (0-1) needs more images
@@ -114,7 +114,8 @@ def _list_steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     tuning = view.insights.tuning
     if tuning is not None:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
-        what = f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}"
+        time = f"the training takes about {show_seconds(tuning.seconds)}"
+        what = f"fine-tuning of {tuning.card}, {gain}; {time}"
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
     networks = view.manifest.get("whole_networks")
     if networks:
@@ -162,8 +163,8 @@ def list_rest(view: RunView) -> Iterator[NextStep]:
         return
     if stopped.get("why") in RAN_OUT and left:
         # The line of counts says how many these are.
-        what = "the rest of the search, which its limit ended"
-        yield NextStep("the rest of the search", what, continue_command(view.folder))
+        what = "more of the search, which its limit ended"
+        yield NextStep("more of the search", what, continue_command(view.folder))
 
 
 def is_int8_next(view: RunView) -> bool:

@@ -364,7 +364,7 @@ def _find_next_step(folder: str, run: LoadedRun) -> tuple[str, str]:
         # An interruption took nothing from the time limit of the search that is continued.
         is_late = (run.manifest.get("stopped") or {}).get("why") == "time_limit"
         resume = f"advisor search --resume {typed}"
-        return "the rest of the search", continue_command(folder) if is_late else resume
+        return "more of the search", continue_command(folder) if is_late else resume
     if not run.own_question and not decision.feasible:
         return "", ""
     if pick is not None and not run.own_question:

@@ -436,7 +436,7 @@ def test_the_first_lines_name_the_highest_risk_and_say_less_where_rows_are_missi
 def test_a_demonstration_says_so_first_and_what_to_type_next() -> None:
     ended = {"stopped": {"why": "time_limit"}, "configurations": 100}
     stopped = replace(judged_view(), manifest=ended, next_command="")
-    rest = "Next: the rest of the search, which its limit ended:\n  advisor search --resume "
+    rest = "Next: more of the search, which its limit ended:\n  advisor search --resume "
     assert (rest in said(stopped).replace(" \n", "\n"), said(stopped).count("--resume")) == (True, 1)
     view = views.with_dataset(stopped, notes=(DEMO_NOTE,))
     shown = said(view)
