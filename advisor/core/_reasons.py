@@ -11,7 +11,7 @@ from advisor.core._evaluation import Evaluation
 from advisor.core._limits import NAMES, Limits, is_drop
 from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
-from advisor.core._units import plural, show_bytes, show_figure, show_ms
+from advisor.core._units import plural, show_against, show_bytes, show_figure, show_ms
 
 ALIKE = (0.95, 1.05)
 """Ratios of latencies or sizes between which a comparison says that neither is better."""
@@ -150,10 +150,8 @@ def _describe_limits_met(pick: Evaluation, limits: Limits) -> str:
         sure = pick.show_budget_probability(limits.latency_ms)
         origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
-    return (
-        f" and meets the {show_ms(limits.latency_ms)} budget with p90"
-        f" {show_ms(pick.p90_ms)}{uncertain}"
-    )
+    p90, budget = show_against("latency", limits.latency_ms, pick.p90_ms)
+    return f" and meets the {budget} budget with p90 {p90}{uncertain}"
 
 
 def compare_with_pick(other: Evaluation, pick: Evaluation, with_p90: bool = False) -> str:

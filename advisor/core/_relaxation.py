@@ -15,7 +15,7 @@ from advisor.core._evaluation import Evaluation
 from advisor.core._limits import DROP, LICENCE, NAMES, ON, Limits, is_drop, is_floor
 from advisor.core._metrics import METRICS
 from advisor.core._quantity import show_probability
-from advisor.core._units import show_figure, show_ms
+from advisor.core._units import show_against, show_figure
 
 NOT_AT_ALL = 10.0
 """Relative excess of a limit that is met or not (a licence, a device that does not run the
@@ -212,15 +212,14 @@ def _describe_excess(evaluation: Evaluation, limits: Limits, limit: str, excess:
             why = figures.reason
         return f"does not run on {device}: {why}"
     if device != limit:
-        return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"
+        shown, allowed_ms = show_against("latency", allowed, allowed + excess)
+        return f"{shown} on {device} against {allowed_ms}"
     if excess == math.inf:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
     if is_floor(limit) or is_drop(limit):
         return _describe_excess_on_images(evaluation, limits, limit, allowed)
-    shown = (
-        f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against"
-        f" {show_figure(limit, allowed)}"
-    )
+    value, most = show_against(limit, allowed, allowed + excess)
+    shown = f"{NAMES[limit]} {value} against {most}"
     probability = evaluation.budget_probability
     if limit != "latency" or probability is None:
         return shown
@@ -246,9 +245,11 @@ def _describe_excess_on_images(
     else:
         validated = evaluation.accuracy
         judged = evaluation.capture.holdout if robust else evaluation.holdout_accuracy
-    figures = show_figure(limit, validated.value) if validated else ""
+    parts = [part.value for part in (validated, judged) if part is not None]
+    *texts, required = show_against(limit, allowed, *parts)
+    figures = " on validation and ".join(texts)
     if judged is not None:
-        figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
-    shown = f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}"
+        figures += " on the hold-out"
+    shown = f"{NAMES[limit]} {figures} against {required}"
     met = limits.show_met(evaluation).get(limit)
     return f"{shown} ({met})" if met else shown

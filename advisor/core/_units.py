@@ -63,6 +63,9 @@ MOST = 1e15
 mistakes, and infinite or not in the calendar after a conversion.
 """
 
+MOST_DECIMALS = 6
+"""Decimals of a figure beside its limit: with more, the difference is one of rounding."""
+
 MOST_WHOLE = 2**31 - 1
 """Largest whole number of an option: what the tables of a file hold."""
 
@@ -311,6 +314,32 @@ def show_figure(figure: str, value: float) -> str:
     if figure.endswith("drop"):
         return f"{value:.1f} points"
     return f"{value:.1f} %"
+
+
+def show_against(figure: str, limit: float, *values: float) -> tuple[str, ...]:
+    """Format values of a figure, and last its limit, with the digits that tell them apart:
+    ``50.04 ms``, ``50.00 ms``.
+    """
+    texts = tuple(show_figure(figure, value) for value in (*values, limit))
+    shown = texts[-1]
+    if shown not in texts[:-1]:
+        return texts
+    allowed, unit = shown.split(" ", 1)
+    scale = BYTES.get(unit, 1.0)
+    scaled = tuple(value / scale for value in (*values, limit))
+    decimals = decimals_apart(len(allowed.partition(".")[2]), limit / scale, *scaled)
+    return tuple(f"{value:.{decimals}f} {unit}" for value in scaled)
+
+
+def decimals_apart(decimals: int, limit: float, *values: float) -> int:
+    """Return the decimals, at least so many, with which no other value reads like the limit."""
+    others = [value for value in values if value != limit]
+    while decimals < MOST_DECIMALS:
+        shown = f"{limit:.{decimals}f}"
+        if shown not in [f"{value:.{decimals}f}" for value in others]:
+            break
+        decimals += 1
+    return decimals
 
 
 def plain(text: object) -> str:

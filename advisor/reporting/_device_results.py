@@ -79,6 +79,8 @@ def _describe_result(
     limit = view.limits.latency_ms
     latency = units.show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)
     compared = f"p90 {show_ms(p90_ms)}"
+    if limit is not None:
+        compared = f"p90 {units.show_against('latency', limit, p90_ms)[0]}"
     if probability is not None:
         compared = f"{show_probability(probability)} sure"
     return DeviceResult(

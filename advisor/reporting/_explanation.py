@@ -20,6 +20,7 @@ from advisor.core import (
     excess_texts,
     show_bytes,
     show_ms,
+    units,
 )
 from advisor.reporting import _text as text
 from advisor.reporting._classes import compute_recalls, find_weakest
@@ -308,18 +309,23 @@ def _describe_latency(view: RunView, pick: Evaluation, count: int) -> str:
         if clock:
             busy += f" ({clock})"
     phones = {}
+    separator = ", "
     for (unit, phone), latency in islice(predict_on_phones(view).items(), count):
-        phones[unit, f"{phone}{_compare_with_budget(latency, view.limits.latency_ms)}"] = latency
+        note = _compare_with_budget(latency, view.limits.latency_ms)
+        phones[unit, f"{phone}{note}"] = latency
+        # A note has a comma itself.
+        if note:
+            separator = "; "
     latencies = {**phones, (describe_unit(target), f"{machine}{busy}"): pick.latency}
-    units = {unit for unit, _ in latencies}
+    processors = {processor for processor, _ in latencies}
     # One kind of processor for all places is said once.
-    is_said_once = len(latencies) > len(units) == 1
+    is_said_once = len(latencies) > len(processors) == 1
     parts = []
-    for (unit, place), latency in latencies.items():
-        where = place if is_said_once else f"{unit} of {place}"
-        parts.append(f"{_show_latency(latency)} on {where}")
-    start = f"On {units.pop()}: " if is_said_once else ""
-    return f"{start}{', '.join(parts)}."
+    for (processor, place), latency in latencies.items():
+        where = place if is_said_once else f"{processor} of {place}"
+        parts.append(f"{_show_latency(latency, view.limits.latency_ms)} on {where}")
+    start = f"On {processors.pop()}: " if is_said_once else ""
+    return f"{start}{separator.join(parts)}."
 
 
 def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
@@ -328,16 +334,20 @@ def _compare_with_budget(latency: Quantity, budget_ms: float | None) -> str:
     """
     if budget_ms is None or max(latency.value, latency.high or 0.0) <= budget_ms:
         return ""
-    over = f"over the {show_ms(budget_ms)} budget"
+    _, budget = units.show_against("latency", budget_ms, latency.value)
+    over = f"over the {budget} budget"
     if latency.value > budget_ms:
-        return f": {over}"
-    return f": perhaps {over}"
+        return f", {over}"
+    return f", perhaps {over}"
 
 
-def _show_latency(latency: Quantity) -> str:
+def _show_latency(latency: Quantity, budget_ms: float | None) -> str:
     """Return a latency and its provenance, of a prediction with its interval:
-    ``2 ms (80 %: 1 to 4) predicted``.
+    ``2 ms (80 %: 1 to 4) predicted``. No latency reads like the budget without being equal to it.
     """
+    time = show_ms(latency.value)
+    if budget_ms is not None:
+        time, _ = units.show_against("latency", budget_ms, latency.value)
     ends = ""
     if (
         latency.low is not None
@@ -348,7 +358,7 @@ def _show_latency(latency: Quantity) -> str:
         if latency.level:
             level = f"{100 * latency.level:.0f} %: "
         ends = f" ({level}{text.number(latency.low)} to {text.number(latency.high)})"
-    return f"{show_ms(latency.value)}{ends} {latency.provenance}"
+    return f"{time}{ends} {latency.provenance}"
 
 
 def _list_unknowns(view: RunView, pick: Evaluation, reasons: bool) -> Iterator[str]:

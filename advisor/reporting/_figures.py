@@ -4,7 +4,7 @@ The first section of the page and ``report.md`` show them. How far they can be r
 ``_foundations.py``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from advisor.core import (
     FLOAT,
@@ -15,6 +15,7 @@ from advisor.core import (
     show_bytes,
     show_ms,
     show_probability,
+    units,
 )
 from advisor.reporting import _text as text
 from advisor.reporting._blocks import Figure
@@ -74,6 +75,7 @@ def _list_accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
 def _show_accuracy(view: RunView, evaluation: Evaluation, accuracy: Quantity) -> Figure:
     """Return the accuracy that candidates are compared by, with its limit."""
     floor = view.limits.min_accuracy
+    shown, _ = _show_beside("accuracy", accuracy.value, floor)
     sample = f" on {accuracy.n} images" if accuracy.n else ""
     required = "" if floor is None else f"at least {floor:g} % required"
     met = view.limits.show_met(evaluation).get("accuracy")
@@ -86,7 +88,7 @@ def _show_accuracy(view: RunView, evaluation: Evaluation, accuracy: Quantity) ->
     label = view.task.heading
     if evaluation.holdout_accuracy is not None:
         label = f"{view.task.heading} on validation"
-    return Figure(label, f"{accuracy.value:.1f} %", remark)
+    return Figure(label, shown, remark)
 
 
 def _list_costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
@@ -101,14 +103,14 @@ def _list_costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     if file.download_zstd_bytes:
         downloads.append(f"{show_bytes(file.download_zstd_bytes)} by zstd")
     download = f"to download {', '.join(downloads)}" if downloads else ""
-    for label, quantity, most, more in (
-        ("File size", evaluation.size, limits.size_bytes, download),
-        ("Peak memory", evaluation.memory, limits.memory_bytes, ""),
+    for label, name, quantity, most, more in (
+        ("File size", "size", evaluation.size, limits.size_bytes, download),
+        ("Peak memory", "memory", evaluation.memory, limits.memory_bytes, ""),
     ):
         if quantity is not None:
-            remark = _join_remarks(_show_limit(most, show_bytes), more, text.provenance(quantity))
-            share = _find_share(quantity, most)
-            yield Figure(label, show_bytes(quantity.value), remark, share)
+            shown, allowed = _show_beside(name, quantity.value, most)
+            remark = _join_remarks(allowed, more, text.provenance(quantity))
+            yield Figure(label, shown, remark, _find_share(quantity, most))
     if evaluation.configuration.compression == FLOAT:
         return
     drops = {"drop": evaluation.drop}
@@ -134,6 +136,7 @@ def _show_latency(view: RunView, evaluation: Evaluation) -> Figure:
     if median and p90:
         middle = f"{text.name_clock(median) or 'median'} {show_ms(median.value)}"
     certain = evaluation.show_budget_probability(limit_ms) if limit_ms is not None else ""
+    shown, allowed = _show_beside("latency", latency.value, limit_ms)
     percentile = "median"
     if p90 and certain:
         percentile = f"with {show_probability(view.limits.confidence)} confidence"
@@ -141,35 +144,38 @@ def _show_latency(view: RunView, evaluation: Evaluation) -> Figure:
         percentile = "90th percentile"
     remark = _join_remarks(
         middle,
-        certain or _show_limit(limit_ms, show_ms),
+        certain or allowed,
         text.provenance(latency, evaluation.configuration.target.device),
         evaluation.figures.source,
     )
     share = _find_share(latency, limit_ms)
-    return Figure(f"Latency, {percentile}", show_ms(latency.value), remark, share)
+    return Figure(f"Latency, {percentile}", shown, remark, share)
 
 
 def _show_drop(name: str, drop: Quantity, view: RunView, evaluation: Evaluation) -> Figure:
     """Return what compression lost of the accuracy or of another metric, with its limit."""
     limit = view.limits.drops.get(name)
-    allowed = ""
-    if limit is not None:
-        allowed = f"of {limit:g} allowed"
-    allowed = ", ".join(filter(None, (allowed, view.limits.show_met(evaluation).get(name))))
     is_gain = drop.value < 0
     change = text.as_gain(drop) if is_gain else drop
+    shown, allowed = _show_beside(name, change.value, limit)
+    if limit is not None:
+        # A gain is no part of what may be lost.
+        allowed = f"a loss of {limit:g} allowed" if is_gain else f"{allowed} allowed"
+    allowed = ", ".join(filter(None, (allowed, view.limits.show_met(evaluation).get(name))))
     label = "Gained by compression" if is_gain else "Lost by compression"
     metric = METRICS.get(name.split()[0])
     if metric is not None:
         label = f"{label}: {metric.label}"
     remark = _join_remarks(allowed, text.confidence(change), text.provenance(drop))
-    return Figure(label, f"{text.points(change)} points", remark, _find_share(drop, limit))
+    return Figure(label, shown, remark, _find_share(drop, limit))
 
 
-def _show_limit(limit: float | None, show: Callable[[float], str]) -> str:
-    if limit is not None:
-        return f"of {show(limit)}"
-    return ""
+def _show_beside(name: str, value: float, limit: float | None) -> tuple[str, str]:
+    """Return a figure, and ``of`` its limit if it has one; rounding never makes the two alike."""
+    if limit is None:
+        return units.show_figure(name, value), ""
+    shown, allowed = units.show_against(name, limit, value)
+    return shown, f"of {allowed}"
 
 
 def _find_share(quantity: Quantity, limit: float | None) -> float | None:

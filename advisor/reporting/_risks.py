@@ -16,6 +16,7 @@ from advisor.core import (
     Provenance,
     show_ms,
     show_probability,
+    units,
 )
 from advisor.engine import LoadedRun, Question
 from advisor.reporting import _text as text
@@ -116,9 +117,8 @@ def _judge_latency(limits: Limits, evaluation: Evaluation) -> Risk | None:
         )
     room = 1 - latency.value / limit
     if room < 0:
-        return Risk(
-            BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}."
-        )
+        slow, budget = units.show_against("latency", limit, latency.value)
+        return Risk(BUDGET, Level.HIGH, f"{slow} on {device} is over {budget}.")
     # The machine of a search is rarely the one that the file ships to.
     if device == HOST:
         sentence = (
@@ -228,11 +228,9 @@ def _judge_unknown(evaluation: Evaluation) -> Risk | None:
         f"Images of a class that was left out pass as known in {100 * facts.accepted:.0f} % of the"
         " cases"
     )
-    return Risk(
-        "Unknown",
-        Level.SOME,
-        f"{passes}; AUROC {facts.auroc.value:.2f}, below {CLEAR_AUROC:g}. {advice}",
-    )
+    auroc = facts.auroc.value
+    shown = f"{auroc:.{units.decimals_apart(2, CLEAR_AUROC, auroc)}f}"
+    return Risk("Unknown", Level.SOME, f"{passes}; AUROC {shown}, below {CLEAR_AUROC:g}. {advice}")
 
 
 def _judge_licence(limits: Limits, evaluation: Evaluation) -> Risk:

@@ -115,6 +115,13 @@ def test_a_quantity_is_read_in_its_base_unit(read: str, text: str, expected: flo
 
 
 @with_cases
+def test_a_figure_beside_its_limit_has_the_digits_that_tell_the_two_apart(
+    figure: str, limit: float, value: float, texts: list[str]
+) -> None:
+    assert list(units.show_against(figure, limit, value)) == texts
+
+
+@with_cases
 def test_what_is_no_quantity_is_refused(read: str, text: str, words: str) -> None:
     refused = must_fail(UsageError, "", getattr(units, read), text, "--of")
     assert words in f"{refused.message}; {refused.hint}"

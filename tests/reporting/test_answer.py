@@ -175,8 +175,8 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     (_, _, time, _) = opening_lines(with_pick(judged_view(), card_facts=facts))
     figure, phone = r"[\d.]+ ms \(80 %: [\d.]+ to [\d.]+\) predicted on", r"\(Samsung Galaxy (A54 5G|S23), 2023\)"
     over = "perhaps over the 50.0 ms budget"
-    phones = f"{figure} a mid-range phone {phone}: {over}, {figure} a flagship {phone}: {over}"
-    assert re.fullmatch(rf"On 2 CPU threads: {phones}, [\d.]+ ms measured on this machine\.", time)
+    phones = f"{figure} a mid-range phone {phone}, {over}; {figure} a flagship {phone}, {over}"
+    assert re.fullmatch(rf"On 2 CPU threads: {phones}; [\d.]+ ms measured on this machine\.", time)
 
 
 @with_cases

@@ -22,6 +22,7 @@ from advisor.core import (
     show_bytes,
     show_ms,
     show_probability,
+    units,
 )
 from advisor.engine import Question, one_each
 from advisor.integrations.fleet._choice import Floats, choose_files, total_value
@@ -337,9 +338,11 @@ def _note_floor(matrix: Matrix, option: FleetOption) -> str:
         if distribution is not None:
             needed_ms.append(distribution.at(confidence))
     slow = ""
+    limit_ms = matrix.limits.latency_ms or 0
+    budget = show_ms(limit_ms)
     if needed_ms:
-        slow = f"; its slowest phone needs a budget of {show_ms(max(needed_ms))}"
-    budget = show_ms(matrix.limits.latency_ms or 0)
+        needed, budget = units.show_against("latency", limit_ms, max(needed_ms))
+        slow = f"; its slowest phone needs a budget of {needed}"
     return (
         f"no file is sure to meet {budget} on any phone: the floor is"
         f" {text.file(option.files[0])}, which meets it on {show_probability(option.met_share)} of"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.core import StageError, UsageError, show_ms
+from advisor.core import StageError, UsageError, units
 from advisor.devices import (
     ConnectionSettings,
     MeasurementJob,
@@ -64,12 +64,9 @@ class VerifiedFiles:
         }
         sentences = list[str]()
         for tier in self.tiers:
-            late = ""
-            if not tier.meets_budget:
-                late = f"; does not meet {show_ms(self.budget_ms)}"
-            sentences.append(
-                f"{tier.file}: {show_ms(tier.milliseconds)}, {results[tier.passed]}{late}"
-            )
+            time, budget = units.show_against("latency", self.budget_ms, tier.milliseconds)
+            late = "" if tier.meets_budget else f"; does not meet {budget}"
+            sentences.append(f"{tier.file}: {time}, {results[tier.passed]}{late}")
         file = "no file"
         if self.tier is not None:
             file = self.tiers[self.tier].file
