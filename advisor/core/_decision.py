@@ -38,6 +38,9 @@ PREDICTED_APART = 0.05
 Predictions that differ by less do not show which is faster.
 """
 
+OR_UNJUDGED = ", with or without a run on the hold-out"
+"""Follows a condition under which a file without a figure of the hold-out becomes the pick."""
+
 UNRANKED = (
     "No candidate has an accuracy: none is published and none was measured. Give labelled images"
     " with --data."
@@ -287,9 +290,13 @@ def _pick_faster(
 
 def _change_preferences(feasible: Sequence[Evaluation], chooser: Chooser) -> Iterator[_OtherPick]:
     """Yield the pick under other weights of accuracy, latency and size."""
+    is_judged = any(evaluation.holdout_accuracy is not None for evaluation in feasible)
     for name in ("latency", "size"):
         doubled = replace(chooser, preference=chooser.preference.doubled(name))
         yield _OtherPick(f"{name} matters twice as much", doubled.pick(feasible))
     for name in ("accuracy", "latency", "size"):
         other = replace(chooser, preference=PREFERENCES[name]).pick(feasible)
-        yield _OtherPick(f"only {name} matters", other, for_accuracy=name == "accuracy")
+        # The rule puts files that ran on the hold-out first, and a single figure does not.
+        unjudged = is_judged and other.holdout_accuracy is None
+        condition = f"only {name} matters{OR_UNJUDGED if unjudged else ''}"
+        yield _OtherPick(condition, other, for_accuracy=name == "accuracy")

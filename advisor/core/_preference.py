@@ -142,11 +142,12 @@ class Preference:
             return (
                 "The rule: of the candidates within the limits, those that the validation images"
                 " do not show to be behind the most accurate one: the difference on the same"
-                " images is at most its standard error. Of these, the one that costs least in"
-                " points, latency and size together: a point of accuracy counts like"
-                f" {self.point()}. A file that ran on the hold-out comes before one that did not."
-                " Of equal accuracies, a fine-tuned network comes before its head. When the"
-                " images are drawn again many times, no other file is picked more often."
+                " images is at most its standard error. Of these, those that ran on the hold-out,"
+                " if any did; where one figure alone matters, the others take part, too. Of these,"
+                " the one that costs least in points, latency and size together: a point of"
+                f" accuracy counts like {self.point()}. Of equal accuracies, a fine-tuned network"
+                " comes before its head. When the images are drawn again many times, no other file"
+                " is picked more often."
             )
         return (
             "The rule: of the candidates within the limits, the one with the smallest loss."
