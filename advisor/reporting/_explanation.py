@@ -300,6 +300,10 @@ def _describe_latency(view: RunView, pick: Evaluation, count: int) -> str:
     assert pick.latency is not None, "only a pick with a latency has an opening"
     target = pick.configuration.target
     machine = text.name_place(target.device)
+    model = text.describe_machine(view.manifest) if target.device == HOST else ""
+    # The reader may be at another machine than the one that searched.
+    if model:
+        machine = f"{machine} ({model})"
     if len(view.by_device) > 1:
         machine = f"{machine}, the slowest of {len(view.by_device)} devices"
     clock = text.name_clock(pick.latency)

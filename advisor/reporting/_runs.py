@@ -33,7 +33,6 @@ from advisor.core import (
     message_of,
     nearest,
     parse,
-    plural,
     to_json,
     units,
 )
@@ -49,6 +48,7 @@ from advisor.reporting._run_rows import (
     figures,
     map_columns,
 )
+from advisor.reporting._text import describe_machine
 from advisor.reporting._view import make_typed_path
 from advisor.store import (
     CHANGED,
@@ -340,7 +340,7 @@ def _make_row(run: RunFolder, running: bool) -> RunRow:
         report=(run.path / REPORT).is_file(),
         remark="; ".join(map(str, old)),
         opening=_read_opening(answer, run.path) if is_trusted else (),
-        machine=_describe_machine(manifest),
+        machine=describe_machine(manifest),
     )
 
 
@@ -413,15 +413,6 @@ def _read_opening(answer: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
         if path and advice:
             lines[0] = f"{advice[0]} {make_typed_path(folder)}{path}{after}"
     return (*remarks, *lines)
-
-
-def _describe_machine(manifest: Mapping[str, Any]) -> str:
-    """Return the machine that searched in words: ``Intel Xeon, 2 cores``."""
-    host = manifest.get("host") or {}
-    cores = ""
-    if host.get("cores"):
-        cores = plural(int(host["cores"]), "core")
-    return ", ".join(filter(None, (str(host.get("cpu") or ""), cores)))
 
 
 def _read_pick(answer: Mapping[str, Any]) -> Evaluation | None:

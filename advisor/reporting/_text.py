@@ -5,7 +5,8 @@ All forms of a report format their figures here, so that the same figure looks t
 """
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
@@ -27,6 +28,11 @@ MINUS = "\u2212"
 MISSING = DASH
 CONTENDED = "(contended machine)"
 """The end of the source of a latency that was measured while other programs used the machine."""
+
+_NO_PART_OF_A_MODEL = re.compile(
+    r"\((?:R|TM)\)|\bCPU\b|(?:\d+-Core )?\bProcessor\b|@.*", re.IGNORECASE
+)
+"""What makers add to the model of a processor: signs, the kind of part, and a frequency."""
 
 NAME_LENGTH = 18  # Characters of a shortened name: one line below a photograph of the first screen
 
@@ -159,6 +165,16 @@ def as_gain(loss: Quantity) -> Quantity:
 def name_place(device: str) -> str:
     """Return a device in words: the profile ``host`` is this machine."""
     return "this machine" if device == HOST else device
+
+
+def describe_machine(manifest: Mapping[str, Any]) -> str:
+    """Return the machine that searched in words: ``Intel Xeon, 2 cores``; empty if not known."""
+    host = manifest.get("host") or {}
+    processor = _NO_PART_OF_A_MODEL.sub("", str(host.get("cpu") or ""))
+    cores = ""
+    if host.get("cores"):
+        cores = plural(int(host["cores"]), "core")
+    return ", ".join(filter(None, (" ".join(processor.split()), cores)))
 
 
 def provenance(quantity: Quantity | None, device: str = "") -> str:

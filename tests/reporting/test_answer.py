@@ -99,7 +99,7 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     assert file.startswith(f"Ship {view.folder}/{pick.artefact} (")
     held = present(pick.holdout_accuracy)
     assert right == f"Right on {held.value:.0f} of 100 images like yours (95 %: {held.low:.0f} to {held.high:.0f})."
-    assert time.endswith(" measured on 2 CPU threads of this machine.")
+    assert time.endswith(" measured on 2 CPU threads of this machine (test data, 2 cores).")
     assert "the latency on your device (the budget was checked here; name yours: --device)" in unknown
     assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch --all).")
     assert said(view, 60).splitlines()[0] == file, "a path that is broken cannot be copied"
@@ -176,7 +176,9 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     figure, phone = r"[\d.]+ ms \(80 %: [\d.]+ to [\d.]+\) predicted on", r"\(Samsung Galaxy (A54 5G|S23), 2023\)"
     over = "perhaps over the 50.0 ms budget"
     phones = f"{figure} a mid-range phone {phone}, {over}; {figure} a flagship {phone}, {over}"
-    assert re.fullmatch(rf"On 2 CPU threads: {phones}; [\d.]+ ms measured on this machine\.", time)
+    assert re.fullmatch(
+        rf"On 2 CPU threads: {phones}; [\d.]+ ms measured on this machine \(test data, 2 cores\)\.", time
+    )
 
 
 @with_cases
@@ -190,7 +192,7 @@ def test_a_latency_of_a_busy_machine_says_which_time_it_is(clock: str, mark: str
     latency = present(present(judged_view().decision.pick).latency)
     busy = replace(latency, source=f"2 threads, {clock} (contended machine)")
     view = with_pick(judged_view(), latency=busy, contended=True)
-    assert f"this machine while other programs used it ({clock})." in opening_lines(view)[2]
+    assert f"this machine (test data, 2 cores) while other programs used it ({clock})." in opening_lines(view)[2]
     for form in (said(view), render_markdown(view).replace("\\*", "*")):
         assert re.search(rf"[\d)]\{mark} ", form)
         assert re.search(rf"^\{mark} other programs used .*{clock.split()[0]}", form, re.MULTILINE)
