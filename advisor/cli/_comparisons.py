@@ -53,7 +53,8 @@ def compare(
     question, data, catalogue, devices, versions, figures, recommendation.
 
     Exit code 4: the recommendation changed, or got worse by more than the noise of its figures. 3:
-    the later run ended before its first result. 0: it did not change.
+    the later run ended before its first result. 0: it did not change, or a measurement
+    corrected a prediction within the budget.
 
     Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
     """

@@ -104,7 +104,9 @@ def _limit_rows(rows: Sequence[Change]) -> list[str]:
 def _describe_change(row: ChangedFigure) -> Change:
     delta = row.delta
     verdict = delta.why
-    if delta.counts:
+    if delta.corrected:
+        verdict = "corrected by a measurement"
+    elif delta.counts:
         verdict = "worse" if delta.worse else "better"
     provenances = set()
     for figure in (delta.before, delta.after):

@@ -22,7 +22,6 @@ from advisor.core import (
     Status,
     Written,
     excess_texts,
-    show_figure,
 )
 from advisor.engine._decide import decide_run
 from advisor.engine._history.differences import (
@@ -47,6 +46,8 @@ OTHER_IMAGES = "The validation images differ, so accuracies are not compared."
 
 CHANGES_SHOWN = 3
 
+CORRECTION = "The pick did not change, and a measurement corrected its figures:"
+
 Deltas = Mapping[Configuration, tuple[Delta, ...]]
 """Changes of the figures of every configuration that both runs evaluated, as the later run has
 it.
@@ -58,6 +59,7 @@ class ComparisonResult(StrEnum):
 
     SAME = "same"
     NOISE = "within noise"
+    CORRECTED = "corrected"
     WORSE = "worse"
     CHANGED = "changed"
     INCOMPLETE = "incomplete"
@@ -364,6 +366,8 @@ def _judge_change(
     of_pick = deltas.get(now.pick.configuration, ()) if now.pick else ()
     if any(delta.worse for delta in of_pick):
         return ComparisonResult.WORSE
+    if any(delta.corrected for delta in of_pick):
+        return ComparisonResult.CORRECTED
     return ComparisonResult.SAME
 
 
@@ -411,9 +415,12 @@ def _explain_result(
             f"The later run picks {now}, and the earlier one {then}. No figure that decides it"
             " changed beyond the noise, so it is not counted as a change."
         )
+    if result is ComparisonResult.CORRECTED:
+        return f"{CORRECTION} {now}. {'; '.join(_describe_corrections(after, deltas))}."
     losses = _describe_losses(before.decision.pick, after, deltas)
     if result is ComparisonResult.WORSE:
-        return f"The pick is still {now}, and worse: {'; '.join(losses)}."
+        verdict = "worse" if after.decision.feasible else "no longer meets the budget"
+        return f"The pick is still {now}, and {verdict}: {'; '.join(losses)}."
     causes = []
     for row in differences:
         if row.topic == "question":
@@ -440,12 +447,21 @@ def _describe_losses(then: Evaluation | None, after: LoadedRun, deltas: Deltas) 
         return [f"{now.name} was {now.status}: {now.reason}"]
     texts = []
     for delta in deltas.get(now.configuration, ()):
-        if delta.worse:
-            texts.append(_describe_delta(now, delta))
+        if delta.poorer:
+            texts.append(delta.show(now.name))
     excesses = excess_texts(now, after.question.limits)
     if excesses:
         texts.append(f"{now.name} breaks the budget: {' and '.join(excesses)}")
     return texts
+
+
+def _describe_corrections(after: LoadedRun, deltas: Deltas) -> list[str]:
+    """Return the figures of the pick that a measurement corrected."""
+    pick = after.decision.pick
+    if pick is None:
+        return []
+    of_pick = deltas.get(pick.configuration, ())
+    return [delta.show(pick.name) for delta in of_pick if delta.corrected]
 
 
 def _find_counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
@@ -473,15 +489,6 @@ def _describe_gains(now: Evaluation | None, before: LoadedRun, deltas: Deltas) -
         return [f"{now.name} was {then.status} before ({then.reason})"]
     texts = []
     for delta in deltas.get(now.configuration, ()):
-        if delta.counts and not delta.worse:
-            texts.append(_describe_delta(now, delta))
+        if delta.counts and not delta.poorer:
+            texts.append(delta.show(now.name))
     return texts[:CHANGES_SHOWN]
-
-
-def _describe_delta(evaluation: Evaluation, delta: Delta) -> str:
-    """Return the two values of a figure in words, with the name of the file."""
-    values = []
-    for quantity in (delta.before, delta.after):
-        shown = "unknown" if quantity is None else show_figure(delta.figure, quantity.value)
-        values.append(shown)
-    return f"{delta.figure.replace('_', ' ')} of {evaluation.name} {' -> '.join(values)}"

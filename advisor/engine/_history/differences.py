@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from advisor.core import Evaluation, Quantity, Status, show_figure
+from advisor.core import Evaluation, Provenance, Quantity, Status, show_figure
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.run_inputs import read_section
 from advisor.engine._pipeline.stage import StageName
@@ -21,6 +21,9 @@ FIGURES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "me
 
 BETTER_UP = frozenset({"accuracy", "holdout_accuracy"})
 """Figures of which more is better; of all others, less is better."""
+
+EXPECTED = frozenset({Provenance.PREDICTED, Provenance.ESTIMATED})
+"""Origins of figures that a later measurement corrects. A published figure is of other images."""
 
 THRESHOLDS: Mapping[str, tuple[float, float]] = {
     "accuracy": (0.005, 0.5),
@@ -227,14 +230,42 @@ class Delta:
 
     @property
     def worse(self) -> bool:
-        """True where the difference counts and the later figure is worse;
+        """True where the difference counts and the file got worse by it;
         a figure that became unknown is worse.
         """
+        return self.poorer and not self.corrected
+
+    @property
+    def poorer(self) -> bool:
+        """True where the difference counts and the later figure is the less good one."""
         if not self.counts or self.before is None:
             return False
         if self.after is None:
             return True
         return (self.after.value < self.before.value) == (self.figure in BETTER_UP)
+
+    @property
+    def corrected(self) -> bool:
+        """True where the difference counts and a measurement took the place of an expectation:
+        the figure was wrong, and nothing says that the file changed.
+        """
+        if not self.counts or self.before is None or self.after is None:
+            return False
+        was_expected = self.before.provenance in EXPECTED
+        return was_expected and self.after.provenance is Provenance.MEASURED
+
+    def show(self, name: str) -> str:
+        """Return the two values in words, with the ``name`` of the file:
+        ``latency of a int8 20.0 ms -> 30.0 ms``.
+        """
+        values = []
+        for quantity in (self.before, self.after):
+            text = "unknown" if quantity is None else show_figure(self.figure, quantity.value)
+            # Of a correction, the reader must see which of the two was measured.
+            if self.corrected and quantity is not None:
+                text = f"{text} {quantity.provenance}"
+            values.append(text)
+        return f"{self.figure.replace('_', ' ')} of {name} {' -> '.join(values)}"
 
 
 def compare_figure(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core import CardFacts, ConfidenceFacts, Evaluation, ImageAnswers, Interval, Mistake, Status
+from advisor.core import CardFacts, ConfidenceFacts, Evaluation, ImageAnswers, Interval, Mistake, Provenance, Status
 from advisor.engine import Comparison, compare, load_run
 from advisor.engine._history.compare import OTHER_IMAGES, ComparisonResult
 from advisor.engine._history.differences import Difference, find_differences
@@ -73,7 +73,10 @@ def test_a_change_of_the_recommendation_is_told_with_its_reason(
 ) -> None:
     best = replace(with_latency(BEST, latency), contended=change == "busy machine")
     rows = {"failed": [FAILED], "new candidate": [best, NEWER]}.get(change, [best])
-    found = compared(tmp_path, [*rows, FAST, SMALL], second={"request": {"budget": budget}})
+    median, p90 = (replace(q, provenance=Provenance.PREDICTED) for q in (BEST.latency, BEST.latency_p90))
+    then = replace(BEST, latency=median, latency_p90=p90)
+    before = [then, FAST, SMALL] if change == "measured at last" else None
+    found = compared(tmp_path, [*rows, FAST, SMALL], before, second={"request": {"budget": budget}})
     assert found.result.value == result
     assert found.recommends_otherwise is (result in (ComparisonResult.CHANGED, ComparisonResult.WORSE))
     assert all(text in found.reason for text in words.split(". "))
