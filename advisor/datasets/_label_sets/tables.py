@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from advisor.core import UsageError, listed
+from advisor.datasets._boxes.inside import find_files_with_images
 from advisor.datasets._boxes.set_folders import labelled_part_of, list_part_folders
 from advisor.datasets._column_search import SUFFIXES
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._image_places import find_by_name
 from advisor.datasets._label_sets.entries import LabelSetEntry, LabelSetListing
 from advisor.datasets._label_sets.folders import list_class_folders
+from advisor.datasets._label_sets.inside import list_inside
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
 from advisor.datasets._manifests import read_entry, read_rows
@@ -83,13 +85,17 @@ Rows = Mapping[Path, Sequence[ImageRow]]
 def list_label_sets(path: Path) -> LabelSetListing:
     """List the images of a table, or of the tables in a folder and in the folders of its parts.
 
-    A folder without a table is read as folders of classes. Raises UsageError if the path does not
-    exist, or neither a table nor a folder can be read as labels.
+    Tables may have the images in them. A folder without a table is read as folders of classes.
+    Raises UsageError if the path does not exist, or neither a table nor a folder can be read as
+    labels.
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
-    tables = [(path, "")] if path.is_file() else list(_find_tables(path))
+    tables = list(_find_tables(path))
     if not tables:
+        inside = list_inside(path)
+        if inside is not None:
+            return _refuse_odd_classes(inside, path)
         try:
             return list_class_folders(path)
         except UsageError as error:
@@ -99,14 +105,6 @@ def list_label_sets(path: Path) -> LabelSetListing:
             ) from None
     listings = [_list_table(table, part) for table, part in tables]
     classes = frozenset(chain.from_iterable(listing.classes for listing in listings))
-    if not classes:
-        raise UsageError(f"--data: '{tables[0][0]}' names no label", HINT)
-    if len(classes) > MOST_CLASSES:
-        some = listed(sorted(classes), 3)
-        raise UsageError(
-            f"--data: '{tables[0][0]}' has {len(classes):,} labels: {some}",
-            f"{MOST_CLASSES:,} at most",
-        )
     entries: list[LabelSetEntry] = []
     for listing in listings:
         # A table with a column for each class says nothing of classes that only another table has.
@@ -118,18 +116,41 @@ def list_label_sets(path: Path) -> LabelSetListing:
         rejected += listing.rejected
         notes += listing.notes
     root = path if path.is_dir() else path.parent
-    return LabelSetListing(
+    listing = LabelSetListing(
         root, tuple(entries), classes, tuple(rejected), tuple(dict.fromkeys(notes))
     )
+    return _refuse_odd_classes(listing, tables[0][0])
+
+
+def _refuse_odd_classes(listing: LabelSetListing, table: Path) -> LabelSetListing:
+    """Return a listing; UsageError if it has no label, or more than a network can tell."""
+    classes = listing.classes
+    if not classes:
+        raise UsageError(f"--data: '{table}' names no label", HINT)
+    if len(classes) > MOST_CLASSES:
+        some = listed(sorted(classes), 3)
+        raise UsageError(
+            f"--data: '{table}' has {len(classes):,} labels: {some}", f"{MOST_CLASSES:,} at most"
+        )
+    return listing
 
 
 def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the tables of a folder that name images, each with the part that a name says."""
+    """Yield the tables of a folder that name images, each with the part that a name says.
+
+    A file is such a table by itself, unless it has the images in it.
+    """
+    if root.is_file():
+        if not find_files_with_images(root):
+            yield root, ""
+        return
     for folder, part in dict.fromkeys([(root, ""), *list_part_folders(root)]):
         # Systems list a folder in different orders, and neither errors nor rows may depend on it.
         for file in sorted(folder.iterdir()):
             is_table = file.suffix.lower() in SUFFIXES and file.is_file()
-            if is_table and _map_titles(file).keys() & {*IMAGE_COLUMNS}:
+            if not is_table or find_files_with_images(file):
+                continue
+            if _map_titles(file).keys() & {*IMAGE_COLUMNS}:
                 yield file, part or labelled_part_of(file.stem)
 
 

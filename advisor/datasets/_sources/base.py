@@ -1,7 +1,8 @@
 """Define what each kind of file with images must offer, and how its names and objects are read.
 
-:class:`Archive` is the protocol of all kinds; :class:`BoxedArchive` and :class:`FolderArchive` are
-further ones that some kinds have. The functions below are shared by the kinds.
+:class:`Archive` is the protocol of all kinds; :class:`BoxedArchive`, :class:`LabelSetArchive` and
+:class:`FolderArchive` are further ones that some kinds have. The functions below are shared by the
+kinds.
 """
 
 from __future__ import annotations
@@ -59,6 +60,22 @@ class ImageObjects:
     # Width and height of the image, None if they are not stated.
     size: tuple[Any, Any] = (None, None)
     fault: str = ""  # why it is left out
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLabels:
+    """One image inside a file, with all its labels."""
+
+    name: str  # its address below the file
+    labels: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class LabelSetArchive(Protocol):
+    """A file that holds images with lists of labels."""
+
+    def list_label_sets(self) -> Iterator[ImageLabels]:
+        """Yield the images in their order in the file; nothing if it has no lists of labels."""
 
 
 @runtime_checkable

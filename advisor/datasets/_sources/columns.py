@@ -6,6 +6,7 @@ native: ``columns:column_names`` and ``columns:read_group`` must keep them.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -54,8 +55,9 @@ def _find_repeated_name(file: Path) -> str:
 def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[str, ...]] | None:
     """Return the rows of a row group by its index, cells as text; None for no such group.
 
-    Rows of a Parquet file are stored in groups, each of which is read as a whole. Raises
-    UsageError if the file cannot be read, or a cell is a list or a struct.
+    Rows of a Parquet file are stored in groups, each of which is read as a whole. A list of names
+    or numbers is the text of a JSON list. Raises UsageError if the file cannot be read, or a cell
+    is another list or a struct.
     """
     try:
         table = _open_once(file, file.stat().st_mtime_ns)
@@ -79,7 +81,12 @@ def _open_once(file: Path, _changed_ns: int) -> ParquetFile:
 
 def _convert_cell(value: object, column: str) -> str:
     """Return a cell as text; whole floats, from nullable integer columns, become integers."""
-    if isinstance(value, list | tuple | dict | set | np.ndarray):
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list) and all(isinstance(entry, str | np.integer) for entry in value):
+        # Labels of an image; the reader of manifests takes such a list apart.
+        value = json.dumps(value, ensure_ascii=False, default=int)
+    if isinstance(value, list | tuple | dict | set):
         raise ContentError(f"the cells of its column '{column[:80]}' are lists, and not text")
     if value is None or value != value:
         return ""

@@ -20,7 +20,15 @@ from typing import Any
 
 from advisor.core import ContentError, StageError, UsageError
 from advisor.datasets._read_errors import explain_error
-from advisor.datasets._sources.base import Archive, BoxedArchive, ImageObjects, Member, refuse_file
+from advisor.datasets._sources.base import (
+    Archive,
+    BoxedArchive,
+    ImageLabels,
+    ImageObjects,
+    LabelSetArchive,
+    Member,
+    refuse_file,
+)
 from advisor.isolation import IN_CHILD, MEMORY
 
 LONGEST_LABEL = 1001  # Characters of a label that are passed on: one more than a label may have
@@ -101,6 +109,10 @@ class IsolatedArchive:
     def list_objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`."""
         yield from self._ask_reader("isolated:list_objects")
+
+    def list_label_sets(self) -> Iterator[ImageLabels]:
+        """See :class:`.base.LabelSetArchive`."""
+        yield from self._ask_reader("isolated:list_label_sets")
 
     def read_member(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
@@ -196,6 +208,18 @@ def list_objects(file: Path, kind: str) -> Sequence[ImageObjects]:
     """Return the images of a file with their objects."""
     archive = _find_archive(file, kind)
     return list(archive.list_objects()) if isinstance(archive, BoxedArchive) else []
+
+
+def list_label_sets(file: Path, kind: str) -> Sequence[ImageLabels]:
+    """Return the images of a file with their labels; labels that are too long are cut."""
+    archive = _find_archive(file, kind)
+    if not isinstance(archive, LabelSetArchive):
+        return []
+    images = []
+    for image in archive.list_label_sets():
+        labels = tuple(label[:LONGEST_LABEL] for label in image.labels)
+        images.append(ImageLabels(image.name, labels))
+    return images
 
 
 def read_member(file: Path, kind: str, name: str) -> bytes | str:

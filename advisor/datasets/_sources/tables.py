@@ -21,6 +21,7 @@ from advisor.core import ContentError, UsageError, listed, require_extra, show_b
 from advisor.datasets._read_errors import explain_error
 from advisor.datasets._sources.base import (
     OBJECTS,
+    ImageLabels,
     ImageObjects,
     Member,
     name_class,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 IMAGES = ("image", "img", "jpg", "png", "picture", "photo")
 LABELS = ("label", "labels", "class", "cls")
+LABEL_SETS = (*LABELS, "tags", "categories", "classes")
 MOST_GROUP_BYTES = 2**30
 """Largest row group that is read: as much stays in memory for each process that reads the
 table.
@@ -134,6 +136,19 @@ class _Table(ABC):
             rows = zip(self._read_column(column), *sides, strict=False)
             for row, (written, width, height) in enumerate(rows):
                 yield ImageObjects(f"{row:07d}", read_objects(written, names), (width, height))
+        except Exception as error:
+            raise refuse_file(self._file, self.kind, error) from None
+
+    def list_label_sets(self) -> Iterator[ImageLabels]:
+        """See :class:`.base.LabelSetArchive`. The labels are names, or numbers of classes."""
+        column = find_label_set_column(self._schema)
+        if not column:
+            return
+        try:
+            names = _find_class_names(_read_column_facts(self._schema).get(column))
+            for row, values in enumerate(self._read_column(column)):
+                labels = filter(None, (name_class(value, names) for value in values or ()))
+                yield ImageLabels(f"{row:07d}", tuple(labels))
         except Exception as error:
             raise refuse_file(self._file, self.kind, error) from None
 
@@ -355,6 +370,27 @@ def find_label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]
         )
     names = features.get(label, {}).get("names", ())
     return label, list(map(str, names)) if isinstance(names, list) else ()
+
+
+def find_label_set_column(schema: pa.Schema) -> str:
+    """Return the column with a list of labels for each image; empty for none.
+
+    It has a usual name, or its metadata names classes.
+    """
+    import pyarrow as pa
+
+    facts = _read_column_facts(schema)
+    columns = []
+    for field in schema:
+        if not pa.types.is_list(field.type) and not pa.types.is_large_list(field.type):
+            continue
+        kind = field.type.value_type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        is_label = is_text or pa.types.is_integer(kind)
+        if is_label and (field.name in LABEL_SETS or _find_class_names(facts.get(field.name))):
+            columns.append(field.name)
+    usual = [name for name in LABEL_SETS if name in columns]
+    return next(iter([*usual, *columns]), "")
 
 
 def _read_features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
