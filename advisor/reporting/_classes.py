@@ -169,6 +169,22 @@ def compute_recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Class
     return tuple(class_recalls)
 
 
+def add_ranges(
+    recalls: Sequence[ClassRecall], answers: ImageAnswers, by_class: str
+) -> tuple[ClassRecall, ...]:
+    """Return the figures of classes with the intervals that a task has measured for some of them.
+
+    These are among its further figures, such as ``AP of cat``, where ``by_class`` is ``AP``.
+    """
+    rows = []
+    for row in recalls:
+        figure = answers.figures.get(f"{by_class} of {row.label}")
+        if figure is not None and row.n is None:
+            row = replace(row, low=figure.low, high=figure.high, n=figure.n)
+        rows.append(row)
+    return tuple(rows)
+
+
 def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
     """Return the points of recall that each class loses from the float32 file to a form of it,
     on the same images.
@@ -319,6 +335,7 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     class_recalls = compute_recalls(answers, view.classes)
     if not class_recalls:
         return
+    class_recalls = add_ranges(class_recalls, answers, task.by_class)
     # A class without an image has no figure, and comes last.
     weak = sorted(class_recalls, key=lambda row: math.inf if row.recall is None else row.recall)[
         :CLASSES_SHOWN

@@ -28,6 +28,7 @@ from advisor.reporting import (
 from advisor.reporting._answer import list_warned_blocks, make_summary, other_risks
 from advisor.reporting._app_size import PHONES, AppGrowth, app_growth
 from advisor.reporting._classes import (
+    add_ranges,
     compare_confusions,
     compute_lost_recall,
     compute_recalls,
@@ -215,6 +216,7 @@ def _describe_classes(view: RunView) -> Variables | None:
     class_recalls = compute_recalls(answers, labels)
     if not class_recalls:
         return None
+    class_recalls = add_ranges(class_recalls, answers, view.task.by_class)
     return {
         "judged_on": (
             "images held out from training" if pick.holdout_answers else "validation images"

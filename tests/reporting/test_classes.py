@@ -10,12 +10,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import BoxFacts, ClassBoxes, Evaluation, ImageAnswers, JudgedBox, JudgedImage, UsageError
+from advisor.core import (
+    BoxFacts,
+    ClassBoxes,
+    Evaluation,
+    ImageAnswers,
+    JudgedBox,
+    JudgedImage,
+    Provenance,
+    Quantity,
+    UsageError,
+)
 from advisor.datasets._thumbnails import BYTES_PER_PIXEL
 from advisor.reporting._classes import (
     DIFFERENCES,
     HEATMAP_CLASSES,
     PairDifference,
+    add_ranges,
     compare_confusions,
     compute_lost_recall,
     compute_recalls,
@@ -46,6 +57,9 @@ def test_recall_comes_with_its_interval_and_count() -> None:
     assert found["cat"].high == pytest.approx(94.3, abs=0.1)
     shares = compute_recalls(ImageAnswers(per_class_recall={"cat": 0.25}), LABELS)  # without counts
     assert [(recall.label, recall.recall, recall.low) for recall in shares] == [("cat", 25.0, None)]
+    figures = {"AP of cat": Quantity(25.0, "%", Provenance.MEASURED, 9.0, 60.0, n=7)}
+    (cat,) = add_ranges(shares, ImageAnswers(figures=figures), "AP")
+    assert (cat.recall, cat.low, cat.high, cat.n) == (25.0, 9.0, 60.0, 7)
     answers = ImageAnswers(confusion=((6, 2, 0), (2, 8, 0), (0, 0, 0)))
     assert [recall.precision for recall in compute_recalls(answers, LABELS)] == [75.0, 80.0, None]
 

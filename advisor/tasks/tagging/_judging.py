@@ -191,7 +191,7 @@ def _list_class_figures(
     for place in sorted(lowest[:SHOWN_CLASSES]):
         count = int((scores.truth[:, place] == 1).sum())
         source = f"of images by score, {count} have it"
-        yield f"AP of {classes[place]}", make_percent(by_place[place], len(scores.truth), source)
+        yield f"AP of {classes[place]}", make_percent(by_place[place], count, source)
 
 
 def describe_errors(scores: LabelScores, place: int, classes: Sequence[str]) -> str:
