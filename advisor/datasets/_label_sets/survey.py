@@ -176,10 +176,12 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     """
     present = (read.truth == 1).sum(axis=0)
     lacking = (read.truth == 0).sum(axis=0)
-    few = np.flatnonzero(present < LEAST).tolist()
+    nowhere = np.flatnonzero(present + lacking == 0).tolist()
+    few = np.flatnonzero((present < LEAST) & (present + lacking > 0)).tolist()
     everywhere = np.flatnonzero((present >= LEAST) & (lacking < LEAST)).tolist()
     notes = list(read.notes)
     for places, why in (
+        (nowhere, "nothing is known of them"),
         (few, "too few images have them"),
         (everywhere, "too few images lack them"),
     ):
@@ -189,7 +191,7 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
                 names.append(f"'{read.classes[place]}' ({int(present[place])})")
             what = phrase_count(len(places), "label is", "labels are")
             notes.append(f"{what} {NOT_USED}, as {why}: {listed(names, NAMED)}.")
-    useless = {*few, *everywhere}
+    useless = {*nowhere, *few, *everywhere}
     useful = []
     for place in range(len(read.classes)):
         if place not in useless:

@@ -47,9 +47,9 @@ def _list_notes(read: LabelSetSurvey, division: Division) -> tuple[str, ...]:
         if not {0, 1} <= set(judged[:, place].tolist()):
             unjudged.append(name)
     if unjudged:
-        what = phrase_count(len(unjudged), "label has", "labels have")
+        what = phrase_count(len(unjudged), "label is", "labels are")
         notes.append(
-            f"{what} no image with it, or none without it, in the hold-out:"
+            f"{what} not judged, as all images of the hold-out have it or none has:"
             f" {listed(unjudged, NAMED)}."
         )
     if (read.truth == 1).sum(axis=1).max() == 1:
