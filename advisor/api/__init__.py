@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         profile,
         warn_of_input,
     )
-    from advisor.api._options import choices, write_request
+    from advisor.api._options import write_request
     from advisor.api._runs import Run, demonstrate, memory_there, plan, search
     from advisor.api._tiles import judge_tiles
     from advisor.api._updates import Update, update
@@ -57,7 +57,6 @@ __all__ = [
     "card_front",
     "check_data",
     "check_run",
-    "choices",
     "clean_cache",
     "compare",
     "compress",

@@ -1,7 +1,6 @@
-"""The options of a search for their users: the names that a shell completes, and request files.
+"""Write request files, which hold the options of a search.
 
-``advisor init`` calls :func:`write_request`; the completion of the command line calls
-:func:`choices`. What an option is comes from the tables of ``core``.
+``advisor init`` calls :func:`write_request`. What an option is comes from the tables of ``core``.
 """
 
 import os
@@ -10,33 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from advisor.core import FORMS, GROUPS, PLAN, SEARCH, TASKS, list_choosable, plain
+from advisor.core import GROUPS, PLAN, plain
 
 WIDTH = 100
 """Columns of a comment."""
-
-
-def choices(option: str) -> tuple[str, ...]:
-    """Return the names that an option takes; none for an option that takes something else."""
-    # Imported here, because a command must start in 0.3 s and seldom completes a name.
-    if option in ("candidates", "card"):
-        from advisor.catalog import load_catalogue
-
-        catalogue = load_catalogue([])
-        if option == "card":
-            return tuple(catalogue)
-        return (*catalogue.families, *catalogue)
-    if option in ("device", "must_run_on"):
-        from advisor.devices import device_names, load_known_devices
-
-        return tuple(dict.fromkeys((*load_known_devices(()), *device_names())))
-    if option == "compressions":
-        return tuple(FORMS)
-    if option == "task":
-        return tuple(TASKS)
-    if option == "training":
-        return list_choosable()
-    return SEARCH[option].choices if option in SEARCH else ()
 
 
 def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool = False) -> Path:

@@ -16,9 +16,13 @@ import typer
 
 from advisor.cli._values import split_values
 from advisor.core import (
+    FORMS,
     OUTPUT,
+    SEARCH,
+    TASKS,
     Option,
     Table,
+    list_choosable,
     show_flag,
 )
 
@@ -48,12 +52,33 @@ def completion_of(name: str) -> Callable[[str], list[str]]:
     """
 
     def complete(incomplete: str) -> list[str]:
-        from advisor.api import choices
-
         before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{choice}" for choice in _list_matching(choices(name), last)]
+        return [f"{before}{comma}{choice}" for choice in _list_matching(list_choices(name), last)]
 
     return complete
+
+
+def list_choices(name: str) -> tuple[str, ...]:
+    """Return the names that an option takes; none for an option that takes something else."""
+    # Imported here, because a command must start in 0.3 s and seldom completes a name.
+    if name in ("candidates", "card"):
+        from advisor.catalog import load_catalogue
+
+        catalogue = load_catalogue([])
+        if name == "card":
+            return tuple(catalogue)
+        return (*catalogue.families, *catalogue)
+    if name in ("device", "must_run_on"):
+        from advisor.devices import device_names, load_known_devices
+
+        return tuple(dict.fromkeys((*load_known_devices(()), *device_names())))
+    if name == "compressions":
+        return tuple(FORMS)
+    if name == "task":
+        return tuple(TASKS)
+    if name == "training":
+        return list_choosable()
+    return SEARCH[name].choices if name in SEARCH else ()
 
 
 def complete_runs(incomplete: str) -> list[str]:

@@ -15,7 +15,7 @@ from advisor import api, catalog, devices
 from advisor.cli._main import app
 from advisor.core import GROUPS, PLAN
 
-FOR_COMMANDS = {"State", "choices", "demonstrate", "experiment_log", "judge", "memory_there", "warn_of_input"}
+FOR_COMMANDS = {"State", "demonstrate", "experiment_log", "judge", "memory_there", "warn_of_input"}
 FOR_COMMANDS |= {"list_accelerators", "write_request"}
 """What the face of the room offers to the command line alone."""
 

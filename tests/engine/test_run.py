@@ -13,8 +13,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from advisor.api import choices
 from advisor.catalog import load_catalogue
+from advisor.cli._options import list_choices
 from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, units
 from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _answer_so_far as module, _preview as preview, _search_space, resolve
@@ -176,7 +176,7 @@ def plan(toy: TrainingRecipe) -> Plan:
 
 
 def test_users_choose_it_by_its_name_and_tune_it_if_it_tunes_the_backbone(toy: TrainingRecipe) -> None:
-    assert toy.name in choices("training")
+    assert toy.name in list_choices("training")
     assert toy.name in CLASSIFICATION.trainings
     assert resolve({"data": "photos", "training": [toy.name]}).question.trainings == (HEAD, toy.name)
     assert toy.name not in DETECTION.trainings
