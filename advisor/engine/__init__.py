@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from advisor.engine._history.unfinished import continue_command
     from advisor.engine._label_faults import LabelCheck, LabelChecker
     from advisor.engine._pipeline import cost
+    from advisor.engine._pipeline.epoch_file import EpochFile
     from advisor.engine._pipeline.evaluation import accuracy, confidence
     from advisor.engine._pipeline.evaluation.accuracy import (
         AccuracyVerdict,
@@ -115,6 +116,7 @@ __all__ = [
     "Devices",
     "Disagreements",
     "Drawing",
+    "EpochFile",
     "Execution",
     "Executor",
     "FileAgreement",

@@ -32,7 +32,6 @@ from advisor.engine import (
     drop_of,
     make_percent,
 )
-from advisor.store import RunFolder
 
 EVERY = slice(None)  # Selects every answer of a file
 Scores = NDArray[np.floating[Any]]
@@ -85,20 +84,23 @@ class JudgeByShares(ABC, Generic[R]):
         """Return what is kept of the hold-out; ``chosen`` was kept of the validation part."""
 
     def verdict(
-        self, scored: Scored, images: Images, run: RunFolder, name: str
-    ) -> AccuracyVerdict:
-        """Return the figure on the validation part, and what compression lost."""
+        self, scored: Scored, images: Images, file: str
+    ) -> tuple[AccuracyVerdict, Mapping[str, Sequence[float]]]:
+        """Return the figure on the validation part with what compression lost,
+        and the shares to keep by their file.
+        """
         shipped, floats = (
-            self.score_images(file, images, Role.VALIDATION)
-            for file in (scored.answers, scored.float_answers)
+            self.score_images(path, images, Role.VALIDATION)
+            for path in (scored.answers, scored.float_answers)
         )
         count = len(images.part(Role.VALIDATION).paths)
         answers = self.compare_answers(shipped, floats if scored.trained else None, images)
-        return AccuracyVerdict(
+        verdict = AccuracyVerdict(
             accuracy=make_percent(shipped.figure, count, f"{self.metric} {VALIDATED}"),
             drop=drop_of(Interval.paired_shares(floats.shares, shipped.shares), count),
-            answers=replace(answers, file=run.keep_answers(name, shipped.shares)),
+            answers=replace(answers, file=file),
         )
+        return verdict, {file: shipped.shares}
 
     def held_out(
         self, evaluation: Evaluation, answers_path: Path, images: Images, file: str = ""

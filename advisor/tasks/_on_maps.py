@@ -7,9 +7,7 @@ the cache; each task raises its ``version`` when equal inputs give another netwo
 
 from __future__ import annotations
 
-import json
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +18,7 @@ from advisor.catalog import Card
 from advisor.core import HEAD, UnsupportedRecipe, recipe_of
 from advisor.datasets import CAPTURE_VERSION, InputSpec
 from advisor.engine import (
+    EpochFile,
     FloatModel,
     Folders,
     Inputs,
@@ -40,7 +39,6 @@ from advisor.engine import (
     over_images,
 )
 from advisor.isolation import CallLimits
-from advisor.store import RunFolder, read_cached_sha256, write_atomically
 
 if TYPE_CHECKING:
     from advisor.core import WeightsFile
@@ -49,9 +47,6 @@ if TYPE_CHECKING:
 
 GOING_ON = 0.55
 """Seconds of the training that goes on, over those of the same images from the start."""
-
-# In the folder of checkpoints: epochs done, all epochs, and the share of the seconds.
-EPOCHS = "epochs.json"
 
 TRAINING = Resources(
     Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000)
@@ -101,8 +96,8 @@ class MapTraining:
                 "share": self.layers,
                 "goes_on": self.goes_on,
             }
-        elif head := self.find_start(materials):
-            start = {"start": read_cached_sha256(head)}
+        elif head := materials.find_earlier_head(self.card):
+            start = {"start": head[1]}
         return {
             **identity(materials, self.card),
             "pictures": materials.part(self.role).fingerprint,
@@ -111,11 +106,6 @@ class MapTraining:
             **start,
             **list_versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy"),
         }
-
-    def find_start(self, materials: Materials) -> Path | None:
-        """Return the head of the same network that a new head starts from; None for none."""
-        run = materials.question.start
-        return RunFolder.open(run).heads.get(self.card.name) if run else None
 
     def make_job(self, materials: Materials, results: Results, folders: Folders) -> Job:
         """Return the training, with its start and its part of the time limit."""
@@ -135,8 +125,9 @@ class MapTraining:
             earlier_path = results[self.earlier].path
             start = TrainingStart(earlier_path, self.layers, self.goes_on, seconds, reserve)
         else:
-            head = self.find_start(materials)
-            start = TrainingStart(seconds=seconds, reserve=reserve, head_of_others=head)
+            head = materials.find_earlier_head(self.card)
+            head_path = head[0] if head else None
+            start = TrainingStart(seconds=seconds, reserve=reserve, head_of_others=head_path)
         return self.task.job(self.card, materials, materials.part(self.role), folders, start)
 
 
@@ -175,39 +166,9 @@ def train_on_maps(
         cost_s=seconds * (GOING_ON if goes_on else 1.0),
         resources=TRAINING,
         reads=lambda materials: materials.part(network.role),
-        epochs=lambda _materials, _results: epochs_done,
+        epochs=lambda _materials, _results: EpochFile.read,
         keep_if=keep_if,
     )
-
-
-def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
-    """Return how far a training is, see :data:`.stage.Epochs`; None before its first epoch."""
-    try:
-        done, epochs, share = json.loads((checkpoints / EPOCHS).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
-        return None
-    return done, epochs, share
-
-
-class _Progress:
-    """Write how far a training is, after each epoch; its maps, before the first one, count too."""
-
-    def __init__(self, checkpoints: Path) -> None:
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        self._file = checkpoints / EPOCHS
-        self._began = time.monotonic()
-        self._first = 0.0
-        self._file.unlink(missing_ok=True)  # of a training that was ended
-
-    def __call__(self, done: int, epochs: int) -> None:
-        now = time.monotonic()
-        if not done:
-            self._first = now
-            return
-        left_s = (epochs - done) * (now - self._first) / done
-        row = done, epochs, (now - self._began) / (now - self._began + left_s)
-        # The search reads this file from another process while the training writes it.
-        write_atomically(self._file, json.dumps(row))
 
 
 def answer_images(
@@ -259,7 +220,7 @@ def train(
     """Train a card's network and write it; return whether its time limit ended the training.
 
     See :func:`._on_maps.train.train`. ``task`` gives the kind of head, and makes labels of what
-    comes with each image. The folder ``checkpoints`` takes :data:`EPOCHS`.
+    comes with each image. The folder ``checkpoints`` takes the :class:`EpochFile`.
     """
     from advisor.core import TASKS
     from advisor.training import LabelledImages, train as train_head
@@ -280,7 +241,7 @@ def train(
             seed,
             Path(folder),
             start,
-            _Progress(checkpoints),
+            EpochFile(checkpoints),
         )
     trained.write(path)
     return {"out_of_time": trained.out_of_time}

@@ -140,7 +140,9 @@ def judged(run: RunFolder, images: Images, card: str, answers: Sequence[int], qu
     own = run.path / f"{card}.npy"
     np.save(own, np.where(np.eye(2)[list(answers)] > 0, 0.9, 0.1))
     judge = question.of_task.judge(question)
-    verdict = judge.verdict(Scored(own, own), images, run, card)
+    verdict, kept = judge.verdict(Scored(own, own), images, f"answers/{card}.npy")
+    for file, values in kept.items():
+        run.keep_answers(Path(file).stem, values)
     return replace(evaluation(card), **vars(verdict))
 
 

@@ -31,18 +31,18 @@ def answered(path: Path, labels: list[int]) -> Path:
 
 def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = CLASSIFIED.verdict(Scored(own, floats), two_classes(), run, "net-head-int8")
+    verdict, kept = CLASSIFIED.verdict(Scored(own, floats), two_classes(), "answers/net-head-int8.npy")
     plain = accuracy.measure_accuracy([0, 1, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1], ("a", "b"))
     assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
     assert verdict.answers.confusion == plain.answers.confusion
     assert verdict.answers.file == "answers/net-head-int8.npy"
-    kept = np.load(run.path / verdict.answers.file)
-    assert (kept.dtype, kept.tolist()) == (np.int32, [0, 1, 1, 1])
+    stored = np.load(run.path / run.keep_answers("net-head-int8", kept[verdict.answers.file]))
+    assert (stored.dtype, stored.tolist()) == (np.int32, [0, 1, 1, 1])
 
 
-def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp_path: Path) -> None:
+def test_a_classifier_has_every_metric_that_its_images_allow(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    answers = CLASSIFIED.verdict(Scored(own, own), two_classes(), run, "net").answers
+    answers = CLASSIFIED.verdict(Scored(own, own), two_classes(), "answers/net.npy")[0].answers
     assert set(answers.metrics) == {Metric.TOP1, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS}
     assert (answers.metrics[Metric.TOP1].value, answers.metrics[Metric.TOP1].n) == (75.0, 4)
     judged, _ = CLASSIFICATION.judge(Question(metric=Metric.TOP1, costs=COSTS)).held_out(
@@ -52,17 +52,16 @@ def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp
     assert judged.holdout_accuracy == judged.holdout_answers.metrics[Metric.TOP1]
 
 
-def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path: Path) -> None:
+def test_a_classifier_is_judged_by_the_metric_asked_for(tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = CLASSIFICATION.judge(Question(metric=Metric.MACRO_F1)).verdict(
-        Scored(own, floats), two_classes(), run, "net"
-    )
+    judge = CLASSIFICATION.judge(Question(metric=Metric.MACRO_F1))
+    verdict, kept = judge.verdict(Scored(own, floats), two_classes(), "answers/net.npy")
     assert verdict.accuracy == verdict.answers.metrics[Metric.MACRO_F1]
     assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
     assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value)
     assert verdict.answers.compared_by == "answers/net-shares.npy"
-    assert np.load(run.path / verdict.answers.file).tolist() == [0, 1, 1, 1]
-    assert 100 * np.load(run.path / verdict.answers.shares).mean() == pytest.approx(verdict.accuracy.value)
+    assert list(kept[verdict.answers.file]) == [0, 1, 1, 1]
+    assert 100 * np.mean(kept[verdict.answers.shares]) == pytest.approx(verdict.accuracy.value)
 
 
 def test_the_hold_out_is_judged_by_the_metric_asked_for(tmp_path: Path) -> None:

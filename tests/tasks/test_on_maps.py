@@ -1,6 +1,5 @@
-"""The stage that trains a network on the maps of a backbone: how far it is."""
+"""The stage that trains a network on the maps of a backbone."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_S
 from advisor.engine._space.resolving import require_heads
 from advisor.store import RunFolder, sha256_file
 from advisor.tasks import _on_maps as on_maps
-from advisor.tasks._on_maps import EPOCHS, epochs_done
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION
 from tests.builders import must_fail
@@ -22,33 +20,6 @@ from tests.engine.pipeline.walking import materials
 
 QUESTION, CARD = Question(DETECTION.name), load_catalogue()["mobilenet_v2_1.0_224"]
 SHARED_S, ALONE_S = (100.0 - IMPORTS_S - NEXT_START_S) / 1.55, 100.0 - NEXT_IMPORTS_S
-
-
-def test_a_training_tells_the_time_before_its_first_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter((100.0, 130.0, 140.0, 150.0, 160.0))  # begins, maps are there, three of three epochs
-    monkeypatch.setattr(on_maps.time, "monotonic", lambda: next(times))
-    tell = on_maps._Progress(tmp_path / "new")
-    tell(0, 3)
-    assert epochs_done(tmp_path / "new") is None
-    shares = []
-    for done in (1, 2, 3):
-        tell(done, 3)
-        found = epochs_done(tmp_path / "new")
-        assert found[:2] == (done, 3)
-        shares.append(found[2])
-    assert shares == pytest.approx([40 / 60, 50 / 60, 1.0])
-
-
-def test_what_a_training_that_was_ended_left_is_not_taken_for_the_next_one(tmp_path: Path) -> None:
-    (tmp_path / EPOCHS).write_text(json.dumps([5, 20, 0.3]), encoding="utf-8")
-    on_maps._Progress(tmp_path)
-    assert epochs_done(tmp_path) is None
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null"])
-def test_a_damaged_file_says_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / EPOCHS).write_text(text, encoding="utf-8")
-    assert epochs_done(tmp_path) is None
 
 
 def stage_of(training: str, purpose: Purpose, images: Images) -> Stage[FloatModel]:

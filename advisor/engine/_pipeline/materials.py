@@ -22,7 +22,7 @@ from advisor.engine._pipeline.images import Images, Part, Role
 from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine._question.values import Question
 from advisor.measurement import Host
-from advisor.store import ArtifactCache, read_cached_sha256
+from advisor.store import ArtifactCache, RunFolder, read_cached_sha256
 from advisor.training import Reserve
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
@@ -176,6 +176,14 @@ class Materials:
             return None
         starts_s = IMPORTS_S + NEXT_START_S if to_come else NEXT_IMPORTS_S
         return max(0.0, (budget.seconds - starts_s) / (1 + to_come))
+
+    def find_earlier_head(self, card: Card) -> tuple[Path, str] | None:
+        """Return the head of the same network in the run of ``--start`` with its SHA-256;
+        None if there is none.
+        """
+        run = self.question.start
+        head = RunFolder.open(run).heads.get(card.name) if run else None
+        return (head, read_cached_sha256(head)) if head else None
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""

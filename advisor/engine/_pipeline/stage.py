@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from advisor.core import AdvisorError, RuntimeRefusal, StageError, Status, UnsupportedRecipe
 from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
 from advisor.isolation import EXPECTED_BYTES, LIGHT
+from advisor.store import read_cached_sha256
 
 if TYPE_CHECKING:
     from advisor.engine._pipeline.images import Part
@@ -131,6 +132,10 @@ class Results:
 
     def __getitem__(self, stage: Stage[Result]) -> Result:
         return cast("Result", self._values[stage])
+
+    def sha256(self, stage: Stage[Path]) -> str:
+        """Return the SHA-256 of the file that a stage made."""
+        return read_cached_sha256(self[stage])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ the run, so that two files are compared image by image. What it returns is writt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from advisor.engine import (
     confidence,
 )
 from advisor.measurement import OutOfFold
-from advisor.store import RunFolder, answers_file
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,15 @@ class Classified:
     question: Question = field(default_factory=Question)
 
     def verdict(
-        self, scored: Scored, images: Images, run: RunFolder, name: str
-    ) -> AccuracyVerdict:
-        """Return the figure on the validation part, the thresholds, and what compression lost."""
-        file, floats, folds, *_ = scored
+        self, scored: Scored, images: Images, file: str
+    ) -> tuple[AccuracyVerdict, Mapping[str, Sequence[float]]]:
+        """Return the figure on the validation part with the thresholds and what compression lost,
+        and the answers to keep by their files.
+        """
+        probabilities, floats, folds, *_ = scored
         question = self.question
         metric = question.metric
-        answers = accuracy.read_answers(file)
+        answers = accuracy.read_answers(probabilities)
         part = images.part(Role.VALIDATION)
         measured = accuracy.measure_accuracy(
             answers, accuracy.read_answers(floats), part.labels, images.classes
@@ -52,26 +53,29 @@ class Classified:
         learnt = None
         if folds:
             learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats)
-        scores = confidence.score_metrics(file, images, Role.VALIDATION, question.costs)
+        scores = confidence.score_metrics(probabilities, images, Role.VALIDATION, question.costs)
         by_class = replace(
             measured.answers,
-            file=run.keep_answers(name, answers),
-            confidence=confidence.choose_thresholds(file, images, question.guarantees, learnt),
+            file=file,
+            confidence=confidence.choose_thresholds(
+                probabilities, images, question.guarantees, learnt
+            ),
             metrics=confidence.describe_scores(scores, accuracy.VALIDATED),
         )
         if metric == Metric.TOP1:
-            return replace(measured, answers=by_class)
+            return replace(measured, answers=by_class), {file: answers}
         shares = scores[metric].shares.tolist()
         float_scores = confidence.score_metrics(
             floats, images, Role.VALIDATION, question.costs, [metric]
         )
         lost = Interval.paired_shares(float_scores[metric].shares.tolist(), shares)
-        return replace(
+        verdict = replace(
             measured,
             accuracy=by_class.metrics[metric],
             drop=accuracy.drop_of(lost, len(shares)),
-            answers=replace(by_class, shares=run.keep_answers(f"{name}-shares", shares)),
+            answers=replace(by_class, shares=_name_shares(file)),
         )
+        return verdict, {file: answers, verdict.answers.shares: shares}
 
     def captured(self, answers: Path, images: Images, role: Role) -> accuracy.Captured:
         """Return which images are answered right under each capture condition."""
@@ -94,7 +98,7 @@ class Classified:
         )
         answers_by_file: dict[str, Sequence[float]] = {file: answers} if file else {}
         if file and metric != Metric.TOP1:
-            by_class = replace(by_class, shares=answers_file(f"{Path(file).stem}-shares"))
+            by_class = replace(by_class, shares=_name_shares(file))
             answers_by_file[by_class.shares] = scores[metric].shares.tolist()
         chosen = evaluation.answers.confidence
         if chosen is not None:
@@ -102,3 +106,9 @@ class Classified:
             by_class = replace(by_class, confidence=verified)
         judged = replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class)
         return judged, answers_by_file
+
+
+def _name_shares(file: str) -> str:
+    """Return the path of each image's share in the metric, beside that of the answers."""
+    path = Path(file)
+    return str(path.with_stem(f"{path.stem}-shares"))

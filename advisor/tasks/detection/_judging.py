@@ -41,7 +41,6 @@ from advisor.measurement import (
     load_detections,
     true_boxes,
 )
-from advisor.store import RunFolder
 from advisor.tasks._judge import EVERY, HELD_OUT, VALIDATED, JudgeByShares
 
 if TYPE_CHECKING:
@@ -299,24 +298,25 @@ class Detected(JudgeByShares[FoundObjects]):
         return _pair_answers(load_detections(answers)[each], images, role, self.by)
 
     def verdict(
-        self, scored: Scored, images: Images, run: RunFolder, name: str
-    ) -> AccuracyVerdict:
-        """Return the figure on the validation part,
-        and what compression lost of it and of further figures.
+        self, scored: Scored, images: Images, file: str
+    ) -> tuple[AccuracyVerdict, Mapping[str, Sequence[float]]]:
+        """Return the figure on the validation part with what compression lost of it
+        and of further figures, and the shares to keep by their file.
         """
-        verdict = super().verdict(scored, images, run, name)
+        verdict, answers_by_file = super().verdict(scored, images, file)
         if not self.drops:
-            return verdict
+            return verdict, answers_by_file
         own, floats = (
-            self.score_images(file, images, Role.VALIDATION)
-            for file in (scored.answers, scored.float_answers)
+            self.score_images(path, images, Role.VALIDATION)
+            for path in (scored.answers, scored.float_answers)
         )
         drops = {}
         for metric in self.drops:
             by = ByBoxes(metric)
             lost = Interval.paired_shares(by.shares(floats), by.shares(own))
             drops[metric] = drop_of(lost, len(own.true))
-        return replace(verdict, answers=replace(verdict.answers, metric_drops=drops))
+        answers = replace(verdict.answers, metric_drops=drops)
+        return replace(verdict, answers=answers), answers_by_file
 
     def compare_answers(
         self, own: FoundObjects, floats: FoundObjects | None, images: Images

@@ -25,7 +25,6 @@ from advisor.engine import (
     Workload,
     cost,
 )
-from advisor.store import read_cached_sha256
 from advisor.tasks.detection import _jobs as jobs
 
 
@@ -42,7 +41,7 @@ def calibrate_detector(
         boxes = materials.part(Role.VALIDATION).fingerprint
         return {
             "model": results[made].sha256,
-            "scores": read_cached_sha256(results[scored]),
+            "scores": results.sha256(scored),
             "boxes": boxes,
         }
 

@@ -24,7 +24,6 @@ from advisor.core import (
 )
 from advisor.engine import AccuracyVerdict, Images, Role, Scored, make_percent
 from advisor.measurement import label_precision, label_thresholds
-from advisor.store import RunFolder
 from advisor.tasks._judge import EVERY, JudgeByShares, collect_overlays, describe_classes
 
 LabelScores = label_precision.LabelScores
@@ -47,13 +46,14 @@ class ByPrecision(JudgeByShares[LabelScores]):
         return LabelScores(scores, np.array(part.objects, np.int8), part.groups)
 
     def verdict(
-        self, scored: Scored, images: Images, run: RunFolder, name: str
-    ) -> AccuracyVerdict:
-        """Return the figure on the validation part, and what the thresholds of the file guarantee.
+        self, scored: Scored, images: Images, file: str
+    ) -> tuple[AccuracyVerdict, Mapping[str, Sequence[float]]]:
+        """Return the figure on the validation part with what the thresholds of the file guarantee,
+        and the shares to keep by their file.
 
         A finished file of the user keeps its scores, so its thresholds are kept beside it.
         """
-        verdict = super().verdict(scored, images, run, name)
+        verdict, answers_by_file = super().verdict(scored, images, file)
         guarantees: Sequence[BoxGuarantee | None] = [
             parse(BoxGuarantee, note) if note else None for note in scored.notes or ()
         ]
@@ -66,7 +66,7 @@ class ByPrecision(JudgeByShares[LabelScores]):
         named = zip(images.classes, guarantees, strict=False)
         of_labels = {label: guarantee for label, guarantee in named if guarantee}
         answers = replace(verdict.answers, label_guarantees=of_labels, label_thresholds=thresholds)
-        return replace(verdict, answers=answers)
+        return replace(verdict, answers=answers), answers_by_file
 
     def _choose_for_finished(
         self, scores: LabelScores, images: Images

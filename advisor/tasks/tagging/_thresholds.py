@@ -38,7 +38,6 @@ from advisor.engine import (
     list_versions,
 )
 from advisor.measurement import label_thresholds
-from advisor.store import read_cached_sha256
 from advisor.tasks.tagging._stages import SCORES, describe_wishes, list_asked, share_of_holdout
 from advisor.tflite import read_head, with_head
 
@@ -85,7 +84,7 @@ def set_thresholds(
         part = materials.part(Role.VALIDATION)
         return {
             "model": results[trained].sha256,
-            "scores": read_cached_sha256(results[scored]),
+            "scores": results.sha256(scored),
             "pictures": part.fingerprint,
             "groups": part.groups,
             **describe_wishes(materials, Role.VALIDATION),

@@ -45,11 +45,11 @@ def judge_by(by: Criterion) -> Detected:
 def measured(own: Path, floats: Path, images: Images, by: Criterion = BY_BOXES) -> tuple[AccuracyVerdict, list[float]]:
     """Return the verdict on a file, and the share of each image as it is kept."""
     run = RunFolder.create(Path(mkdtemp(dir=own.parent)), "run")
-    verdict = judge_by(by).verdict(Scored(own, floats), images, run, "net")
+    verdict, kept = judge_by(by).verdict(Scored(own, floats), images, "answers/net.npy")
     assert verdict.answers.file == "answers/net.npy"
-    kept = np.load(run.path / verdict.answers.file)
-    assert kept.dtype == np.float32
-    return verdict, kept.tolist()
+    stored = np.load(run.path / run.keep_answers("net", kept[verdict.answers.file]))
+    assert stored.dtype == np.float32
+    return verdict, stored.tolist()
 
 
 def held_out(
@@ -97,7 +97,7 @@ def test_a_file_loses_the_small_objects_that_its_float_file_finds(tmp_path: Path
     figures = {name: figure.value for name, figure in answers.metrics.items()}
     assert figures == {"map": 50.0, "map-small": 0.0, "map-medium": 100.0}
     judge = replace(judge_by(BY_BOXES), drops=("map-small", "map-medium"))
-    answers = judge.verdict(Scored(own, floats), images, RunFolder.create(tmp_path, "drops"), "net").answers
+    answers = judge.verdict(Scored(own, floats), images, "answers/net.npy")[0].answers
     assert {name: lost.value for name, lost in answers.metric_drops.items()} == {"map-small": 100.0, "map-medium": 0.0}
     limits = Limits(max_metric_drops=(("map-medium", 5.0), ("map-small", 5.0)))
     decision = decide([replace(evaluation(), answers=answers)], limits)
@@ -221,16 +221,15 @@ def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: 
 
 def test_a_detector_that_was_trained_here_has_calibrated_scores_and_a_guarantee(tmp_path: Path) -> None:
     own = save_found(tmp_path / "own.npz", IMAGES, Role.VALIDATION)
-    run = RunFolder.create(tmp_path, "run")
     judge = Detected(DETECTION.metric, BY_BOXES, Guarantees(recall=Shares(0.5)))
-    boxes = judge.verdict(Scored(own, own), IMAGES, run, "net").answers.boxes
+    boxes = judge.verdict(Scored(own, own), IMAGES, "answers/net.npy")[0].answers.boxes
     assert boxes.guarantee == BoxGuarantee("recall", 0.5, True, boxes.guarantee.seen)
     assert boxes.guarantee.seen.value == 1.0
     assert (boxes.scores.slope, boxes.scores.offset) == (1.0, 0.0), "four boxes do not show that scores are too low"
-    taken = judge.verdict(Scored(own, own, trained=False), IMAGES, run, "own").answers.boxes
+    taken = judge.verdict(Scored(own, own, trained=False), IMAGES, "answers/own.npy")[0].answers.boxes
     assert (taken.scores, taken.guarantee) == (None, boxes.guarantee)
     nothing = save_found(tmp_path / "nothing.npz", IMAGES, Role.VALIDATION, range(4))
-    empty = judge.verdict(Scored(nothing, nothing), IMAGES, run, "nothing")
+    empty, _ = judge.verdict(Scored(nothing, nothing), IMAGES, "answers/nothing.npy")
     assert (empty.accuracy.value, empty.answers.boxes.scores) == (0.0, None), "no box says how far scores are right"
 
 

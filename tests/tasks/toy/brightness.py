@@ -63,14 +63,14 @@ class Brightness(Task):
 
 
 class Within:
-    def verdict(self, scored: Any, images: Images, run: Any, name: str) -> Any:
+    def verdict(self, scored: Any, images: Images, file: str) -> Any:
         from advisor.core import ImageAnswers, Interval
         from advisor.engine import AccuracyVerdict, Role, drop_of, share_of
 
-        own, floats = (right(file, images, Role.VALIDATION) for file in scored[:2])
+        own, floats = (right(path, images, Role.VALIDATION) for path in scored[:2])
         drop = drop_of(Interval.paired_difference(floats, own), len(own))
-        shares = run.keep_answers(name, [float(each) for each in own])
-        return AccuracyVerdict(share_of(own, "validation part, within a tenth"), drop, ImageAnswers({}, file=shares))
+        reached = share_of(own, "validation part, within a tenth")
+        return AccuracyVerdict(reached, drop, ImageAnswers({}, file=file)), {file: [float(each) for each in own]}
 
     def held_out(self, evaluation: Any, own: Path, images: Images, file: str = "") -> Any:
         from advisor.engine import Role, share_of

@@ -9,6 +9,7 @@ of the evaluation are those of ``evaluations.jsonl``.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from advisor.catalog import Card
 from advisor.compression import Recipe
@@ -43,7 +44,7 @@ from advisor.engine._pipeline.stages.backbone import screen_stage
 from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, timing_stage
 from advisor.engine._pipeline.stages.finetuning import was_shortened
 from advisor.engine._pipeline.walker import Walker
-from advisor.store import RunFolder
+from advisor.store import RunFolder, answers_file
 
 
 class Evaluator:
@@ -247,7 +248,7 @@ class Evaluator:
             return await self._quote_published(stages)
         scored = await self._score(stages)
         verdict = await call_in_own_thread(
-            self._judge.verdict, scored, images, self._run, _name_files(stages)
+            self._judge_validation, scored, images, answers_file(_name_files(stages))
         )
         # Its probabilities are not calibrated, and no threshold is written into it.
         if not stages.made_here:
@@ -255,6 +256,13 @@ class Evaluator:
         if not self._workload.question.robust:
             return verdict
         return await self._judge_captures(stages, images, verdict)
+
+    def _judge_validation(self, scored: Scored, images: Images, file: str) -> AccuracyVerdict:
+        """Return the verdict on the validation part, and keep the answers in the run."""
+        verdict, answers_by_file = self._judge.verdict(scored, images, file)
+        for path, values in answers_by_file.items():
+            self._run.keep_answers(Path(path).stem, values)
+        return verdict
 
     async def _score(self, stages: VariantStages) -> Scored:
         """Return the answers of the file and of its float32 form, and what the judge needs

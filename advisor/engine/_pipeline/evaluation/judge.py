@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol
 from advisor.core import Evaluation
 from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captured
 from advisor.engine._pipeline.images import Images, Role
-from advisor.store import RunFolder
 
-HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
-"""An evaluation with its hold-out figures, and what is to be kept for each image,
-by its path in the run.
-"""
+AnswersByFile = Mapping[str, Sequence[float]]
+"""What is to be kept for each image, by the path of the file in the run."""
+
+HeldOut = tuple[Evaluation, AnswersByFile]
+"""An evaluation with its hold-out figures, and what is to be kept for each image."""
 
 
 class Scored(NamedTuple):
@@ -42,11 +42,12 @@ class Judge(Protocol):
     """Turns answers of files into figures."""
 
     def verdict(
-        self, scored: Scored, images: Images, run: RunFolder, name: str
-    ) -> AccuracyVerdict:
-        """Return the accuracy on the validation part and the loss against float32.
+        self, scored: Scored, images: Images, file: str
+    ) -> tuple[AccuracyVerdict, AnswersByFile]:
+        """Return the accuracy on the validation part with the loss against float32,
+        and the answers to keep for comparisons.
 
-        ``run`` keeps the answers of the file ``name`` for comparisons.
+        ``file`` is the path of the answers in the run.
         """
 
     def held_out(

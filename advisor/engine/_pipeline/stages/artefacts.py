@@ -49,7 +49,6 @@ from advisor.engine._pipeline.stage import (
 from advisor.engine._pipeline.stages import jobs
 from advisor.engine._pipeline.stages.head import Folds, fold_inputs, out_of_fold
 from advisor.isolation import CallLimits
-from advisor.store import read_cached_sha256
 from advisor.tflite import Metadata
 from advisor.training import TrainingImages
 
@@ -347,7 +346,7 @@ def with_confidence(
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "artefact": results[source].sha256,
-            "scores": read_cached_sha256(results[scored]),
+            "scores": results.sha256(scored),
             "labels": list(materials.part(Role.VALIDATION).labels),
             **fold_inputs(folds, materials, results),
             **list_versions("numpy", "scipy"),
