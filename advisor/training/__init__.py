@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS_FILE
     from advisor.training._finetune.finetuning import Finetuning
     from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
-    from advisor.training._finetune.network import convert_to_flatbuffer
+    from advisor.training._finetune.network import convert_to_flatbuffer, load_in_litert
     from advisor.training._flatgraph import Change, Graph
     from advisor.training._flatgraph.refitting import refit_kernels
     from advisor.training._flatgraph.retraining import (
@@ -97,6 +97,7 @@ __all__ = [
     "fit_label_head",
     "join_parts",
     "list_outputs",
+    "load_in_litert",
     "match_logits",
     "objects_of",
     "refit_head",

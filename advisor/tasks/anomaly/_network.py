@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from advisor.engine import input_spec
-from advisor.isolation import usable_cores
 from advisor.measurement import Floats
 from advisor.tasks.anomaly._jobs import HEAT
 from advisor.tflite import IN_FLOAT
-from advisor.training import convert_to_flatbuffer, list_outputs
+from advisor.training import convert_to_flatbuffer, list_outputs, load_in_litert
 
 if TYPE_CHECKING:
     import keras
@@ -316,13 +315,8 @@ def learn(
 
 def _compute_maps(network: keras.Model, card: Card, images: Sequence[Path]) -> Floats:
     """Return the maps of images, (N, rows, columns, C)."""
-    from ai_edge_litert.interpreter import Interpreter
-
     spec = input_spec(card)
     # The runtime that ships computes the maps, so that training and file see equal values.
-    interpreter = Interpreter(
-        model_content=convert_to_flatbuffer(network), num_threads=usable_cores()
-    )
-    run: Any = interpreter.get_signature_runner()
+    run: Any = load_in_litert(network)
     (output,) = run.get_output_details()
     return np.concatenate([run(image=spec.read(image)[None])[output] for image in images])

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.isolation import usable_cores
+from advisor.measurement import host
 from advisor.training._augmentation import change_pixels
 from advisor.training._batches import Batches
 from advisor.training._cut_maps import CutMaps
@@ -204,7 +204,7 @@ class Computed:
         self._images = images
         self._changes = np.ones(len(images), bool) if changes is None else changes
         self._hyperparameters = hyperparameters
-        self._threads = usable_cores()
+        self._threads = host.describe().cores
         self._idle = SimpleQueue[Callable[[Floats], Floats]]()
         on_gpu = bool(tf.config.list_physical_devices("GPU"))
         data = b"" if on_gpu else _convert_for_one_image(lower)

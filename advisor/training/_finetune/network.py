@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.datasets import InputSpec
+from advisor.measurement import host
 from advisor.tflite import LARGEST_SHARE, pack, replace_signature, unpack
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._head import Head, fit_head, train_head
@@ -25,6 +26,7 @@ from advisor.training._label_head import fit_logits
 
 if TYPE_CHECKING:
     import keras
+    from ai_edge_litert.interpreter import SignatureRunner
 
 Floats = NDArray[np.float32]
 
@@ -120,6 +122,18 @@ def convert_to_flatbuffer(model: keras.Model) -> bytes:
     graph = tables.subgraphs[0]
     replace_signature(tables, graph, "image", dict(zip(names, graph.outputs, strict=True)))
     return pack(tables)
+
+
+def load_in_litert(network: keras.Model) -> SignatureRunner:
+    """Return a network of one image in LiteRT, which runs it on all cores of this machine.
+
+    LiteRT takes a third of TensorFlow's time.
+    """
+    from ai_edge_litert.interpreter import Interpreter
+
+    content = convert_to_flatbuffer(network)
+    interpreter = Interpreter(model_content=content, num_threads=host.describe().cores)
+    return interpreter.get_signature_runner()
 
 
 def training_side(model: keras.Model, side: int, shrink: float) -> int:
