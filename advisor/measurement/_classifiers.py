@@ -39,7 +39,7 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Float
     return predict_arrays(model, map(view.read, images))
 
 
-def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec) -> Floats:
+def predict_pixels(model: Path | str | bytes, pixels: Iterable[Pixels], view: InputSpec) -> Floats:
     """Return the probabilities of decoded images, N arrays uint8 (size, size, 3) RGB,
     as :func:`predict` does.
 
@@ -59,7 +59,7 @@ def _classify_pixels(classifier: Classifier, view: InputSpec, pixels: Pixels) ->
     return classifier(view.normalise(pixels))
 
 
-def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
+def predict_arrays(model: Path | str | bytes, inputs: Iterable[Floats]) -> Floats:
     """Return the probabilities of normalised images, as :func:`predict` does.
 
     They are the model's input before quantisation:
@@ -93,26 +93,32 @@ class Classifier:
     """A loaded classifier: the input is a normalised float32 (size, size, 3) image,
     the output float32 (classes,).
 
-    Of several outputs, the one named ``output`` is read. UsageError if the file is missing,
-    RuntimeRefusal if the runtime cannot load or run it, StageError if its input or output is not
-    that of an image classifier.
+    ``model`` is a file, or its content. Of several outputs, the one named ``output`` is read.
+    UsageError if the file is missing, RuntimeRefusal if the runtime cannot load or run it,
+    StageError if its input or output is not that of an image classifier.
     """
 
-    def __init__(self, model: Path | str, output: str = OUTPUT) -> None:
+    def __init__(self, model: Path | str | bytes, output: str = OUTPUT) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
-        path = existing_model(model)
+        if isinstance(model, bytes):
+            name = "the model"
+            source: dict[str, Any] = {"model_content": model}
+        else:
+            path = existing_model(model)
+            name = path.name
+            source = {"model_path": str(path)}
         try:
             # One thread: a search scores several files side by side,
             # and an app's answer does not depend on the threads.
-            self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
+            self._interpreter: Any = Interpreter(**source, num_threads=1)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(
-                f"{path.name}: LiteRT cannot load the model: {agent.one_line(error)}"
+                f"{name}: LiteRT cannot load the model: {agent.one_line(error)}"
             ) from error
-        self._input = _find_image_input(path.name, self._interpreter.get_input_details())
-        self._output = _find_output(path.name, self._interpreter, output)
+        self._input = _find_image_input(name, self._interpreter.get_input_details())
+        self._output = _find_output(name, self._interpreter, output)
         self.classes = int(self._output["shape"][-1])
 
     def __call__(self, image: Floats) -> Floats:

@@ -24,7 +24,6 @@ from advisor.engine import (
     Inputs,
     Job,
     Materials,
-    Pool,
     Purpose,
     Resources,
     Results,
@@ -38,7 +37,6 @@ from advisor.engine import (
     list_versions,
     over_images,
 )
-from advisor.isolation import CallLimits
 
 if TYPE_CHECKING:
     from advisor.core import WeightsFile
@@ -48,9 +46,7 @@ if TYPE_CHECKING:
 GOING_ON = 0.55
 """Seconds of the training that goes on, over those of the same images from the start."""
 
-TRAINING = Resources(
-    Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000)
-)
+TRAINING = Resources.of_training(3_000_000_000, most_bytes=8_000_000_000)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,10 @@ a run, and ``float_places`` is read back for a similar model.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,7 +88,7 @@ class FloatComparison:
     ) -> None:
         self._images = images
         self._labels = labels
-        self._floats = answer_images(model, images)
+        self._floats = predict_arrays(model, images)
 
     def __len__(self) -> int:
         return len(self._images)
@@ -100,7 +98,7 @@ class FloatComparison:
 
         StageError is raised if the runtime cannot run it.
         """
-        probabilities = answer_images(form, self._images)
+        probabilities = predict_arrays(form, self._images)
         floats = self._floats
         answers = probabilities.argmax(axis=1)
         float_answers = floats.argmax(axis=1)
@@ -113,14 +111,6 @@ class FloatComparison:
         logs = np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
         divergences = (floats * (float_logs - logs)).sum(axis=1)
         return Deviation(drop, float(divergences.mean()))
-
-
-def answer_images(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the probabilities (n, C) that a model gives for images."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.tflite"
-        path.write_bytes(model)
-        return predict_arrays(path, images)
 
 
 def _choose_comparison(model: bytes, inputs: RecipeInputs) -> FloatComparison:

@@ -6,12 +6,14 @@ child process of its pool, and ends it at its limits. The values are in no cache
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from advisor.isolation import EXPECTED_BYTES, LIGHT, CallLimits
 
 WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
+TRAINING_LIMITS = CallLimits(seconds=3 * 3600)
 
 
 class Pool(StrEnum):
@@ -37,6 +39,11 @@ class Resources:
     memory_bytes: int = EXPECTED_BYTES[LIGHT]
     limits: CallLimits = WORK_LIMITS
     long: bool = False
+
+    @classmethod
+    def of_training(cls, memory_bytes: int, most_bytes: int) -> Self:
+        """Return the resources of a training of hours: its expected memory, and the most."""
+        return cls(Pool.TRAINERS, memory_bytes, replace(TRAINING_LIMITS, memory_bytes=most_bytes))
 
     @property
     def alone(self) -> bool:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.datasets import InputSpec
-from advisor.isolation import Scratch
 from advisor.reporting import VECTOR_COUNT, VECTOR_TOLERANCES, Found, ShippedModel
 
 if TYPE_CHECKING:
@@ -73,8 +72,5 @@ def compute_probabilities(model: ShippedModel, pixels: Pixels) -> list[list[floa
     from advisor.measurement import predict_pixels
 
     view = InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3)
-    with Scratch() as folder:
-        path = folder / "model.tflite"
-        path.write_bytes(model.content)
-        rows: list[list[float]] = predict_pixels(path, pixels, view).tolist()
+    rows: list[list[float]] = predict_pixels(model.content, pixels, view).tolist()
     return rows

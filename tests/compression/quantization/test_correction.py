@@ -24,8 +24,8 @@ from advisor.compression._quantization.observe import (
 from advisor.compression._quantization.prepared import PreparedModel, prepare_all
 from advisor.compression._recipes import measure_deflated
 from advisor.compression._recipes.byte_grids import BYTES
-from advisor.compression._recipes.mixed import answer_images
 from advisor.core import StageError
+from advisor.measurement import predict_arrays
 from advisor.tflite import add_buffer, pack, read, unpack
 from tests.builders import must_fail
 from tests.tflite.graphs import Graph, with_constant
@@ -189,7 +189,7 @@ def test_every_activation_is_noted(float_model: bytes, observation: Observation)
 
 
 def test_notes_are_what_is_computed(float_model: bytes, photographs: np.ndarray, observation: Observation) -> None:
-    answers = answer_images(float_model, photographs)
+    answers = predict_arrays(float_model, photographs)
     found = observation.activations[read(float_model).subgraphs[0].outputs[0]]
     np.testing.assert_allclose(found.highs, np.max(answers, axis=0), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found.means, np.mean(answers, axis=0), rtol=1e-4, atol=1e-6)

@@ -15,10 +15,10 @@ from advisor.compression._recipes.mixed import (
     FloatComparison,
     Mixed,
     OperatorChoice,
-    answer_images,
     count_float_work,
 )
 from advisor.core import StageError, UnsupportedRecipe
+from advisor.measurement import predict_arrays
 from advisor.tflite import IN_FLOAT, count, quantize, read
 from advisor.training import convert_to_flatbuffer
 from tests.builders import must_fail
@@ -38,7 +38,7 @@ def forms(float_model: bytes, photographs: np.ndarray) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_form_answers_like_the_float_model(forms: dict[str, bytes], photographs: np.ndarray, name: str) -> None:
-    floats, own = (answer_images(forms[form], photographs[1::2]) for form in ("float32", name))
+    floats, own = (predict_arrays(forms[form], photographs[1::2]) for form in ("float32", name))
     assert own.shape[1:] == (4,)
     assert np.abs(floats - own).mean() < (0.1 if name == "weight_int4" else 0.02)
 

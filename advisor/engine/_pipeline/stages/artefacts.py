@@ -32,7 +32,7 @@ from advisor.engine._pipeline.materials import (
     input_spec,
     list_versions,
 )
-from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
+from advisor.engine._pipeline.resources import WORK_LIMITS, Resources
 from advisor.engine._pipeline.stage import (
     LIGHT_WORK,
     RESULT,
@@ -48,15 +48,12 @@ from advisor.engine._pipeline.stage import (
 )
 from advisor.engine._pipeline.stages import jobs
 from advisor.engine._pipeline.stages.head import Folds, fold_inputs, out_of_fold
-from advisor.isolation import CallLimits
 from advisor.tflite import Metadata
 from advisor.training import TrainingImages
 
 STAND_IN_CROPS = 2  # Crops to calibrate a graph of random values on; any ranges will do
 
-LEARNING = Resources(
-    Pool.TRAINERS, 4_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=10_000_000_000)
-)
+LEARNING = Resources.of_training(4_000_000_000, most_bytes=10_000_000_000)
 """Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their
 integer forms. The steps are limited by their work, about ten minutes; a slow machine may take many
 times as long.
