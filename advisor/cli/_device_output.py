@@ -187,6 +187,8 @@ def print_added_device(added: NewDevice, phone: AddedPhone | None = None) -> Non
         typer.echo("it is used instead of the shipped profile of this name")
     # A profile from a file was not tried by adding it: to look at it comes first.
     if phone is None:
+        for remark in listing.list_remarks(profile):
+            typer.echo(f"note: {plain(remark)}")
         typer.echo(f"next: advisor devices show {profile.name}")
         return
     typer.echo(f"next: advisor search --data photos/ --budget 50ms --device {profile.name}")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor import devices
 from advisor.core import FORMS, Target, UsageError, form_of
 from advisor.devices import Profiles, find_version, listing
 from advisor.devices._latency.measured import similar_form
@@ -180,10 +181,13 @@ def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> 
     assert "with XNNPACK, 32-bit;" in board.build_remark(board.target("tflite-cpu-x4-armhf"))
     assert not board.build_remark(board.target("ncnn-cpu-x4"))
     unstated = replace(board, isa="")
-    assert "with ruy; others" in unstated.build_remark(board.target("tflite-cpu-x4-ruy"))
+    unknown = "with ruy; the profile states no isa, so 32 or 64 bits are not known; others"
+    assert unknown in unstated.build_remark(board.target("tflite-cpu-x4-ruy"))
     assert "32-bit" in unstated.build_remark(board.target("tflite-cpu-x4-armhf"))
     said = profiles["galaxy-s25"].build_remark(profiles["galaxy-s25"].target("npu"))
     assert said.split("; ")[-1] == "other processors: galaxy-s25:cpu, galaxy-s25:gpu"
+    said = profiles["jetson-nano"].build_remark(profiles["jetson-nano"].target())
+    assert said.endswith("; its GPU is described for ncnn, opencv-dnn, not for .tflite files: jetson-nano:gpu")
 
 
 def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
@@ -191,6 +195,23 @@ def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
     assert said.startswith("orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predict")
     assert said.endswith("measure it: advisor devices calibrate orange-pi-5 --ssh USER@ADDRESS")
     assert not listing.remark_unmeasured(profiles["raspberry-pi-4"], profiles["raspberry-pi-4"].target())
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "target"),
+    [
+        ("cores: [{core: Cortex-A72, count: 4, max_mhz: 1800}]", "phone", "tflite-cpu-x4"),
+        ("cores: [{core: Zen 4, count: 4, max_mhz: 3700}]", "computer", "tflite-cpu-x4"),
+        ("cores: [{core: Cortex-M7, count: 1, max_mhz: 480}]", "microcontroller", "tflm"),
+        ("cores: [{core: Cortex-A72, count: 4}]\nconnection: {ssh: pi@board.local}", "board", "tflite-cpu-x4"),
+    ],
+)
+def test_a_missing_kind_is_inferred_and_said(tmp_path: Path, line: str, kind: str, target: str) -> None:
+    (tmp_path / "ours.yaml").write_text(f"name: ours\n{line}\n", encoding="utf-8")
+    added = devices.add(tmp_path / "ours.yaml", into=tmp_path / "kept").profile
+    assert (added.kind, added.default_target) == (kind, target)
+    assert f"counts as a {kind};" in listing.list_remarks(added)[0]
+    assert f"counts as a {kind};" in listing.remark_unmeasured(added, added.target())
 
 
 def test_kernels_are_a_part_of_the_identity_of_a_target(profiles: Profiles) -> None:

@@ -11,7 +11,7 @@ from advisor.devices._profiles.cores import core_remarks
 from advisor.devices._profiles.loading import Profiles
 from advisor.devices._profiles.phones import how_to_measure, phone_remarks
 from advisor.devices._profiles.reading import find_shipped_profiles
-from advisor.devices._profiles.values import HOST, DeviceProfile, DeviceTarget
+from advisor.devices._profiles.values import HOST, KINDS, DeviceProfile, DeviceTarget
 
 COLUMNS = (
     "device",
@@ -117,10 +117,11 @@ def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
             # which only its name tells.
             names.add(other.name if other.runtime == target.runtime else other.runtime)
     known = f", only with {', '.join(sorted(names))}" if names else ""
+    basis = "from its cores" if profile.cores else "without its cores, which the profile lacks"
     return (
         f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted"
-        " from its cores, and another build or number of threads may take twice or half as long;"
-        f" {how_to_measure(profile)}"
+        f" {basis}, and another build or number of threads may take twice or half as long;"
+        f" {'; '.join((how_to_measure(profile), *_remark_kind(profile)))}"
     )
 
 
@@ -128,7 +129,22 @@ def list_remarks(profile: DeviceProfile) -> tuple[str, ...]:
     """Return what limits predictions on the device:
     nothing was measured on it, its cores are unknown or assumed.
     """
-    return (*phone_remarks(profile), *core_remarks(cluster.core for cluster in profile.cores))
+    return (
+        *_remark_kind(profile),
+        *phone_remarks(profile),
+        *core_remarks(cluster.core for cluster in profile.cores),
+    )
+
+
+def _remark_kind(profile: DeviceProfile) -> tuple[str, ...]:
+    """Return what a device counts as, if its file states no kind."""
+    if not profile.is_kind_assumed:
+        return ()
+    article = "a" if profile.kind != "accelerator" else "an"
+    return (
+        f"its file states no kind, so it counts as {article} {profile.kind}; if it is none, write"
+        f" the kind into it: {', '.join(KINDS)}",
+    )
 
 
 def row_json(profile: DeviceProfile) -> dict[str, object]:

@@ -30,6 +30,7 @@ from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_se
 from advisor.devices._profiles.values import (
     KERNELS,
     KINDS,
+    MICRO_RUNTIME,
     NAME_PATTERN,
     Cluster,
     DeviceLimits,
@@ -40,6 +41,8 @@ from advisor.store import YamlDocument, shipped_folder
 
 _HIGHEST_MHZ = 8_000  # No processor is sold with more; a clock of 10 GHz is a typing error
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
+# The designs of microcontrollers, which run TensorFlow Lite Micro.
+_MICROCONTROLLERS = ("Cortex-M", "Xtensa")
 _LINE = r"^[^\x00-\x1f\x7f]*$"
 
 
@@ -142,7 +145,8 @@ class ProfileSchema(_Strict):
 
     name: Name
     title: Text = ""  #: its name as people read it; by default its name
-    kind: Annotated[str, _require_listed(KINDS)] = "phone"
+    #: by default what the connection or the cores tell, else a phone
+    kind: Annotated[str, _require_listed(KINDS)] | None = None
     soc: Text = ""  #: system on chip; by default the name of the device
     isa: Text = ""
     npu: Text = ""
@@ -186,7 +190,8 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
     # A file that states targets or cores is taken as it is.
     soc = find_soc(data.soc) if data.targets is None and not cores else None
     cores = soc.cores if soc else cores
-    targets = _targets_of(data, cores)
+    kind = data.kind or _infer_kind(data, cores)
+    targets = _targets_of(data, kind, cores)
     for error in (*_target_errors(data, targets, document), *_connection_errors(data, document)):
         problems.add(error)
     problems.raise_any()
@@ -201,7 +206,8 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
     return DeviceProfile(
         name=data.name,
         title=data.title or data.name,
-        kind=data.kind,
+        kind=kind,
+        is_kind_assumed=data.kind is None,
         soc=soc_title,
         isa=data.isa or (instruction_set(cores) if data.targets is None else ""),
         npu=data.npu,
@@ -217,10 +223,25 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
     )
 
 
-def _targets_of(data: ProfileSchema, cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:
+def _infer_kind(data: ProfileSchema, cores: Sequence[Cluster]) -> str:
+    """Return the kind of a device whose file states none."""
+    if cores and all(core_named(core.core).name.startswith(_MICROCONTROLLERS) for core in cores):
+        return "microcontroller"
+    if cores and instruction_set(cores) == "x86-64":
+        return "computer"
+    if data.connection and data.connection.model_dump()["ssh"]:
+        return "board"
+    return "phone"
+
+
+def _targets_of(
+    data: ProfileSchema, kind: str, cores: Sequence[Cluster]
+) -> tuple[DeviceTarget, ...]:
     """Return the targets of a profile: those that it states, or those of its cores;
     none without either.
     """
+    if data.targets is None and kind == "microcontroller":
+        return (DeviceTarget("tflm", MICRO_RUNTIME, "cpu", precisions=("int8",)),)
     if data.targets is None:
         return cpu_targets(cores) if cores else ()
     targets = []

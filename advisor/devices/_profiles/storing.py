@@ -196,10 +196,13 @@ def _build_document(profile: DeviceProfile) -> dict[str, object]:
         )
     return _drop_unknown(
         {
-            **{
-                fact: getattr(profile, fact)
-                for fact in ("name", "title", "kind", "soc", "isa", "npu")
-            },
+            "name": profile.name,
+            "title": profile.title,
+            # A later version may know better what a device is that its file does not say.
+            "kind": "" if profile.is_kind_assumed else profile.kind,
+            "soc": profile.soc,
+            "isa": profile.isa,
+            "npu": profile.npu,
             "cores": [_drop_unknown(asdict(cluster)) for cluster in profile.cores],
             **{name: size and f"{size}B" for name, size in sizes.items()},
             "limits": _drop_unknown({name: size and f"{size}B" for name, size in limits.items()}),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from advisor.core import FileFeatures, Target, UsageError, nearest, plural
+from advisor.core import FileFeatures, Target, UsageError, listed, nearest, plural
 from advisor.devices._connections.settings import ConnectionSettings
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import Kernel
@@ -31,12 +31,12 @@ such names are safe in file names and on a command line.
 
 # TensorFlow Lite Micro, whose interpreter also runs on this machine.
 MICRO_RUNTIME = "tflite-micro"
+# The package of LiteRT for Python.
+_LITERT = "ai-edge-litert"
 # LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``.
 WEB_RUNTIME = "litert-web"
 
-TFLITE_RUNTIMES = frozenset(
-    {"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runtime", "ai-edge-litert"}
-)
+TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runtime", _LITERT})
 """Runtimes that run a ``.tflite`` file without converting it."""
 
 MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {MICRO_RUNTIME}
@@ -194,6 +194,8 @@ class DeviceProfile:
     #: the SoC whose cores alone describe a phone that nobody measured;
     #: empty if a profile file describes the device
     predicted_from: str = field(default="", repr=False)
+    #: whether its file states no kind, so the cores or the connection tell it
+    is_kind_assumed: bool = field(default=False, repr=False, compare=False)
     #: the connection to it, None if the profile names none. Predictions do not depend on it
     connection: ConnectionSettings | None = field(default=None, repr=False, compare=False)
     #: its file, None for this machine
@@ -265,12 +267,25 @@ class DeviceProfile:
         else:
             described = _describe_accelerator(target)
         others = []
-        for kind in _PROCESSORS:
+        foreign = []
+        for kind, title in _PROCESSORS.items():
             other = self.find_on(kind)
-            if other and kind != target.accelerator and other.runtime in TFLITE_RUNTIMES:
-                others.append(f"{self.name}:{kind}")
+            if other is None or kind == target.accelerator:
+                continue
+            selector = f"{self.name}:{kind}"
+            if other.runtime in TFLITE_RUNTIMES:
+                others.append(selector)
+            else:
+                runtimes = listed(sorted(self._list_runtimes(kind)))
+                foreign.append(
+                    f"; its {title} is described for {runtimes}, not for .tflite files: {selector}"
+                )
         named = f"; other processors: {', '.join(others)}" if others else ""
-        return f"{self.name}: {described}{named}"
+        return f"{self.name}: {described}{named}{''.join(foreign)}"
+
+    def _list_runtimes(self, accelerator: str) -> set[str]:
+        """Return the runtimes of the targets on a kind of processor."""
+        return {target.runtime for target in self.targets if target.accelerator == accelerator}
 
     def _describe_build(self, target: DeviceTarget) -> str:
         """Return the threads and the build of a CPU target, and the targets with other builds."""
@@ -278,12 +293,13 @@ class DeviceProfile:
         if not target.kernels:
             release = f" {target.version}" if target.version else ""
             missing = "its kernels" if target.version else "its release and kernels"
-            return f"{threads}, TensorFlow Lite{release}; {missing} are not stated"
+            runtime = "LiteRT" if target.runtime == _LITERT else "TensorFlow Lite"
+            return f"{threads}, {runtime}{release}; {missing} are not stated"
         narrow = "armhf" in target.version
-        wide = not narrow and (not self.isa or self.isa.startswith(("armv8", "armv9", "x86-64")))
+        wide = not narrow and self.isa.startswith(("armv8", "armv9", "x86-64"))
         bits = ", 64-bit" if wide else ", 32-bit"
         if not self.isa and not narrow:
-            bits = ""  # The profile does not say what the processor is
+            bits = "; the profile states no isa, so 32 or 64 bits are not known"
         usual = target.kernels == KERNELS[0]
         # A phone takes its build from the app, and not from a package of Python.
         installed = ""
