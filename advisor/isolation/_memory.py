@@ -6,7 +6,6 @@ The limit of the control group counts like the memory of the machine.
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -25,18 +24,11 @@ KEPT_FREE_BYTES = 300_000_000
 NO_LIMIT = 1 << 62
 """More bytes than any machine has."""
 
-
-@dataclass(frozen=True)
-class _GroupFiles:
-    """How a version of control groups names what it says of memory."""
-
-    limit: str
-    used: str
-    droppable: str  # A row of ``memory.stat``, which in version 1 is of the groups below, too
-
-
-VERSION_2 = _GroupFiles("memory.max", "memory.current", "inactive_file")
-VERSION_1 = _GroupFiles("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+"""The files of a control group with its limit and with what is used, and the row of its
+``memory.stat`` with the pages of files that were not used lately.
+"""
 
 
 def free_bytes() -> int:
@@ -80,10 +72,11 @@ def _read_room(folder: Path) -> int:
 
     Pages of files that were not used lately count as left: the kernel drops them first.
     """
-    names = VERSION_2 if (folder / VERSION_2.limit).is_file() else VERSION_1
+    is_second = (folder / VERSION_2[0]).is_file()
+    limit_file, used_file, droppable_row = VERSION_2 if is_second else VERSION_1
     try:
-        limit = int((folder / names.limit).read_text("ascii"))
-        used = int((folder / names.used).read_text("ascii"))
+        limit = int((folder / limit_file).read_text("ascii"))
+        used = int((folder / used_file).read_text("ascii"))
         rows = (folder / "memory.stat").read_text("ascii").splitlines()
     # The group may not exist, or its file may have "max" in place of a number.
     except (OSError, ValueError):
@@ -91,7 +84,7 @@ def _read_room(folder: Path) -> int:
     droppable = 0
     for row in rows:
         name, _, size = row.partition(" ")
-        if name == names.droppable:
+        if name == droppable_row:
             droppable = int(size)
     return min(NO_LIMIT, max(0, limit - used + droppable))
 

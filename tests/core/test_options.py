@@ -115,9 +115,7 @@ def test_a_quantity_is_read_in_its_base_unit(read: str, text: str, expected: flo
 
 
 @with_cases
-def test_a_figure_beside_its_limit_has_the_digits_that_tell_the_two_apart(
-    figure: str, limit: float, value: float, texts: list[str]
-) -> None:
+def test_a_figure_beside_its_limit_differs_from_it(figure: str, limit: float, value: float, texts: list[str]) -> None:
     assert list(units.show_against(figure, limit, value)) == texts
 
 

@@ -69,8 +69,8 @@ def test_tables_of_hugging_face_have_lists_of_labels(images: Path, tmp_path: Pat
     pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is an extra")
     rows = [["rgb".index(name) if numbers else name for name in labels_of(number)] for number in range(COUNT)]
     paths = [images / f"{number:02}.png" for number in range(COUNT)]
-    names = {"labels": {"feature": {"names": list("rgb"), "_type": "ClassLabel"}, "_type": "Sequence"}}
-    facts = {"huggingface": json.dumps({"info": {"features": names}})}
+    labels = {"feature": {"names": list("rgb"), "_type": "ClassLabel"}, "_type": "Sequence"}
+    facts = {"huggingface": json.dumps({"info": {"features": {"labels": labels}}})}
     inside = pa.table({"image": [{"bytes": path.read_bytes()} for path in paths], "labels": rows})
     for part, half in (("train", inside[:40]), ("test", inside[40:])):
         pq.write_table(half.replace_schema_metadata(facts), tmp_path / f"{part}-00000-of-00001.parquet")
@@ -78,8 +78,8 @@ def test_tables_of_hugging_face_have_lists_of_labels(images: Path, tmp_path: Pat
     assert read.counts == {"b": 28, "g": 30, "r": 30}
     assert [len(part) for part in (read.divide_images(0).split.holdout, read.truth)] == [20, 60]
     pq.write_table(pa.table({"path": list(map(str, paths)), "labels": rows}), tmp_path / "x.pq")
-    counts = LabelSetSurvey.read_images(tmp_path / "x.pq").counts
-    assert list(counts.values()) == ([30, 30, 28] if numbers else [28, 30, 30])
+    counts = LabelSetSurvey.read_images(tmp_path / "x.pq").counts.values()
+    assert list(counts) == ([30, 30, 28] if numbers else [28, 30, 30])
 
 
 @with_cases

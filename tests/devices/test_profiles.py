@@ -197,15 +197,7 @@ def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
     assert not listing.remark_unmeasured(profiles["raspberry-pi-4"], profiles["raspberry-pi-4"].target())
 
 
-@pytest.mark.parametrize(
-    ("line", "kind", "target"),
-    [
-        ("cores: [{core: Cortex-A72, count: 4, max_mhz: 1800}]", "phone", "tflite-cpu-x4"),
-        ("cores: [{core: Zen 4, count: 4, max_mhz: 3700}]", "computer", "tflite-cpu-x4"),
-        ("cores: [{core: Cortex-M7, count: 1, max_mhz: 480}]", "microcontroller", "tflm"),
-        ("cores: [{core: Cortex-A72, count: 4}]\nconnection: {ssh: pi@board.local}", "board", "tflite-cpu-x4"),
-    ],
-)
+@with_cases
 def test_a_missing_kind_is_inferred_and_said(tmp_path: Path, line: str, kind: str, target: str) -> None:
     (tmp_path / "ours.yaml").write_text(f"name: ours\n{line}\n", encoding="utf-8")
     added = devices.add(tmp_path / "ours.yaml", into=tmp_path / "kept").profile

@@ -10,17 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import (
-    BoxFacts,
-    ClassBoxes,
-    Evaluation,
-    ImageAnswers,
-    JudgedBox,
-    JudgedImage,
-    Provenance,
-    Quantity,
-    UsageError,
-)
+from advisor.core import BoxFacts, ClassBoxes, Evaluation, ImageAnswers, JudgedBox, JudgedImage, UsageError
 from advisor.datasets._thumbnails import BYTES_PER_PIXEL
 from advisor.reporting._classes import (
     DIFFERENCES,
@@ -57,7 +47,7 @@ def test_recall_comes_with_its_interval_and_count() -> None:
     assert found["cat"].high == pytest.approx(94.3, abs=0.1)
     shares = compute_recalls(ImageAnswers(per_class_recall={"cat": 0.25}), LABELS)  # without counts
     assert [(recall.label, recall.recall, recall.low) for recall in shares] == [("cat", 25.0, None)]
-    figures = {"AP of cat": Quantity(25.0, "%", Provenance.MEASURED, 9.0, 60.0, n=7)}
+    figures = {"AP of cat": replace(evaluation().accuracy, value=25.0, low=9.0, high=60.0, n=7)}
     (cat,) = add_ranges(shares, ImageAnswers(figures=figures), "AP")
     assert (cat.recall, cat.low, cat.high, cat.n) == (25.0, 9.0, 60.0, 7)
     answers = ImageAnswers(confusion=((6, 2, 0), (2, 8, 0), (0, 0, 0)))

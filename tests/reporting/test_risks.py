@@ -25,6 +25,7 @@ from tests.builders import evaluation
 from tests.reporting.views import CLASSES, judged_view, run_view, unknown_view, with_dataset
 from tests.tables import with_cases
 
+OTHERS = OtherThings(Interval(0.4, 0.3, 0.5), Interval(0.95, 0.9, 1.0), 60)
 HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_images=500)
 DIFFER, RESEMBLE = "differ from the training images", "resemble the training images, or are easier by chance"
 
@@ -91,11 +92,7 @@ def test_a_licence_that_is_not_permissive_is_a_risk(licence: str, level: Level) 
         ({"auroc": Interval(0.8966, 0.88, 0.91)}, Level.SOME, "AUROC 0.897, below 0.9."),
         ({"auroc": Interval(0.93, 0.9, 0.96)}, None, ""),
         ({"auroc": None, "accepted": None}, None, ""),
-        (
-            {"others": OtherThings(Interval(0.4, 0.3, 0.5), Interval(0.95, 0.9, 1.0), 60)},
-            Level.HIGH,
-            "finds 40.0 (30.0\u201350.0) % of your 60 images",
-        ),
+        ({"others": OTHERS}, Level.HIGH, "finds 40.0 (30.0\u201350.0) % of your 60 images"),
     ],
 )
 def test_unknown_images_that_pass_are_a_risk(changes: dict[str, object], level: Level | None, said: str) -> None:
