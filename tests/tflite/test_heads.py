@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from advisor.compression import round_dense
-from advisor.compression._recipes.mixed import answer_images
 from advisor.core import StageError
+from advisor.measurement import predict_arrays
 from advisor.tflite import read, read_head, read_metadata, with_head, with_probe, write_metadata
 from tests.builders import must_fail
 from tests.tflite.running import Array
@@ -25,7 +25,7 @@ Change = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
 @cache
 def features(parts: int, name: str) -> Array:
     """The features of the random images as a form computes them."""
-    return answer_images(with_probe(form(parts, name), logits=False), random_images())
+    return predict_arrays(with_probe(form(parts, name), logits=False), random_images())
 
 
 def another_head(parts: int, name: str) -> tuple[Array, Array]:
@@ -39,7 +39,7 @@ def another_head(parts: int, name: str) -> tuple[Array, Array]:
 @pytest.mark.parametrize(("parts", "name"), WHOLE_BYTES)
 def test_the_answers_are_those_of_the_new_head(parts: int, name: str) -> None:
     weights, bias = another_head(parts, name)
-    made = answer_images(
+    made = predict_arrays(
         with_head(form(parts, name), weights, bias, features(parts, name), round_dense), random_images()
     )
     wanted = softmax(features(parts, name) @ weights + bias)
@@ -61,7 +61,7 @@ def test_a_head_that_is_read_and_written_answers_alike(parts: int, name: str) ->
     weights, bias = read_head(form(parts, name))
     assert (weights.shape, bias.shape) == ((WIDTHS[parts], CLASSES), (CLASSES,))
     rows = features(parts, name)
-    made = answer_images(with_head(form(parts, name), weights, bias, rows, round_dense), random_images())
+    made = predict_arrays(with_head(form(parts, name), weights, bias, rows, round_dense), random_images())
     np.testing.assert_allclose(made, softmax(rows @ weights + bias), atol=1e-6 if name == "float32" else 0.01)
 
 
@@ -73,7 +73,7 @@ def test_labels_and_normalization_stay() -> None:
 
 def test_a_head_of_zeros_answers_every_class_alike() -> None:
     weights, bias = (np.zeros_like(each) for each in another_head(1, "int8"))
-    made = answer_images(
+    made = predict_arrays(
         with_head(form(1, "int8"), weights, bias, features(1, "int8"), round_dense), random_images()[:3]
     )
     np.testing.assert_allclose(made, 1 / CLASSES, atol=1 / 256)

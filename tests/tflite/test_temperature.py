@@ -11,9 +11,9 @@ from scipy import special
 
 from advisor.compression import RECIPES, Needs, RecipeInputs, recipe
 from advisor.compression._quantization.quantizer import eight_bit_rules, quantize_model
-from advisor.compression._recipes.mixed import answer_images
 from advisor.core import StageError
 from advisor.engine._pipeline.stages.unknown_score import Neighbours
+from advisor.measurement import predict_arrays
 from advisor.tflite import (
     Metadata,
     Model,
@@ -71,7 +71,7 @@ def classifier(parts: int) -> bytes:
         levels = [features, build.mean(lower)]
         features = build.operator(OPERATORS.CONCATENATION, levels, (1, 24), options)
     data = build.finish({"image": image}, {"features": features})
-    rows = answer_images(data, random_images())
+    rows = predict_arrays(data, random_images())
     mean = rows.mean(axis=0)
     weights = (rows[:CLASSES] - mean).T / rows.var(axis=0).sum()
     return attach_head(data, weights, -mean @ weights)
@@ -105,7 +105,7 @@ def logits(data: bytes, images: Array | None = None) -> Array:
         for signature in model.signatureDefs:
             signature.outputs[0].tensorIndex = index
 
-    return answer_images(edited(data, give_out), random_images() if images is None else images)
+    return predict_arrays(edited(data, give_out), random_images() if images is None else images)
 
 
 def largest_error(parts: int, name: str, temperature: float) -> float:
@@ -123,7 +123,7 @@ def softmax(values: Array) -> Array:
 @pytest.mark.parametrize(("parts", "name"), FORMS)
 def test_probabilities_are_of_divided_logits_and_the_first_stays(parts: int, name: str, temperature: float) -> None:
     """Integer probabilities may tie: then it is one of the first. float16 rounds weights again, int16 logits."""
-    made = answer_images(with_temperature(form(parts, name), temperature), random_images())
+    made = predict_arrays(with_temperature(form(parts, name), temperature), random_images())
     wanted = softmax(logits_of(parts, name) / temperature)
     most = largest_error(parts, name, temperature)
     assert np.abs(made - wanted).max() <= most
@@ -191,8 +191,8 @@ def inserted(code: int, options: Any = None, behind: str = "FULLY_CONNECTED") ->
 
 def test_the_way_leads_through_reshapes() -> None:
     data = inserted(OPERATORS.RESHAPE, schema.ReshapeOptionsT(newShape=[1, CLASSES]))
-    made = answer_images(with_temperature(data, 2.0), random_images())
-    np.testing.assert_array_equal(made, answer_images(with_temperature(classifier(1), 2.0), random_images()))
+    made = predict_arrays(with_temperature(data, 2.0), random_images())
+    np.testing.assert_array_equal(made, predict_arrays(with_temperature(classifier(1), 2.0), random_images()))
 
 
 def softmax_of_the_input() -> bytes:
@@ -241,7 +241,7 @@ def test_layers_may_share_a_bias() -> None:
         layers[1].inputs[2] = layers[0].inputs[2]
 
     data = edited(classifier(2), share)
-    made = answer_images(with_temperature(data, 2.0), random_images())
+    made = predict_arrays(with_temperature(data, 2.0), random_images())
     np.testing.assert_allclose(made, softmax(logits(data) / 2.0), atol=1e-6)
 
 
@@ -266,19 +266,19 @@ def test_published_quantized_networks_keep_their_logits_and_labels(file: str) ->
     images = np.random.default_rng(0).uniform(-1, 1, (2, side, side, 3)).astype(np.float32)
     given = logits(data, images)
     np.testing.assert_allclose(logits(made, images) * 1.6, given, rtol=1e-6)
-    np.testing.assert_allclose(answer_images(made, images), softmax(given / 1.6), atol=1 / 256)
+    np.testing.assert_allclose(predict_arrays(made, images), softmax(given / 1.6), atol=1 / 256)
     assert read_metadata(made) == read_metadata(data)
 
 
 @pytest.mark.parametrize(("parts", "name"), FORMS_OF_UNKNOWN)
 def test_the_probe_has_features_and_logits_and_class_unknown_logit_that_its_rule_says(parts: int, name: str) -> None:
     data, images = to_float_io(form(parts, name)), random_images()[:60]
-    rows = answer_images(with_probe(data), images)
+    rows = predict_arrays(with_probe(data), images)
     features, logits = rows[:, :-CLASSES], rows[:, -CLASSES:]
     assert features.shape[1] == WIDTHS[parts]
-    np.testing.assert_allclose(softmax(logits), answer_images(data, images), atol=1 / 200)
+    np.testing.assert_allclose(softmax(logits), predict_arrays(data, images), atol=1 / 200)
     near = Neighbours.of(features[:30], 8)
-    made = answer_images(with_unknown(data, near.axes, near.images, 3.0, 2.0), images)
+    made = predict_arrays(with_unknown(data, near.axes, near.images, 3.0, 2.0), images)
     logit = 2.0 - 3.0 * near.similarity(features)
     wanted = special.softmax(np.column_stack([logits, logit]), axis=1)
     np.testing.assert_allclose(made, wanted, atol=5e-3)

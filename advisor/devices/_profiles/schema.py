@@ -146,7 +146,7 @@ class ProfileSchema(_Strict):
     name: Name
     title: Text = ""  #: its name as people read it; by default its name
     #: by default what the connection or the cores tell, else a phone
-    kind: Annotated[str, _require_listed(KINDS)] | None = None
+    kind: Annotated[str, _require_listed(KINDS)] = ""
     soc: Text = ""  #: system on chip; by default the name of the device
     isa: Text = ""
     npu: Text = ""
@@ -207,7 +207,7 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
         name=data.name,
         title=data.title or data.name,
         kind=kind,
-        is_kind_assumed=data.kind is None,
+        is_kind_assumed=not data.kind,
         soc=soc_title,
         isa=data.isa or (instruction_set(cores) if data.targets is None else ""),
         npu=data.npu,

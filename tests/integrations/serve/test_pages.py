@@ -81,7 +81,7 @@ def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
     assert len(lines) == 4
     assert f'<p class="opening">{lines[0].replace(str(three[0].path), str(copied))}</p>' in copy
     assert all(f'<p class="opening">{escape(line)}</p>' in finished for line in lines)
-    assert "<small>measured: 1 CPU thread of test processor, 2 cores</small>" in finished
+    assert "<small>measured: 1 CPU thread of test, 2 cores</small>" in finished
     assert "Try a photograph" in finished
     assert f"advisor search --resume {three[1].path}<" in interrupted
     assert "3 of 9 configurations" in interrupted

@@ -13,7 +13,6 @@ from scipy.special import softmax
 
 from advisor.catalog import load_catalogue
 from advisor.compression._recipes.byte_grids import BYTES
-from advisor.compression._recipes.mixed import answer_images
 from advisor.core import Status, UnknownFacts, parse
 from advisor.datasets import CalibrationImages, Dataset, InputSpec, LabelledImage
 from advisor.datasets._dataset import compute_fingerprint
@@ -29,6 +28,7 @@ from advisor.engine._space import image_limit as reading
 from advisor.engine._space.candidates import Candidates
 from advisor.engine._space.resolved import Resolved
 from advisor.engine._space.resolving import resolve_cards
+from advisor.measurement import predict_arrays
 from advisor.store import sha256_json
 from advisor.tflite import Metadata, read, read_metadata, with_probe, write_metadata
 from advisor.training import extract_features
@@ -151,8 +151,8 @@ def make(tmp_path: Path) -> Make:
         data = form(1, name)
         metadata = Metadata("m", classes, (0.0,), (1.0,), "what", "who", "MIT", "1")
         (tmp_path / "model.tflite").write_bytes(write_metadata(data, metadata))
-        floats = answer_images(with_probe(temperature_classifier(1)), images(0, 320))
-        own = answer_images(with_probe(data), images(0, 320))[VALIDATION]
+        floats = predict_arrays(with_probe(temperature_classifier(1)), images(0, 320))
+        own = predict_arrays(with_probe(data), images(0, 320))[VALIDATION]
         arrays = {"floats": floats, "own": own, "scores": softmax(own[:, FEATURES:], axis=1)}
         files = {each: tmp_path / f"{each}.npy" for each in arrays}
         for each, rows in arrays.items():
@@ -181,7 +181,7 @@ def test_the_file_has_one_more_label_and_answers_noise_with_it(make: Make) -> No
     metadata = present(read_metadata(file.read_bytes()))
     assert metadata.labels == (*NAMES, "unknown")
     assert facts.size_bytes == file.stat().st_size
-    known = answer_images(file.read_bytes(), images(1, 100)).argmax(axis=1)
+    known = predict_arrays(file.read_bytes(), images(1, 100)).argmax(axis=1)
     assert (known != CLASSES).mean() > 0.8
 
 
