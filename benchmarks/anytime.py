@@ -65,7 +65,8 @@ REMARKS = (
     "ended, from the run's `durations_by_card`. A stage that the limit ended is not in it.",
     "Script: MobileNetV2 in plain Keras, on all images that the search learns from, validation included.",
     "Draws 87 to 91 of TrashNet chose nothing. Script and prior order ran on draws 0 to 4.",
-    "Half of the speed, and 20 minutes of grocery, ran beside four other programs, with a large weight.",
+    "Half of the speed, and 10 and 20 minutes of grocery, ran beside four other programs, with a large weight. Grocery "
+    "in 5 minutes and TrashNet in 10 are of the search of 2026-11-25.",
     f"Prior order: {len(CARDS)} cards by published accuracy, each a search of its own with one cache. Other programs "
     "took a part of the machine then, so compare its rows by CPU seconds.",
 )
