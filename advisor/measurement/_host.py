@@ -84,11 +84,6 @@ class Host(Written):
     governor: str
 
     @property
-    def job_threads(self) -> int:
-        """Number of threads of one job, which leaves cores to the jobs beside it."""
-        return usable_cores(for_job=True)
-
-    @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits, from all that the speed depends on:
         processor, features, cores and memory (in GiB).

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from advisor.compression._diagnosis.figures import find_widest
 from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
-from advisor.core import Outlier, StageError, message_of
+from advisor.core import Outlier, StageError
+from advisor.isolation import agent
 from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class InspectableModel:
             self._interpreter = _make_interpreter(data)
         except (ValueError, RuntimeError) as error:
             raise StageError(
-                f"{name}: LiteRT cannot load the model: {message_of(error)}"
+                f"{name}: LiteRT cannot load the model: {agent.one_line(error)}"
             ) from error
         self.inputs = self._interpreter.get_input_details()
         self._details = {

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._quantization.layers import Layer, find_layers, read_values
-from advisor.measurement import host
+from advisor.isolation import usable_cores
 from advisor.tflite import (
     Model,
     add_buffer,
@@ -77,7 +77,7 @@ def correct_model(
     # The order of additions must not depend on the machine. Layers do not depend on each other.
     with (
         threadpool_limits(limits=1, user_api="blas"),
-        ThreadPoolExecutor(host.describe().job_threads) as pool,
+        ThreadPoolExecutor(usable_cores(for_job=True)) as pool,
     ):
         for corrected in pool.map(correct_once, find_layers(model)):
             for index, values in corrected.items():

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
-from advisor.measurement import host
+from advisor.isolation import usable_cores
 from advisor.tflite import Model, make_editable, open_model, pack, real_values
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _run_samples(
         return
     interpreter = _make_interpreter(tables, [index for index in read_at if index not in sources])
     shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
-    recorders = host.describe().job_threads
+    recorders = usable_cores(for_job=True)
     with ThreadPoolExecutor(recorders) as pool:
         recording: list[Future[None]] = []
         for sample in zip(*arrays, strict=True):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core import StageError
-from advisor.measurement import host
+from advisor.isolation import usable_cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -147,7 +147,7 @@ def _extract_features(
 
     probed = path.with_suffix(".probe")
     probed.write_bytes(with_probe(model.read_bytes(), model.name, logits))
-    rows = extract_features(probed, images.paths, spec, threads=host.describe().job_threads)
+    rows = extract_features(probed, images.paths, spec, threads=usable_cores(for_job=True))
     probed.unlink()
     return rows
 
