@@ -1,4 +1,4 @@
-"""Say of a module what a change of it must know: room, callers, versions to raise, tests.
+"""Print what must be known before a module is changed: room, callers, versions, tests.
 
     python -m tools.about advisor/compression/_quantization/correction.py
     python -m tools.about compression/_quantization     # each module of a folder
@@ -29,6 +29,7 @@ JOB = re.compile(rf'"({PACKAGE}(?:\.\w+)+):(\w+)"')
 """A function that a child process runs, or an entry point: ``"advisor.room._module:function"``."""
 
 WIDTH = 100
+INDENT = " " * 11
 MOST_CALLERS = 12
 MOST_TESTS = 6
 ENTRY_POINTS = "pyproject.toml"
@@ -56,7 +57,7 @@ class VersionRow:
 
 @dataclass(frozen=True)
 class Use:
-    """That a module uses a name which another one defines."""
+    """The use of a name by a module that does not define it."""
 
     module: str
     name: str
@@ -188,9 +189,8 @@ def _label(label: str, texts: Sequence[str]) -> Iterator[str]:
     """Yield texts in a column behind a label."""
     for number, text in enumerate(texts):
         first = label if number == 0 else ""
-        indent = " " * 11
         yield from textwrap.wrap(
-            text, WIDTH, initial_indent=f"  {first:<9}", subsequent_indent=indent
+            text, WIDTH, initial_indent=f"  {first:<9}", subsequent_indent=INDENT
         )
 
 
@@ -224,13 +224,21 @@ def _list_versions(name: str, tree: Tree) -> list[str]:
     """Return the versions that a change of results raises, or those of the nearest users."""
     rows = tree.find_rows(name)
     if rows:
-        return [_plain(row.version) for row in rows]
+        return [_describe_row(row) for row in rows]
     above = tree.find_rows_above(name)
     if not above:
         return ["none: the table names neither it nor what uses it"]
-    versions = list(dict.fromkeys(_plain(row.version) for rows in above.values() for row in rows))
     lines = ["if results of those that use it change:"]
-    return lines + [f"- {version}" for version in versions]
+    for user, rows in above.items():
+        path = tree.modules[user].path.relative_to(PACKAGE).as_posix()
+        for row in rows:
+            lines.append(f"- {path}: {_describe_row(row)}")
+    return lines
+
+
+def _describe_row(row: VersionRow) -> str:
+    """Return the version of a row with what the change is in, which its words refer to."""
+    return f"{_plain(row.version)} [a change of {_plain(row.change)}]"
 
 
 def _plain(text: str) -> str:
@@ -258,11 +266,21 @@ def _list_tests(module: Module) -> list[str]:
 
 
 def _list_imported(module: Module) -> Iterator[tuple[str, str]]:
-    """Yield the module and the name of each import, and of each function named for a child."""
+    """Yield the module and the name of each import, of each use of an imported room
+    (``catalog.name``), and of each function named for a child.
+    """
+    rooms = dict[str, str]()
     for node in module.nodes:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 yield node.module, alias.name
+                if node.module == PACKAGE:
+                    rooms[alias.asname or alias.name] = f"{PACKAGE}.{alias.name}"
+    for node in module.nodes:
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+            continue
+        if node.value.id in rooms:
+            yield rooms[node.value.id], node.attr
     for job in JOB.finditer(module.text):
         yield job[1], job[2]
 

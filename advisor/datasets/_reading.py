@@ -40,9 +40,9 @@ class ReaderFailure:
 def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
     """Yield the result of ``module:function`` for each item in order, from child processes.
 
-    At most :data:`IN_FLIGHT` items are read ahead. Where a child crashed or exceeded a limit, the
-    result is a :class:`ReaderFailure`. A process that is a child reads itself: it has limits of
-    its own.
+    About :data:`IN_FLIGHT` items are read ahead, in whole blocks. Where a child crashed or
+    exceeded a limit, the result is a :class:`ReaderFailure`. A process that is a child reads
+    itself: it has limits of its own.
     """
     read = call_each if os.environ.get(IN_CHILD) else _read_in_child
     cores = usable_cores()

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
-"""Where Linux shows the limits of control groups."""
+"""The folder in which Linux shows the limits of control groups."""
 
 LISTING = Path("/proc/self/cgroup")
-"""Where Linux lists the groups of this process: ``number:controllers:path``."""
+"""The file that lists the groups of this process: ``number:controllers:path``."""
 
 
 def list_groups(controller: str, root: Path = ROOT, listing: Path = LISTING) -> Iterator[Path]:

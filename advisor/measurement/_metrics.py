@@ -34,8 +34,8 @@ class Judged:
 
     Of the probabilities (N, C), the first of the most probable classes is the answer;
     ``calibrated`` are those with the temperature, None where ``probabilities`` have it. ``groups``
-    names the group of each image; empty without groups. ``costs`` (C, C) are those of each answer
-    (columns) to an image of each class (rows), 0 for the right one.
+    names the group of each image; empty without groups. ``costs`` (K, C) are those of each answer
+    (columns) to an image of each of the K classes (rows), 0 for the right one.
     """
 
     probabilities: Floats

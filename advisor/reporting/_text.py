@@ -32,7 +32,7 @@ CONTENDED = "(contended machine)"
 _NO_PART_OF_A_MODEL = re.compile(
     r"\((?:R|TM)\)|\bCPU\b|(?:\d+-Core )?\bProcessor\b|@.*", re.IGNORECASE
 )
-"""What makers add to the model of a processor: signs, the kind of part, and a frequency."""
+"""Additions of makers to the model of a processor: signs, the kind of part, and a frequency."""
 
 NAME_LENGTH = 18  # Characters of a shortened name: one line below a photograph of the first screen
 

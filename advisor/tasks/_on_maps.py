@@ -92,8 +92,8 @@ class MapTraining:
                 "share": self.layers,
                 "goes_on": self.goes_on,
             }
-        elif head := materials.find_earlier_head(self.card):
-            start = {"start": head[1]}
+        elif sha256 := materials.hash_earlier_head(self.card):
+            start = {"start": sha256}
         return {
             **identity(materials, self.card),
             "pictures": materials.part(self.role).fingerprint,
@@ -122,8 +122,7 @@ class MapTraining:
             start = TrainingStart(earlier_path, self.layers, self.goes_on, seconds, reserve)
         else:
             head = materials.find_earlier_head(self.card)
-            head_path = head[0] if head else None
-            start = TrainingStart(seconds=seconds, reserve=reserve, head_of_others=head_path)
+            start = TrainingStart(seconds=seconds, reserve=reserve, head_of_others=head)
         return self.task.job(self.card, materials, materials.part(self.role), folders, start)
 
 

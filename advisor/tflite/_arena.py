@@ -2,7 +2,7 @@
 
 Nothing runs: the plans of both interpreters are repeated on the graph. Reports, the limit of
 memory in a search and the predictor of latencies read the bytes. `benchmarks/micro_arena.py`
-compares them with the interpreters.
+compares them with TensorFlow Lite Micro, and `tests/tflite/test_arena.py` with LiteRT.
 """
 
 from __future__ import annotations

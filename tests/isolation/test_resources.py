@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -88,7 +87,7 @@ def test_what_began_just_now_counts_until_it_has_grown() -> None:
 
 
 @with_cases
-def test_free_memory_is_within_limits_of_control_groups(tmp_path: Path, listing: str, files: Any, left: Any) -> None:
+def test_free_memory_is_within_limits(tmp_path: Path, listing: str, files: dict[str, str], left: int | None) -> None:
     (tmp_path / "listing").write_text(listing)
     for name, text in files.items():
         write_file(tmp_path / name, text + "\n")

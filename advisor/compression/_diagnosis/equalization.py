@@ -22,7 +22,9 @@ RESIDUE = 0.05
 
 CHANGED = 0.1
 CHANGED_SHARE = 0.2
-"""A tensor counts as equalized if this share of its channels changed by more than ``CHANGED``."""
+"""A tensor counts as equalized if as many channels changed by more than ``CHANGED`` as this share
+of those whose factor is known.
+"""
 
 NOTHING = 1e-6
 """Power of a channel's weights over the median channel's; below it only its bias counts."""

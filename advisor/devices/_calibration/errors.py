@@ -1,8 +1,8 @@
 """Say how far the predictions of a target are off, before and after a calibration.
 
-The figures come from the new measurements where there are any, and else from the predictor's own
-distributions. The lines that :func:`list_changes` and :func:`tell_gain` make are shown while the
-device measures.
+Errors are compared with the new measurements; expected errors come from the predictor's own
+distributions. :func:`tell_gain` is shown before the device measures, :func:`list_changes` while it
+does.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Find TensorFlow Lite's ``benchmark_model`` for a phone: the program that times models there.
 
-It is fetched once and stays in the cache of downloads. Whatever is no program for the phone's
-processor is refused before it is copied to a phone.
+It is fetched once and stays in the cache of downloads. An archive, a page and a program for
+another kind of processor are refused before they are copied to a phone.
 """
 
 from __future__ import annotations

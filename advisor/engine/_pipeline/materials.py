@@ -177,13 +177,15 @@ class Materials:
         starts_s = IMPORTS_S + NEXT_START_S if to_come else NEXT_IMPORTS_S
         return max(0.0, (budget.seconds - starts_s) / (1 + to_come))
 
-    def find_earlier_head(self, card: Card) -> tuple[Path, str] | None:
-        """Return the head of the same network in the run of ``--start`` with its SHA-256;
-        None if there is none.
-        """
+    def find_earlier_head(self, card: Card) -> Path | None:
+        """Return the head of the same network in the run of ``--start``; None if there is none."""
         run = self.question.start
-        head = RunFolder.open(run).heads.get(card.name) if run else None
-        return (head, read_cached_sha256(head)) if head else None
+        return RunFolder.open(run).heads.get(card.name) if run else None
+
+    def hash_earlier_head(self, card: Card) -> str:
+        """Return the SHA-256 of :meth:`find_earlier_head`; empty if there is none."""
+        head = self.find_earlier_head(card)
+        return read_cached_sha256(head) if head else ""
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""

@@ -33,8 +33,8 @@ FLOATS = ("float32", "float16")
 """Forms that answer as the float file does."""
 
 UPDATE_SHARE = 0.02
-"""The sampler scores its whole table again after an update. So updates wait until so large a share
-of the results is new: 2 % of all results.
+"""The sampler scores its whole table again after an update. So updates wait until more cards have
+a new result than 2 % of the results so far.
 """
 
 

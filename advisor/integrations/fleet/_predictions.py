@@ -24,8 +24,8 @@ BYTES_A_POINT = 6e6
 
 
 HARDLY = 1e-3
-"""Weight of a phone on which no file is sure to meet the budget:
-it says which file is its best, and adds none.
+"""Weight of a file on a phone where it is not sure to meet the budget:
+it says which file is the best where none is sure, and adds none.
 """
 
 

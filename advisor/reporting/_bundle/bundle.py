@@ -2,7 +2,8 @@
 
 ``advisor export`` calls :func:`export` through ``advisor.api``. All files are made in memory, and
 written last, so an error leaves nothing behind. The same run gives the same bytes: nothing here
-may depend on the clock, except the date of a signature. Apps and pipelines read the names of the
+may depend on the clock, except the date of a signature. Without its runtime, which is downloaded,
+the web page is left out. Apps and pipelines read the names of the
 files and the keys of ``bundle.json``: they stay, or ``SCHEMA_VERSION`` rises.
 """
 

@@ -2,7 +2,8 @@
 
 The export calls these functions with an evaluation and its shipped model; integrations render
 their own templates with :func:`render_template` and :func:`render_html`. Labels and names come
-from files of strangers, so each language encodes its texts in one place, :func:`_environment`.
+from files of strangers, so each language of code encodes its texts in one place,
+:func:`_environment`. Templates in Markdown apply the filter ``md`` themselves.
 The keywords of a call are the names that its template in ``templates/`` uses; a missing one
 raises an error.
 """

@@ -15,7 +15,7 @@ from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captur
 from advisor.engine._pipeline.images import Images, Role
 
 AnswersByFile = Mapping[str, Sequence[float]]
-"""What is to be kept for each image, by the path of the file in the run."""
+"""A value to keep for each image, by the path of the file in the run."""
 
 HeldOut = tuple[Evaluation, AnswersByFile]
 """An evaluation with its hold-out figures, and what is to be kept for each image."""

@@ -2,8 +2,9 @@
 
 A search uses them with :class:`CardForms`, ``advisor compress`` with inputs of its own
 (``_compress/``), which is why they take :class:`FormInputs`. ``make_variant`` in ``graph.py`` puts
-them together. The keys hold name and version of a recipe: raise this version, not that of the
-stage, when a recipe gives other bytes.
+them together. The key of a compressed file holds name and version of its recipe: raise this
+version, not that of the stage, when one recipe gives other bytes. ``docs/extend-stages.md`` has
+the cases in which a stage's version rises ("Which version to raise").
 """
 
 from collections.abc import Mapping, Sequence
