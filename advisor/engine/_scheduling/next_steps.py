@@ -418,9 +418,6 @@ class SearchRule:
     def _find_small_form(self, begun: Collection[FormStep]) -> FormStep | None:
         """Return the int8 form of the pick so far;
         None if it is there, fails, is not asked for or has no time.
-
-        It may take the time of the hold-out: what fits beside that, a further head, gains little
-        and would ship without an int8 file, too. A part of the images then judges.
         """
         prospects = self.prospects
         pick = prospects.find_pick()
@@ -432,7 +429,7 @@ class SearchRule:
             if form in prospects.forms[network][1:]:
                 small.append(FormStep(network, form))
         for step in filter(prospects.is_open, small):
-            if step in begun or self.prices.may_end_late(step):
+            if step in begun or self.prices.share((step,)) > 0.0:
                 return step
         return None
 

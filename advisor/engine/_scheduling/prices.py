@@ -9,7 +9,6 @@ same kind had in this search. A stage that is done or in the cache costs nothing
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -197,20 +196,11 @@ class Prices:
         """Return whether a step ends in time if other programs stop,
         without time for the hold-out.
         """
-        return self._wall_s(self.missing((step,))) <= self._whole_s()
-
-    def may_end_late(self, step: FormStep) -> bool:
-        """Return whether a step, after those that run, ends in time on the machine as it is now,
-        without time for the hold-out.
-        """
-        return self._takes_s(self.missing((*self.running, step))) <= self._whole_s()
-
-    def _whole_s(self) -> float:
-        """Return the seconds that are left with those for the hold-out."""
         time_limit = self._time_limit
-        if time_limit is None:
-            return math.inf
-        return (time_limit.whole_s or time_limit.left_s)()
+        return (
+            time_limit is None
+            or self._wall_s(self.missing((step,))) <= (time_limit.whole_s or time_limit.left_s)()
+        )
 
     def lasts_s(self, steps: Sequence[FormStep]) -> float:
         """Return the seconds by the clock that steps take,

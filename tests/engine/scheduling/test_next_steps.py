@@ -122,15 +122,6 @@ def test_within_a_limit_the_pick_gets_its_int8_file_before_another_network_begin
     assert Search(left_s=None, cores=2).finish().steps[1].form == "float32", "without a limit there is no hurry"
 
 
-def test_the_int8_file_of_the_pick_may_take_the_time_of_the_hold_out() -> None:
-    small = FormStep(CardTraining(BEST, "head"), "int8")
-    needed = told(rule(HEADS, 1e6), HEADS, **{BEST: 89.0}).prices.lasts_s([small])
-    for whole_s, steps in ((1.1 * needed, {small}), (0.9 * needed, set())):
-        limit = TimeLimit(lambda: 0.8 * needed, whole_s=lambda: whole_s)  # noqa: B023
-        made = told(SearchRule(HEADS, BALANCED, NO_LIMIT, 2.0, limit), HEADS, **{BEST: 89.0})
-        assert {small} & set(made.choose_steps()) == steps
-
-
 def test_of_networks_that_promise_as_much_the_cheaper_answers_first(monkeypatch: pytest.MonkeyPatch) -> None:
     quick, good = "efficientnet_lite0_224", "efficientnet_lite1_240"
     plan = of_cards(changed(PLAN, images=1416, validation=283), quick, good)
