@@ -149,6 +149,7 @@ class CostCalibration:
         self._worked: dict[Stage[Any], StageWork] = {}
         self._known_paces: Paces | None = None
         self._load = MachineLoad(others, part)
+        self._part = part
 
     def _medians(self, field: str) -> dict[StageName, float]:
         medians = {}
@@ -188,6 +189,8 @@ class CostCalibration:
         """Return the wall seconds that a stage of a kind takes now over those that its plan
         expects.
         """
+        if name is StageName.TIMING:
+            return self._timing_slowdown * self.observed_cpu(name)
         return self._planned_slowdown * self.observed_cpu(name)
 
     def observed_cpu(self, name: StageName) -> float:
@@ -204,6 +207,16 @@ class CostCalibration:
     def wall_of_cpu_s(self, name: StageName) -> float:
         """Return the wall seconds of a CPU second of a stage, as plans expect them now."""
         return self._planned_slowdown * self._usual_wall.get(name, 1.0)
+
+    @property
+    def _timing_slowdown(self) -> float:
+        """The factor on the seconds of timings, whose pace is one of wall seconds already.
+
+        A timing ends after the same seconds beside other programs. Only a quota stretches it, and
+        the first one shows by how much.
+        """
+        has_timed = any(stage.resources.alone for stage in self._worked)
+        return 1.0 if has_timed else 1.0 / self._part
 
     @property
     def _planned_slowdown(self) -> float:
