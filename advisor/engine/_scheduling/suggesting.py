@@ -33,8 +33,8 @@ FLOATS = ("float32", "float16")
 """Forms that answer as the float file does."""
 
 UPDATE_SHARE = 0.02
-"""The sampler scores its whole table again after an update. So updates wait until more cards have
-a new result than 2 % of the results so far.
+"""The sampler scores its whole table again after an update. So an update waits until its new
+results are more than 2 % of all results.
 """
 
 
@@ -225,9 +225,11 @@ class AdvisorSuggester(Suggester):
         self._estimates = CostEstimates(plan)
         self._changed: dict[str, None] = {}
         self._results = 0
+        self._updated_at = 0
         for evaluation in done:
             self.add(evaluation)
         self._changed.clear()
+        self._updated_at = self._results
         costs = (Objective(name, "minimize", log=True) for name in ("latency", "size"))
         objectives = (Objective("accuracy", "maximize"), *costs)
         super().__init__(
@@ -252,8 +254,9 @@ class AdvisorSuggester(Suggester):
         """Replace rough figures by measured ones,
         for every configuration of the cards that changed.
         """
-        if len(self._changed) <= UPDATE_SHARE * self._results:
+        if self._results - self._updated_at <= UPDATE_SHARE * self._results:
             return
+        self._updated_at = self._results
         for card in self._changed:
             for configuration, estimate in self._estimates.of(card).items():
                 self.sampler.update_known(

@@ -136,10 +136,14 @@ def test_optunas_samplers_do_not_know_what_may_start(name: str) -> None:
     assert not suggester(name).suggests_admitted
 
 
-def test_a_measured_latency_reaches_the_sampler() -> None:
+@pytest.mark.parametrize("earlier", [0, 60])  # many results of a card do not hide its next ones
+def test_a_measured_latency_reaches_the_sampler(earlier: int) -> None:
     order = []
     for slower in (1.0, 1e6):
         made = suggester()
+        for _ in range(earlier):
+            made.add(replace(evaluation(), configuration=PLAN.configuration(CARDS[0], PLAN.recipes[0], 1)))
+        made.prepare(PLAN.configurations())
         for recipe in PLAN.recipes:
             configuration = PLAN.configuration(CARDS[0], recipe, 1)
             made.add(replace(evaluation(latency=slower, size=slower), configuration=configuration))
