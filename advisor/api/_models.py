@@ -382,6 +382,6 @@ def list_accelerators(profile: DeviceProfile, target: DeviceTarget) -> tuple[Acc
     """Return the accelerators that a target of a device uses;
     none for a CPU, which runs every operator.
     """
-    from advisor.measurement import find_serving
+    from advisor.measurement import Accelerator
 
-    return () if target.accelerator == "cpu" else find_serving(profile, target)
+    return () if target.accelerator == "cpu" else Accelerator.list_serving(profile, target)

@@ -273,11 +273,11 @@ def find_both(
     tiling: Tiling,
     folder: str,
 ) -> tuple[list[float], list[float]]:
-    """Write what a file finds in whole images and in tiles of them (:func:`.save_detections`), and
-    return the CPU seconds that each image took. The child process calls this.
+    """Write what a file finds in whole images and in tiles of them (:meth:`.Detections.save_all`),
+    and return the CPU seconds that each image took. The child process calls this.
     """
     from advisor.datasets import class_order
-    from advisor.measurement import Detector, save_detections
+    from advisor.measurement import Detections, Detector
 
     run = Detector(Path(file), spec)
     labels = run.read_labels()
@@ -297,7 +297,7 @@ def find_both(
             seconds[name].append(time.process_time() - began)
             detections[name].append(objects.relabel_boxes(places) if places else objects)
     for name, of_images in detections.items():
-        save_detections(Path(folder) / name, of_images)
+        Detections.save_all(Path(folder) / name, of_images)
     return seconds[WHOLE_FILE], seconds[TILED_FILE]
 
 
@@ -329,14 +329,14 @@ def _compare(
     and the recall by size from the threshold of the run on.
     """
     from advisor.engine import Role
-    from advisor.measurement import average_precision, box_matches, load_detections, true_boxes
+    from advisor.measurement import Detections, average_precision, box_matches
 
     part = images.part(Role.HOLDOUT)
     assert images.boxes is not None, "a search for objects has boxes"
-    true = list(map(true_boxes, part.objects))
+    true = list(map(Detections.of_true_boxes, part.objects))
     # Images state width and height, the metrics take height and width.
     sizes = [images.boxes.sizes[index][::-1] for index in part.indices]
-    ways = [load_detections(folder / name) for name in (WHOLE_FILE, TILED_FILE)]
+    ways = [Detections.load_all(folder / name) for name in (WHOLE_FILE, TILED_FILE)]
     count = len(images.classes)
     scores = []
     for detections in ways:

@@ -12,7 +12,7 @@ from advisor.core import Diagnosis, StageError, UsageError
 from advisor.datasets import CalibrationImages, InputSpec, draw_paths, find_images
 from advisor.engine._file_input import spec_of_file
 from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.measurement import delegate_operators, find_accelerator
+from advisor.measurement import Accelerator, Delegation
 from advisor.tflite import Metadata, Model, read, read_metadata
 
 IMAGES = 16
@@ -107,7 +107,7 @@ def diagnose_images(
 
 def find_fast_kernels(model: Model) -> FastKernels:
     """Return what the CPU's fast kernels take of a file."""
-    delegation = delegate_operators(model, find_accelerator(ON_CPU))
+    delegation = Delegation.of_operators(model, Accelerator.find(ON_CPU))
     return FastKernels(
         title=delegation.accelerator.title,
         share=delegation.share,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         _label_precision as label_precision,
         _label_thresholds as label_thresholds,
     )
-    from advisor.measurement._accelerators import Accelerator, find_accelerator, find_serving
+    from advisor.measurement._accelerators import Accelerator
     from advisor.measurement._average_precision import require_coco, score_boxes, split_precision
     from advisor.measurement._box_confidence import (
         BoxAnswers,
@@ -42,15 +42,11 @@ if TYPE_CHECKING:
         predict_captured,
         predict_pixels,
     )
-    from advisor.measurement._delegation import Delegation, delegate_operators
+    from advisor.measurement._delegation import Delegation
     from advisor.measurement._detections import (
         CentreFinder,
         Detections,
         Detector,
-        find_centres,
-        load_detections,
-        save_detections,
-        true_boxes,
     )
     from advisor.measurement._host import Host, require_quiet
     from advisor.measurement._latency import (
@@ -63,7 +59,7 @@ if TYPE_CHECKING:
     )
     from advisor.measurement._latency.pipeline import Pipeline
     from advisor.measurement._latency.session import Benchmark, FileBenchmark, benchmark
-    from advisor.measurement._latency.timing import judge, least_cpu_ms, measure
+    from advisor.measurement._latency.timing import least_cpu_ms, measure
     from advisor.measurement._metrics import FIRST_CLASSES, Score, score_classifier
     from advisor.measurement._microcontrollers import (
         EthosEstimate,
@@ -125,20 +121,14 @@ __all__ = [
     "call_json",
     "choose_class_thresholds",
     "count_boxes",
-    "delegate_operators",
     "f1_of",
-    "find_accelerator",
-    "find_centres",
-    "find_serving",
     "fit_temperature",
     "host",
     "interpreter_of",
-    "judge",
     "judge_class_thresholds",
     "label_precision",
     "label_thresholds",
     "least_cpu_ms",
-    "load_detections",
     "match_boxes",
     "match_centres",
     "measure",
@@ -152,11 +142,9 @@ __all__ = [
     "require_quiet",
     "resample_mean",
     "run_in_threads",
-    "save_detections",
     "score_boxes",
     "score_classifier",
     "session",
     "split_precision",
     "timing",
-    "true_boxes",
 ]

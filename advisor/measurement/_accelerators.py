@@ -227,6 +227,34 @@ class Accelerator(_Strict):
             return f"{operator.name} with {failures[0]}"
         return ""
 
+    @staticmethod
+    def find(name: str) -> Accelerator:
+        """Return one accelerator by name;
+        raise UsageError, which names the nearest one, if there is none.
+        """
+        known = read_accelerators()
+        if name not in known:
+            names = sorted((*known, *list_compiled()))
+            raise UsageError(
+                f"unknown accelerator '{name}'{nearest(name, names)}",
+                f"accelerators: {', '.join(names)}",
+            )
+        return known[name]
+
+    @staticmethod
+    def list_serving(profile: DeviceProfile, target: DeviceTarget) -> tuple[Accelerator, ...]:
+        """Return the accelerators that a device's target uses;
+        several if its version does not tell which one it is.
+        """
+        named = []
+        serving = []
+        for accelerator in read_accelerators().values():
+            for served in accelerator.serves:
+                if served.takes(profile, target):
+                    serving.append(accelerator)
+                    named += [accelerator] * bool(served.part and target.version)
+        return tuple(named or serving)
+
 
 @cache
 def _describe_accelerator_file() -> FileKind[Accelerator]:
@@ -254,34 +282,6 @@ def read_folder(folder: Path) -> dict[str, Accelerator]:
 def read_accelerators() -> Mapping[str, Accelerator]:
     """Return the shipped accelerators by name."""
     return MappingProxyType(read_folder(find_shipped_profiles() / "accelerators"))
-
-
-def find_accelerator(name: str) -> Accelerator:
-    """Return one accelerator by name;
-    raise UsageError, which names the nearest one, if there is none.
-    """
-    known = read_accelerators()
-    if name not in known:
-        names = sorted((*known, *list_compiled()))
-        raise UsageError(
-            f"unknown accelerator '{name}'{nearest(name, names)}",
-            f"accelerators: {', '.join(names)}",
-        )
-    return known[name]
-
-
-def find_serving(profile: DeviceProfile, target: DeviceTarget) -> tuple[Accelerator, ...]:
-    """Return the accelerators that a device's target uses;
-    several if its version does not tell which one it is.
-    """
-    named = []
-    serving = []
-    for accelerator in read_accelerators().values():
-        for served in accelerator.serves:
-            if served.takes(profile, target):
-                serving.append(accelerator)
-                named += [accelerator] * bool(served.part and target.version)
-    return tuple(named or serving)
 
 
 def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:

@@ -6,6 +6,8 @@ Benchmarks, profiles and reports show a :class:`Delegation`; its ``entries`` are
 documents.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -118,32 +120,32 @@ class Delegation(Written):
         """
         return dict(Counter(row.reason for row in self.refused).most_common())
 
-
-def delegate_operators(model: Model, accelerator: Accelerator) -> Delegation:
-    """Return the delegation of a file's main graph to an accelerator."""
-    reasons = list(accelerator.refusals(model))
-    pieces = form_partitions(model, {index for index, reason in enumerate(reasons) if reason})
-    macs = [cost.macs for cost in count(model).operators]
-    delegated_pieces, reason_of_others = _select_partitions(pieces, accelerator, macs)
-    delegated = set(chain.from_iterable(delegated_pieces))
-    for index in chain.from_iterable(pieces):
-        if index not in delegated:
-            reasons[index] = reason_of_others
-    refused = []
-    for index, reason in enumerate(reasons):
-        if reason:
-            refused.append(RefusedOperator(index, model.operators[index].name, reason))
-    refused_macs = sum(macs[row.index] for row in refused)
-    return Delegation(
-        accelerator=accelerator,
-        operators=len(reasons),
-        taken=len(reasons) - len(refused),
-        macs=sum(macs),
-        taken_macs=sum(macs) - refused_macs,
-        partitions=len(pieces),
-        kept=len(delegated_pieces),
-        refused=tuple(refused),
-    )
+    @classmethod
+    def of_operators(cls, model: Model, accelerator: Accelerator) -> Delegation:
+        """Return the delegation of a file's main graph to an accelerator."""
+        reasons = list(accelerator.refusals(model))
+        pieces = form_partitions(model, {index for index, reason in enumerate(reasons) if reason})
+        macs = [cost.macs for cost in count(model).operators]
+        delegated_pieces, reason_of_others = _select_partitions(pieces, accelerator, macs)
+        delegated = set(chain.from_iterable(delegated_pieces))
+        for index in chain.from_iterable(pieces):
+            if index not in delegated:
+                reasons[index] = reason_of_others
+        refused = []
+        for index, reason in enumerate(reasons):
+            if reason:
+                refused.append(RefusedOperator(index, model.operators[index].name, reason))
+        refused_macs = sum(macs[row.index] for row in refused)
+        return cls(
+            accelerator=accelerator,
+            operators=len(reasons),
+            taken=len(reasons) - len(refused),
+            macs=sum(macs),
+            taken_macs=sum(macs) - refused_macs,
+            partitions=len(pieces),
+            kept=len(delegated_pieces),
+            refused=tuple(refused),
+        )
 
 
 def form_partitions(model: Model, left: set[int]) -> list[list[int]]:

@@ -34,7 +34,7 @@ from advisor.devices._profiles.measurements import Kernel, read_kernels, read_me
 from advisor.engine import images_folder, load_run, resolve
 from advisor.engine._question.options import read_request_file
 from advisor.isolation import Finished
-from advisor.measurement import delegate_operators, measure
+from advisor.measurement import Delegation, measure
 from advisor.measurement._accelerators import read_accelerators
 from advisor.measurement._delegation import execution_order
 from advisor.measurement._operators.matching import list_nodes, match_events
@@ -272,7 +272,7 @@ def survey(content: bytes) -> None:
     assert all(size >= 0 for size in sizes)
     assert sorted(execution_order(model, set())) == list(range(len(model.operators)))
     for accelerator in read_accelerators().values():
-        told = delegate_operators(model, accelerator)
+        told = Delegation.of_operators(model, accelerator)
         assert told.taken + len(told.refused) == told.operators
 
 

@@ -8,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 from advisor.measurement import (
     Detections,
     average_precision,
-    find_centres,
     label_precision,
     match_boxes,
     match_centres,
@@ -216,20 +215,20 @@ def scores(*marks: tuple[int, int, int, float], side: int = 10) -> np.ndarray:
 
 
 def test_a_centre_is_the_highest_score_of_its_class_around_from_the_least_one_on() -> None:
-    found = find_centres(scores((2, 3, 0, 0.9), (2, 4, 0, 0.8), (2, 4, 1, 0.7), (8, 8, 1, 0.4)), 0.5)
+    found = Detections.find_centres(scores((2, 3, 0, 0.9), (2, 4, 0, 0.8), (2, 4, 1, 0.7), (8, 8, 1, 0.4)), 0.5)
     assert found.labels.tolist() == [0, 1]
     assert found.scores.tolist() == pytest.approx([0.9, 0.7])
     assert found.boxes[0].tolist() == pytest.approx([0.25, 0.35, 0.25, 0.35])  # middle of row 2 and column 3
 
 
 def test_neighbours_with_equal_scores_are_one_centre() -> None:
-    found = find_centres(scores((5, 5, 0, 0.9), (5, 6, 0, 0.9), (5, 9, 0, 0.9)), 0.5)
+    found = Detections.find_centres(scores((5, 5, 0, 0.9), (5, 6, 0, 0.9), (5, 9, 0, 0.9)), 0.5)
     assert len(found.labels) == 2
 
 
 @given(arrays(np.float32, (7, 9, 2), elements=st.sampled_from([0.0, 0.25, 0.5, 0.75])))
 def test_two_centres_of_a_class_are_never_neighbours(values: np.ndarray) -> None:
-    found = find_centres(values, 0.25)
+    found = Detections.find_centres(values, 0.25)
     places = np.rint(found.boxes[:, :2] * values.shape[:2] - 0.5)
     for label in (0, 1):
         own = places[found.labels == label]

@@ -11,7 +11,7 @@ from advisor.core import Interval, StageError
 from advisor.datasets import InputSpec, draw_captures
 from advisor.engine import compute_auroc
 from advisor.engine._pipeline.stages.unknown_score import Neighbours, make_rule, mean_of, share_accepted
-from advisor.measurement import Detector, load_detections, predict_captured, predict_pixels, save_detections, true_boxes
+from advisor.measurement import Detections, Detector, predict_captured, predict_pixels
 from advisor.tflite import Suppression, append_postprocess
 from tests.builders import must_fail
 from tests.datasets.folders import fill
@@ -108,10 +108,10 @@ def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
 
 def test_what_is_saved_is_loaded_image_by_image(tmp_path: Path) -> None:
     found = [boxes(HERE, THERE, labels=[0, 1], sure=0.5), boxes(), boxes(THERE, labels=[3])]
-    save_detections(tmp_path / "none.npz", [boxes(), boxes()])
-    assert [one.boxes.shape for one in load_detections(tmp_path / "none.npz")] == [(0, 4), (0, 4)]
-    save_detections(tmp_path / "found.npz", found)
-    for one, kept in zip(found, load_detections(tmp_path / "found.npz"), strict=True):
+    Detections.save_all(tmp_path / "none.npz", [boxes(), boxes()])
+    assert [one.boxes.shape for one in Detections.load_all(tmp_path / "none.npz")] == [(0, 4), (0, 4)]
+    Detections.save_all(tmp_path / "found.npz", found)
+    for one, kept in zip(found, Detections.load_all(tmp_path / "found.npz"), strict=True):
         assert kept.boxes.shape == one.boxes.shape
         for name in ("boxes", "labels", "scores"):
             assert getattr(kept, name).dtype == getattr(one, name).dtype
@@ -119,7 +119,7 @@ def test_what_is_saved_is_loaded_image_by_image(tmp_path: Path) -> None:
 
 
 def test_true_boxes_are_sure() -> None:
-    (one, none) = (true_boxes(rows) for rows in (((1, *THERE), (0, *HERE)), ()))
+    (one, none) = (Detections.of_true_boxes(rows) for rows in (((1, *THERE), (0, *HERE)), ()))
     assert one.labels.tolist() == [1, 0]
     assert one.boxes == pytest.approx(np.array([THERE, HERE]))
     assert one.scores.tolist() == [1.0, 1.0]

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from advisor.cli._files import TIMING_COLUMNS
-from advisor.measurement import Benchmark, FileBenchmark, LatencyResult, ModelTiming, host, judge
+from advisor.measurement import Benchmark, FileBenchmark, LatencyResult, ModelTiming, host
 from advisor.measurement._host import Conditions
 from advisor.reporting import print_benchmark, rows_of
 from tests.measurement.latency.test_latency import QUIET, series
@@ -14,7 +14,8 @@ from tests.measurement.latency.test_latency import QUIET, series
 def timed(model: str, *latencies_ms: float) -> FileBenchmark:
     """Return a file with a latency for each thread count from 1 on; without any it failed."""
     results: list[LatencyResult] = [
-        judge(series([[value] * 3] * 8, None, threads), QUIET) for threads, value in enumerate(latencies_ms, start=1)
+        LatencyResult.of_series(series([[value] * 3] * 8, None, threads), QUIET)
+        for threads, value in enumerate(latencies_ms, start=1)
     ]
     timing = ModelTiming(model, tuple(results), None, None, None, None, "litert", "quick", host.describe())
     return FileBenchmark(model, 4_000_000, 1000, timing if results else None, "" if results else "damaged")

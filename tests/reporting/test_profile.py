@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from advisor.cli._files import STEP_COLUMNS
-from advisor.measurement import Profile, delegate_operators, find_accelerator
+from advisor.measurement import Accelerator, Delegation, Profile
 from advisor.measurement._operators.profile import profile as measured
 from advisor.reporting import print_profile, rows_of
 from advisor.reporting._profile import BARS, render
@@ -43,7 +43,7 @@ def swish(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     folder = tmp_path_factory.mktemp("profile")
     path = folder / "swish.tflite"
     path.write_bytes(small_models.quantized(small_models.swish_net(), folder, 64))
-    told = (delegate_operators(read(path), find_accelerator(name)) for name in ("edgetpu", "xnnpack"))
+    told = (Delegation.of_operators(read(path), Accelerator.find(name)) for name in ("edgetpu", "xnnpack"))
     return replace(measured(path), delegations=tuple(told))
 
 

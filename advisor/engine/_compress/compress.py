@@ -49,7 +49,7 @@ from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question.values import Execution
 from advisor.engine._space.recipes import recipe_applies
 from advisor.isolation import CallLimits, Children, Scratch, Trainers
-from advisor.measurement import FileBenchmark, benchmark, delegate_operators, find_accelerator
+from advisor.measurement import Accelerator, Delegation, FileBenchmark, benchmark
 from advisor.store import limited_cache, require_cache, sha256_file
 from advisor.tflite import Metadata, read
 
@@ -238,7 +238,7 @@ def _refuse_learning(asked: CompressionQuestion, recipe: Recipe) -> None:
 def _count_delegated(path: Path, accelerator: str) -> DelegatedPart:
     """Return what an accelerator would run of a file."""
     model = read(path.read_bytes(), path.name)
-    delegation = delegate_operators(model, find_accelerator(accelerator))
+    delegation = Delegation.of_operators(model, Accelerator.find(accelerator))
     return DelegatedPart(
         taken=delegation.taken,
         operators=delegation.operators,

@@ -25,7 +25,7 @@ from advisor.engine._pipeline.images import Images, Part, Role
 from advisor.engine._question.values import Question
 from advisor.engine._space.question_images import read_images
 from advisor.engine._space.recipes import recipe_applies
-from advisor.measurement import true_boxes
+from advisor.measurement import Detections
 from advisor.training import TrainingImages
 
 SCORED = 200
@@ -198,7 +198,7 @@ def _list_truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, 
     truth = []
     for index, objects in zip(part.indices, part.objects, strict=True):
         size = images.boxes.sizes[index]
-        truth.append((true_boxes(objects).relabel_boxes(places), size[::-1]))
+        truth.append((Detections.of_true_boxes(objects).relabel_boxes(places), size[::-1]))
     return tuple(truth)
 
 

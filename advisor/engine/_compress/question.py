@@ -29,7 +29,7 @@ from advisor.engine._compress.image_choice import CompressionImages, choose_file
 from advisor.engine._compress.samples import SampleParts, read_samples
 from advisor.engine._file_input import spec_of_file
 from advisor.engine._question.values import Question
-from advisor.measurement import find_accelerator
+from advisor.measurement import Accelerator
 from advisor.store import ensure_output_dir
 from advisor.tflite import (
     Metadata,
@@ -110,7 +110,7 @@ def prepare_compression(
     # the order below is from cheap to expensive.
     options = completed(CompressKeywords, stated)
     forms = () if judged_only else _find_recipes(recipes)
-    find_accelerator(options["accelerator"])
+    Accelerator.find(options["accelerator"])
     graph = read(model)
     data = model.read_bytes()
     float_file = data

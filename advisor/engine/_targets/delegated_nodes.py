@@ -14,7 +14,7 @@ from functools import lru_cache
 from advisor.catalog import Card, read_operators
 from advisor.core import Quantity, Written, form_of
 from advisor.engine._targets.target_devices import TargetDevice
-from advisor.measurement import Delegation, delegate_operators, find_accelerator, find_serving
+from advisor.measurement import Accelerator, Delegation
 from advisor.tflite import Model
 
 _FLOAT = "float32"
@@ -183,7 +183,7 @@ def _list_shares_on(card: Card, form: str, device: TargetDevice) -> list[NodeSha
     """Return the shares of a form of a card on each accelerator that may serve a target."""
     target = device.target
     unknown = NodeShare(device.label, target.accelerator, "", None, None, "")
-    serving = find_serving(device.profile, target)
+    serving = Accelerator.list_serving(device.profile, target)
     if not serving:
         reason = f"no rules of {target.runtime} on the {target.accelerator.upper()} are known"
         return [replace(unknown, reason=reason)]
@@ -219,7 +219,7 @@ def _delegate_card(card: Card, data_type: str, name: str) -> Delegation | None:
 
     The forms of a card share it, and each is asked for with every training and number of threads.
     """
-    accelerator = find_accelerator(name)
+    accelerator = Accelerator.find(name)
     model = read_operators(card) if data_type else None
     if model is None:
         return None
@@ -227,7 +227,7 @@ def _delegate_card(card: Card, data_type: str, name: str) -> Delegation | None:
         if any(_BY_SCALES in rule.where for rule in accelerator.operators):
             return None
         model = _convert_types(model, data_type)
-    return delegate_operators(model, accelerator)
+    return Delegation.of_operators(model, accelerator)
 
 
 def _convert_types(model: Model, data_type: str) -> Model:

@@ -6,16 +6,34 @@ one result per thread count, one timing per file, one ratio per pair of files.
 documents and of stages in the cache.
 """
 
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
+from operator import truediv
 from typing import Any
 
 from advisor.core import Provenance, Quantity, Written, plural
-from advisor.isolation import agent
+from advisor.isolation import (
+    WAITED_LIMIT,
+    LoadReading,
+    SeriesDocument,
+    agent,
+    compute_waited_share,
+)
 from advisor.measurement import _host as host
-from advisor.measurement._latency.summary import LEVEL, Summary
+from advisor.measurement._latency.summary import LEVEL, Summary, summarise_blocks
 
 UNSTABLE_CV = 0.05  # of the block medians; 2-3 % between runs is usual on an idle machine
+# CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes.
+CPU_SHARE_LIMIT = 0.9
+# Part of another processor that must be idle for one thread, because processors share caches.
+IDLE_NEIGHBOUR = 0.5
+# Processors that others may take from the threads; /proc/stat cannot show less.
+OTHERS_LIMIT = 0.2
 
 
 class Verdict(StrEnum):
@@ -24,6 +42,43 @@ class Verdict(StrEnum):
     STABLE = "stable"
     UNSTABLE = "unstable"
     CONTENDED = "contended"
+
+
+def _compute_cpu_share(
+    cpus_ms: Sequence[Sequence[float]], walls_ms: Sequence[Sequence[float]]
+) -> float:
+    """Return the share of the time in which the thread had the processor (0-1),
+    given the runs of each block.
+    """
+    runs_cpu_ms = list(chain.from_iterable(cpus_ms))
+    runs_wall_ms = list(chain.from_iterable(walls_ms))
+    # The median shows a thread that shares its core all the time,
+    # the sums one that lost it for a few long runs.
+    usual: float = statistics.median(map(truediv, runs_cpu_ms, runs_wall_ms))
+    return min(usual, sum(runs_cpu_ms) / sum(runs_wall_ms))
+
+
+def _describe_contention(
+    threads: int, cpu_share: float | None, waited: float | None, load: LoadReading
+) -> str:
+    """Return what disturbed the runs, or an empty string."""
+    if cpu_share is not None and cpu_share < CPU_SHARE_LIMIT:
+        return f"the thread had the processor only {cpu_share:.0%} of the time"
+    if waited is not None and waited > WAITED_LIMIT:
+        return f"the threads waited {waited:.0%} of the time for a processor"
+    others = load["others_cores"]
+    cores = load["cores"]
+    # Other work is harmless on cores that the threads do not need,
+    # but a busy neighbour takes a part of the caches.
+    free = max(0, cores - threads)
+    limit = max(free - IDLE_NEIGHBOUR, OTHERS_LIMIT) if threads == 1 else free + OTHERS_LIMIT
+    if others is not None and others > limit:
+        timing = f"during a timing with {plural(threads, 'thread')}"
+        return f"other processes kept {others:.1f} of {cores} processors busy {timing}"
+    # Last, because it is no fault of the machine: the user asked for more threads than it has.
+    if threads > cores:
+        return f"{threads} threads share {cores} processors"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +168,48 @@ class LatencyResult(Written):
             "latency": Quantity(value=self.rank_ms, low=low, high=high, level=LEVEL, **common),
             "latency_p90": Quantity(value=self.budget_ms, **common),
         }
+
+    @classmethod
+    def of_series(cls, series: SeriesDocument, load: LoadReading) -> LatencyResult:
+        """Return the statistics and the verdict of one series."""
+        blocks = series["blocks"]
+        walls_ms = []
+        for block in blocks:
+            walls_ms.append([value / 1e6 for value in block["wall_ns"]])
+        cpus_ms = list[list[float]]()
+        # CPU time ranks at one thread only, and a browser has no such clock.
+        if series["threads"] == 1 and all(block["cpu_ns"] for block in blocks):
+            for block in blocks:
+                cpus_ms.append([value / 1e6 for value in block["cpu_ns"] or ()])
+        wall = summarise_blocks(walls_ms)
+        cpu = summarise_blocks(cpus_ms) if cpus_ms else None
+        share = _compute_cpu_share(cpus_ms, walls_ms) if cpus_ms else None
+        waited = compute_waited_share(series["threads"], blocks)
+        contention = _describe_contention(series["threads"], share, waited, load)
+        verdict = Verdict.STABLE
+        reason = f"block medians vary by {wall.block_cv:.1%}"
+        # Contention explains a variation between blocks, so it is named first.
+        if contention:
+            verdict = Verdict.CONTENDED
+            reason = contention
+        elif wall.block_cv > UNSTABLE_CV:
+            verdict = Verdict.UNSTABLE
+            reason = f"{reason} (limit {UNSTABLE_CV:.0%})"
+        return cls(
+            threads=series["threads"],
+            wall=wall,
+            cpu=cpu,
+            first_ms=series["first_ns"] / 1e6,
+            load_ms=series["load_ns"] / 1e6,
+            contended=bool(contention),
+            verdict=verdict,
+            reason=reason,
+            cpu_share=share,
+            waited_share=waited,
+            others_cores=load["others_cores"],
+            block_medians_ms=tuple(map(statistics.median, walls_ms)),
+            block_cpu_medians_ms=tuple(map(statistics.median, cpus_ms)),
+        )
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,13 @@ from advisor.devices import (
     runtime_remark,
 )
 from advisor.isolation import SeriesDocument
-from advisor.measurement._accelerators import find_serving
-from advisor.measurement._delegation import Delegation, delegate_operators
+from advisor.measurement._accelerators import Accelerator
+from advisor.measurement._delegation import Delegation
 from advisor.measurement._latency import LatencyResult, Ratio
 from advisor.measurement._latency.summary import LEVEL
 from advisor.measurement._latency.timing import (
     compare_with_first,
     effort_named,
-    judge,
 )
 from advisor.measurement._microcontrollers import Interpreter, interpreter_of
 from advisor.measurement._on_device import DeviceBenchmark, DeviceRow
@@ -133,8 +132,8 @@ def _delegate_files(
     if target.accelerator == "cpu":
         return ()
     delegations = []
-    for file, unit in product(files, find_serving(profile, target)):
-        delegations.append((file.model, delegate_operators(file.graph, unit)))
+    for file, unit in product(files, Accelerator.list_serving(profile, target)):
+        delegations.append((file.model, Delegation.of_operators(file.graph, unit)))
     return tuple(delegations)
 
 
@@ -337,7 +336,9 @@ def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
     # The agent gives blocks of runs; other tools give none.
     if "blocks" in timing.details:
         try:
-            result = judge(cast("SeriesDocument", timing.details), timing.details["load"])
+            result = LatencyResult.of_series(
+                cast("SeriesDocument", timing.details), timing.details["load"]
+            )
         except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
             raise StageError(
                 f"invalid response from the device: {type(error).__name__} {error}"

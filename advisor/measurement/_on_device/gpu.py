@@ -18,10 +18,11 @@ import numpy as np
 from advisor.core import Provenance, Quantity, StageError, UsageError
 from advisor.isolation import agent, redirect_errors
 from advisor.measurement import _host as host
-from advisor.measurement._accelerators import find_accelerator
-from advisor.measurement._delegation import delegate_operators
+from advisor.measurement._accelerators import Accelerator
+from advisor.measurement._delegation import Delegation
+from advisor.measurement._latency import LatencyResult
 from advisor.measurement._latency.summary import LEVEL
-from advisor.measurement._latency.timing import effort_named, judge
+from advisor.measurement._latency.timing import effort_named
 from advisor.measurement._on_device import DeviceBenchmark, DeviceRow, OutputAgreement
 from advisor.measurement._processes import call_json, read_model
 
@@ -59,7 +60,7 @@ def benchmark_on_gpu(
     adapters = dict.fromkeys([""])
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
-        delegations.append((model, delegate_operators(file.graph, find_accelerator("gpu"))))
+        delegations.append((model, Delegation.of_operators(file.graph, Accelerator.find("gpu"))))
         row = DeviceRow(model, 0, file.graph.size_bytes, file.arena_bytes)
         file.require_memory()
         name = file.path.name
@@ -103,7 +104,7 @@ def _fill_row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
     # Its time is that of the CPU, so a figure would mislead.
     if "Software" in adapter.get("kind", ""):
         return row
-    result = judge(series, document["load"])
+    result = LatencyResult.of_series(series, document["load"])
     measured = Provenance.MEASURED
     runs = result.wall.runs
     latency = Quantity(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from advisor.core import parse_count
 from advisor.measurement import _host as host
-from advisor.measurement._accelerators import Accelerator, find_accelerator
-from advisor.measurement._delegation import delegate_operators
+from advisor.measurement._accelerators import Accelerator
+from advisor.measurement._delegation import Delegation
 from advisor.measurement._microcontrollers import Compiler, Unit, compiler_of
 from advisor.measurement._operators.advice import advise_on
 from advisor.measurement._operators.matching import match_events, with_shapes
@@ -93,7 +93,7 @@ def profile(
         roofline=measure_roofline() if with_roofline else None,
         host=host.describe(),
         notes=collected.notes,
-        delegations=tuple(delegate_operators(graph, accelerator) for accelerator in wanted),
+        delegations=tuple(Delegation.of_operators(graph, accelerator) for accelerator in wanted),
         ethos=tuple(compiler.estimate(file.path, unit) for compiler, unit in units),
     )
     return replace(measured_profile, advice=advise_on(measured_profile))
@@ -120,7 +120,7 @@ def _split_accelerators(
     for name in dict.fromkeys(names):
         compiler = compiler_of(name)
         if compiler is None:
-            wanted.append(find_accelerator(name))
+            wanted.append(Accelerator.find(name))
         else:
             compilers[name] = compiler
     return wanted, [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
@@ -134,7 +134,7 @@ def _place_by_rules(
 
     Cuts give the times alone, and no word of where an operator ran.
     """
-    delegation = delegate_operators(graph, find_accelerator("xnnpack"))
+    delegation = Delegation.of_operators(graph, Accelerator.find("xnnpack"))
     refused = {row.index for row in delegation.refused}
     placed = []
     for row in rows:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.measurement import find_centres
+from advisor.measurement import Detections
 from advisor.reporting import (
     VECTOR_CANDIDATES,
     VECTOR_COUNT,
@@ -73,7 +73,7 @@ def detect_objects(
 
 def find_centre_points(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the centres that the app shows."""
-    seen = find_centres(outputs[0], model.threshold or 0.0)
+    seen = Detections.find_centres(outputs[0], model.threshold or 0.0)
     rows = zip(seen.labels.tolist(), seen.scores.tolist(), seen.boxes.tolist(), strict=True)
     return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
 

@@ -23,14 +23,14 @@ def detect(
     classes: Sequence[str],
 ) -> None:
     """Run a file that finds boxes or marks centres over images,
-    and write what it finds (:func:`.save_detections`).
+    and write what it finds (:meth:`.Detections.save_all`).
 
     The images are taken as they are, or under capture conditions (``captured``, which the stage
     states first). The file may have labels of its own, more than the user's ``classes`` and in
     another order; one without labels answers with the numbers of ``classes``.
     """
     from advisor.datasets import class_order
-    from advisor.measurement import CentreFinder, Detector, save_detections
+    from advisor.measurement import CentreFinder, Detections, Detector
     from advisor.tflite import has_postprocess, read
 
     finder = Detector if has_postprocess(read(model.read_bytes(), model.name)) else CentreFinder
@@ -42,7 +42,7 @@ def detect(
         order = class_order(classes, labels, len(labels))
         places = {label: place for place, label in enumerate(order)}
         detections = (detection.relabel_boxes(places) for detection in detections)
-    save_detections(path, list(detections))
+    Detections.save_all(path, list(detections))
 
 
 def calibrate(
@@ -54,18 +54,22 @@ def calibrate(
     path: Path,
 ) -> None:
     """Write a float detector whose scores are calibrated by what was found in images,
-    see :func:`.save_detections`.
+    see :meth:`.Detections.save_all`.
 
     ``true`` are the true boxes of each image, and ``sizes`` its height and width in pixels.
     """
-    from advisor.measurement import BoxAnswers, load_detections, match_boxes, true_boxes
+    from advisor.measurement import BoxAnswers, Detections, match_boxes
     from advisor.tflite import with_calibrated_scores
 
     # Boxes of every score tell how far scores can be believed,
     # not only those that a threshold would show.
     every_box = 0.0
     matched = match_boxes(
-        list(map(true_boxes, true)), load_detections(detections), sizes, classes, every_box
+        list(map(Detections.of_true_boxes, true)),
+        Detections.load_all(detections),
+        sizes,
+        classes,
+        every_box,
     )
     calibration = BoxAnswers.of_matches(matched).fit_calibration()
     data = model.read_bytes()

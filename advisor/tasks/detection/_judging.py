@@ -1,8 +1,8 @@
 """Judge the files of detection and of counting by the boxes of the user's images.
 
 The search calls a :class:`Detected` after a file has run over the validation part or the
-hold-out. It reads what the file found (:func:`.save_detections`) and returns the figures of the
-evaluation. Detection and counting differ in their :class:`Criterion`: when a found object is
+hold-out. It reads what the file found (:meth:`.Detections.save_all`) and returns the figures of
+the evaluation. Detection and counting differ in their :class:`Criterion`: when a found object is
 right, and which figure decides.
 
 What :class:`Detected` returns is written to ``evaluations.jsonl``. The names of the figures are
@@ -38,8 +38,6 @@ from advisor.measurement import (
     ScoreCalibration,
     average_precision,
     box_matches,
-    load_detections,
-    true_boxes,
 )
 from advisor.tasks._judge import EVERY, HELD_OUT, VALIDATED, JudgeByShares
 
@@ -264,7 +262,7 @@ def _pair_answers(
     assert boxes is not None, "a search for objects has boxes"
     # Images state width and height, the metrics take height and width.
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
-    true = list(map(true_boxes, part.objects))
+    true = list(map(Detections.of_true_boxes, part.objects))
     return FoundObjects(true, detections, sizes, len(images.classes), by, part.groups)
 
 
@@ -295,7 +293,7 @@ class Detected(JudgeByShares[FoundObjects]):
         self, answers: Path, images: Images, role: Role, each: slice = EVERY
     ) -> FoundObjects:
         """Return the true boxes beside what a file found."""
-        return _pair_answers(load_detections(answers)[each], images, role, self.by)
+        return _pair_answers(Detections.load_all(answers)[each], images, role, self.by)
 
     def verdict(
         self, scored: Scored, images: Images, file: str

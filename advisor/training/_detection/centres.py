@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.measurement import Detections, count_boxes, f1_of, find_centres, match_centres
+from advisor.measurement import Detections, count_boxes, f1_of, match_centres
 from advisor.tflite import CENTRES
 from advisor.training._detection import make_centre_head
 from advisor.training._on_maps.changes import Floats, Objects
@@ -89,7 +89,7 @@ def _choose_thresholds(logits: Floats, objects: Sequence[Objects], classes: int)
         true.append(Detections(objects_of_image.boxes, objects_of_image.labels, sure))
     marks = []
     for logits_of_image in logits:
-        marks.append(find_centres(1 / (1 + np.exp(-logits_of_image)), THRESHOLDS[0]))
+        marks.append(Detections.find_centres(1 / (1 + np.exp(-logits_of_image)), THRESHOLDS[0]))
     scores = []
     for threshold in THRESHOLDS.tolist():
         table = count_boxes(match_centres(true, marks, threshold), classes).sum(axis=0)

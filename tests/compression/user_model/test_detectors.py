@@ -10,7 +10,7 @@ from advisor.core import UsageError
 from advisor.datasets import BoxSurvey, divide_boxes
 from advisor.engine import compress
 from advisor.engine._compress.file_kinds import Detectors
-from advisor.measurement import Detections, _other_images as other_images, true_boxes
+from advisor.measurement import Detections, _other_images as other_images
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import OPERATOR, read, read_metadata
 from tests.builders import must_fail
@@ -138,7 +138,7 @@ def test_a_detector_without_metadata_needs_means_and_class_numbers(tmp_path: Pat
 def test_boxes_are_judged_against_float_and_truth_unless_float_is_sure_of_nothing() -> None:
     floats = [found((1, 0.9, HERE), (2, 0.8, THERE), (0, 0.2, HERE))]
     own = [found((1, 0.9, HERE), (0, 0.7, THERE))]
-    truth = [(true_boxes(((1, *HERE), (2, *THERE))), (100, 200))]
+    truth = [(Detections.of_true_boxes(((1, *HERE), (2, *THERE))), (100, 200))]
     agreement = Detectors().compare(own, floats, truth)
     assert [agreement.accuracy.value, agreement.drop.value, agreement.share.value] == pytest.approx([0.5] * 3)
     assert agreement.snr_db is None

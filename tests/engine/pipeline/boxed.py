@@ -7,7 +7,7 @@ from advisor.datasets import ONE_CLASS, Dataset, LabelledImage, Split
 from advisor.datasets._dataset import compute_fingerprint
 from advisor.engine import Boxes, Images, Role
 from advisor.engine._pipeline.images import Object
-from advisor.measurement import save_detections, true_boxes
+from advisor.measurement import Detections
 
 CLASSES = ("cat", "dog")
 CAT: Object = (0, 0.1, 0.1, 0.3, 0.3)
@@ -34,5 +34,7 @@ def boxed_images(objects: Sequence[Sequence[Object]] = ()) -> Images:
 def save_found(path: Path, images: Images, role: Role, missed: Collection[int] = ()) -> Path:
     """Write that all boxes of a part were found, except those of the images at some places of the part."""
     objects = images.part(role).objects
-    save_detections(path, [true_boxes(() if place in missed else rows) for place, rows in enumerate(objects)])
+    Detections.save_all(
+        path, [Detections.of_true_boxes(() if place in missed else rows) for place, rows in enumerate(objects)]
+    )
     return path

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.measurement import delegate_operators, find_accelerator
+from advisor.measurement import Accelerator, Delegation
 from advisor.measurement._on_device.gpu import benchmark_on_gpu
 from advisor.tflite import read
 from tests.builders import must_fail
@@ -62,7 +62,9 @@ def test_outputs_agree_with_the_cpus_and_no_speed_is_told(
     for row in found.rows[:2]:
         assert row.agreement.alike
         assert row.agreement.same_answer
-        assert row.agreement.whole is (delegate_operators(read(Path(row.model)), find_accelerator("gpu")).share == 1.0)
+        assert row.agreement.whole is (
+            Delegation.of_operators(read(Path(row.model)), Accelerator.find("gpu")).share == 1.0
+        )
         assert (row.latency, row.result, row.first_ms) == (None, None, None)
     assert found.rows[2].failure.startswith("custom.tflite: ")
     assert "SwiftShader" in found.connection

@@ -25,7 +25,7 @@ from advisor.core import (
 from advisor.datasets import STAYING
 from advisor.engine import AccuracyVerdict, Images, Question, Role, Scored
 from advisor.engine._pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, compare_captured
-from advisor.measurement import Detections, load_detections, save_detections, true_boxes
+from advisor.measurement import Detections
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._judge import HELD_OUT, VALIDATED
@@ -87,7 +87,9 @@ def test_a_file_loses_the_small_objects_that_its_float_file_finds(tmp_path: Path
     images = boxed_images([(*cats, DOG, (1, 0.1, 0.5, 0.4, 0.9))] * 12)
     floats = save_found(tmp_path / "float.npz", images, Role.VALIDATION)
     own = tmp_path / "own.npz"
-    save_detections(own, [found.relabel_boxes({1: 1}) for found in load_detections(floats)])  # no cat, which are small
+    Detections.save_all(
+        own, [found.relabel_boxes({1: 1}) for found in Detections.load_all(floats)]
+    )  # no cat, which are small
     answers = measured(own, floats, images)[0].answers
     facts = answers.boxes
     small, large = facts.by_size
@@ -149,7 +151,7 @@ def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
         )
         for one in (*rows, *[()] * (len(images.part(Role.HOLDOUT).paths) - len(rows)))
     ]
-    save_detections(folder / "scored.npz", found)
+    Detections.save_all(folder / "scored.npz", found)
     return folder / "scored.npz"
 
 
@@ -197,9 +199,9 @@ def test_of_many_images_ten_are_kept_those_with_more_errors_first(tmp_path: Path
 
 def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path: Path) -> None:
     whole = save_found(tmp_path / "whole.npz", IMAGES, Role.HOLDOUT)
-    found = load_detections(whole)
+    found = Detections.load_all(whole)
     middles = [np.tile((one.boxes[:, :2] + one.boxes[:, 2:]) / 2, 2) for one in found]
-    save_detections(
+    Detections.save_all(
         tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)]
     )
     by_boxes, _ = held_out(tmp_path / "marks.npz", IMAGES)
@@ -250,10 +252,10 @@ def test_the_hold_out_shows_the_guarantee_and_the_scores_before_their_calibratio
 
 
 def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_path: Path) -> None:
-    true = [true_boxes(rows) for rows in IMAGES.part(Role.CAPTURED).objects]
+    true = [Detections.of_true_boxes(rows) for rows in IMAGES.part(Role.CAPTURED).objects]
     nothing = Detections(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
     dark = len(STAYING) - 1  # the last condition hides everything
-    save_detections(
+    Detections.save_all(
         tmp_path / "own.npz", [nothing if test == dark else one for one in true for test in range(len(STAYING))]
     )
     own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", IMAGES, Role.CAPTURED)
@@ -268,6 +270,8 @@ def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_p
 def test_images_without_an_object_say_nothing_about_capture_conditions(tmp_path: Path) -> None:
     images = boxed_images([(CAT, DOG)] * 8 + [()] * 4)
     save_found(tmp_path / "one.npz", images, Role.CAPTURED)
-    save_detections(tmp_path / "own.npz", [one for one in load_detections(tmp_path / "one.npz") for _ in STAYING])
+    Detections.save_all(
+        tmp_path / "own.npz", [one for one in Detections.load_all(tmp_path / "one.npz") for _ in STAYING]
+    )
     own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", images, Role.CAPTURED)
     assert compare_captured(own, own) == AccuracyVerdict(None, None)

@@ -28,7 +28,7 @@ from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.stages.artefacts import CardForms
 from advisor.engine._space.question_images import read_images
-from advisor.measurement import CentreFinder, Detector, load_detections
+from advisor.measurement import CentreFinder, Detections, Detector
 from advisor.store import FetchOptions, MemberFile, WeightSource, sha256_file
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.anomaly import ANOMALY
@@ -143,7 +143,7 @@ def test_what_a_file_finds_in_each_image_of_a_part_is_written(
     path = tmp_path / "model.tflite"
     path.write_bytes(content())
     stage = DETECTION.score(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
-    found, run = load_detections(walk(stage, materials(tmp_path / "cache", images))), finder(path, VIEW)
+    found, run = Detections.load_all(walk(stage, materials(tmp_path / "cache", images))), finder(path, VIEW)
     for one, image in zip(found, images.part(Role.HOLDOUT).paths, strict=True):
         assert one.boxes.tolist() == run(image).boxes.tolist()
         assert one.labels.tolist() == run(image).labels.tolist()
@@ -206,7 +206,7 @@ def test_images_are_captured_under_each_condition_that_leaves_objects_in_their_p
     )
     jobs.detect(True, model, files, view, tmp_path / "captured.npz", COLOURS)
     jobs.detect(False, model, files, view, tmp_path / "plain.npz", COLOURS)
-    found, plain = load_detections(tmp_path / "captured.npz"), load_detections(tmp_path / "plain.npz")
+    found, plain = Detections.load_all(tmp_path / "captured.npz"), Detections.load_all(tmp_path / "plain.npz")
     assert len(found) == len(files) * len(STAYING)
     cast = [place for place, (one, at) in enumerate(STAYING) if (one.name, at) == ("colour cast", 1.0)]
     for image, one in enumerate(plain):

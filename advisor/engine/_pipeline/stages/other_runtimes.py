@@ -146,10 +146,12 @@ def remote_facts(timing: Timing, label: str) -> RemoteFacts:
 
 
 def _judge_timing(timing: Timing) -> LatencyResult:
-    from advisor.measurement import judge
+    from advisor.measurement import LatencyResult
 
     try:
-        return judge(cast("SeriesDocument", timing.details), timing.details["load"])
+        return LatencyResult.of_series(
+            cast("SeriesDocument", timing.details), timing.details["load"]
+        )
     except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
         raise StageError(
             f"invalid timings of {timing.runtime}: {type(error).__name__} {error}"
