@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import HEAD, Configuration, Evaluation, Quantity, Status, Target, with_new_conditions
-from advisor.datasets import Survey, divide_survey, survey
+from advisor.datasets import Division, Survey, survey
 from advisor.engine import share_of
 from advisor.engine._pipeline.evaluation.accuracy import HELD_OUT, VALIDATED
 from advisor.training import expect_new_conditions, fit_head
@@ -122,7 +122,7 @@ def _surveyed(folder: Path) -> Survey:
 
 def _row(case: Case, name: str) -> Row:
     read = _surveyed(case.folder)
-    division, images = divide_survey(read, case.split_seed), read.dataset.images
+    division, images = Division.of_survey(read, case.split_seed), read.dataset.images
     learnt, held = division.split.learnt, division.split.holdout
     kind = "grocery" if case.others else "trashnet"
     known = _features(name, kind)
@@ -172,7 +172,7 @@ def _right(head: tuple[Floats, Floats], features: Floats, labels: Sequence[int])
 def _features(name: str, whole: str) -> Mapping[str, Floats]:
     """Return the features of the images of a whole set by their hashes."""
     dataset = _surveyed(FOLDERS[whole]).dataset
-    _, rows, _ = image_features(whole, load_catalogue()[name], dataset)
+    _, rows, _ = image_features(whole, Catalogue.load()[name], dataset)
     return dict(zip((image.sha256 for image in dataset.images), rows, strict=True))
 
 

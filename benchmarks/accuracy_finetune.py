@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import fetch_weights, load_catalogue
+from advisor.catalog import Catalogue, fetch_weights
 from advisor.core import FINETUNE_CACHED
 from advisor.datasets import CalibrationImages, Dataset, InputSpec, choose_images, survey
 from advisor.datasets._split import draw_split
@@ -99,7 +99,7 @@ def _row(case: Case, name: str, recipe: Finetuning) -> Row:
     from advisor.tflite import attach_head
     from advisor.training import TuningImages, train_head, tune_card
 
-    card = load_catalogue()[name]
+    card = Catalogue.load()[name]
     weights, spec = fetch_weights(card), InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
     score = partial(_scores, case, spec)
     with tempfile.TemporaryDirectory() as place:

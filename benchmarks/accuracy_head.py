@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.core import HeadFacts, Interval
-from advisor.datasets import Dataset, InputSpec, divide_survey, near_duplicates, survey
+from advisor.datasets import Dataset, Division, InputSpec, Pair, survey
 from advisor.store import cache_root
 from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_search import TRASHNET
@@ -102,10 +102,10 @@ def main(options: Sequence[str] = ()) -> None:
     for name in chosen.sets.split(","):
         found = survey(INT8_FOLDERS[name])
         seeds = [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]
-        alike = near_duplicates(found.thumbnails)
-        divisions = {seed: divide_survey(found, seed, alike) for seed in seeds}
+        alike = Pair.find_alike(found.thumbnails)
+        divisions = {seed: Division.of_survey(found, seed, alike) for seed in seeds}
         cards = chosen.cards or (INT8_CARDS if chosen.int8 else CARDS)
-        for card in (load_catalogue()[each] for each in cards.split(",")):
+        for card in (Catalogue.load()[each] for each in cards.split(",")):
             backbone, features, last = image_features(name, card, found.dataset)
             labels = np.array([image.label for image in found.dataset.images])
             cases = []

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import Card, load_catalogue
+from advisor.catalog import Card, Catalogue
 from advisor.compression import RecipeInputs, make_file
 from advisor.core import (
     BALANCED,
     Answers,
     Configuration,
+    Decision,
     Evaluation,
     Limits,
     Preference,
@@ -34,9 +35,8 @@ from advisor.core import (
     Quantity,
     Status,
     Target,
-    decide,
 )
-from advisor.datasets import CalibrationImages, Dataset, Split, choose_images, divide_survey, near_duplicates, survey
+from advisor.datasets import CalibrationImages, Dataset, Division, Pair, Split, choose_images, survey
 from advisor.measurement import Classifier
 from advisor.training import fit_head
 from advisor.training._features import OUTPUT_NAME
@@ -132,7 +132,7 @@ def ours(evaluations: Sequence[Evaluation], answers: Answers) -> Evaluation:
 
 
 def _picked(evaluations: Sequence[Evaluation], limits: Limits, answers: Answers, by: Preference) -> Evaluation:
-    pick = decide(evaluations, limits, answers, by).pick
+    pick = Decision.of_evaluations(evaluations, limits, answers, by).pick
     assert pick is not None
     return pick
 
@@ -198,10 +198,10 @@ def _log_latency(candidate: Candidate) -> float:
 def candidates(name: str, seeds: Sequence[int], cards: Sequence[str]) -> dict[int, list[Candidate]]:
     """Return by seed the forms of the networks on a set. Answers are kept in the cache."""
     found = survey(INT8_FOLDERS[name])
-    alike = near_duplicates(found.thumbnails)
-    splits = {seed: divide_survey(found, seed, alike).split for seed in seeds}
+    alike = Pair.find_alike(found.thumbnails)
+    splits = {seed: Division.of_survey(found, seed, alike).split for seed in seeds}
     by_seed: dict[int, list[Candidate]] = {seed: [] for seed in seeds}
-    for card in (load_catalogue()[each] for each in cards):
+    for card in (Catalogue.load()[each] for each in cards):
         for seed, each_of in _candidates(name, card, found.dataset, splits).items():
             by_seed[seed] += each_of
         print(name, card.name, flush=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from benchmarks import tables
 from benchmarks.accuracy import part_parser
 
@@ -80,7 +80,7 @@ def of_tuned() -> str:
     """Return the mean over TrashNet's seeds of each fine-tuned network of at most 6 M parameters, int8."""
     scores: dict[str, list[float]] = {}
     for row in table("finetune"):
-        params = load_catalogue()[row["network"]].params
+        params = Catalogue.load()[row["network"]].params
         if row["set"] == "trashnet" and params is not None and params <= MOST_PARAMS:
             scores.setdefault(row["network"], []).append(number(row["tuned int8 %"]))
     return "; ".join(f"{mean(each):.1f} ({card}, {len(each)} seeds)" for card, each in scores.items())

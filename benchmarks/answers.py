@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog import Card, load_catalogue
+from advisor.catalog import Card, Catalogue
 from advisor.core import CardFacts, Configuration, Evaluation, Provenance, Quantity, Status, Target
 from advisor.engine import resolve
 from advisor.engine._pipeline.cost import rough_ms, rough_size
@@ -48,7 +48,7 @@ def main() -> None:
 
 def _again(folder: Path) -> Row:
     out = folder / "runs"
-    cards = [card for card in load_catalogue().values() if card.top1() and card.macs]
+    cards = [card for card in Catalogue.load().values() if card.top1() and card.macs]
     for place in range(RUNS):
         rng = np.random.default_rng(place)
         chosen = [cards[i] for i in rng.choice(len(cards), CARDS_A_RUN, replace=False)]
@@ -61,7 +61,7 @@ def _again(folder: Path) -> Row:
 
 
 def _page(folder: Path, size: int) -> Row:
-    cards = [card for card in load_catalogue().values() if card.top1() and card.macs]
+    cards = [card for card in Catalogue.load().values() if card.top1() and card.macs]
     most = -(-size // (len(cards) * len(RECIPES)))
     rows = [row for card in cards for row in evaluations_of(card, most)][:size]
     view = RunView.load(write_run(folder / "pages", f"page {size}", rows))

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog import fetch_weights, load_catalogue
+from advisor.catalog import Catalogue, fetch_weights
 from advisor.core import units
 from advisor.tasks._task import USUAL_TRAININGS
 from benchmarks.accuracy_search import GROCERY, TRASHNET, Case, labelled, scored, search, shown
@@ -218,7 +218,7 @@ def save_network(path: Path) -> None:
 
     from advisor.catalog import build_model
 
-    card = load_catalogue()[NETWORK]
+    card = Catalogue.load()[NETWORK]
     model = build_model(card, fetch_weights(card))
     pooled = keras.Model(model.inputs[0], model.output["features"])
     copy = keras.models.clone_model(pooled, input_tensors=keras.Input(pooled.inputs[0].shape[1:]))
@@ -260,7 +260,7 @@ def prior_rows(case: Case, limits: Sequence[str]) -> Iterator[Row]:
 
 def in_prior_order(case: Case, until_s: float, place: Path) -> Iterator[Reached]:
     """Yield the best pick on validation after each search: every card's head, then its fine-tuning."""
-    cards = sorted((load_catalogue()[name] for name in CARDS), key=lambda card: -(card.top1() or 0.0))
+    cards = sorted((Catalogue.load()[name] for name in CARDS), key=lambda card: -(card.top1() or 0.0))
     state = Reached(0.0, 0.0, None, -math.inf)
     yield state
     for card, training in ((card.name, training) for card in cards for training in USUAL_TRAININGS):

@@ -18,18 +18,18 @@ from functools import cached_property
 from itertools import product
 from unittest.mock import patch
 
-from advisor.catalog import Card, load_catalogue
+from advisor.catalog import Card, Catalogue
 from advisor.core import (
     BALANCED,
     HEAD,
     Configuration,
+    Decision,
     Evaluation,
     Interval,
     Limits,
     Provenance,
     Quantity,
     Status,
-    decide,
 )
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._scheduling import belief, expected_gain, form_costs, prices
@@ -90,7 +90,7 @@ class Recorded:
     @cached_property
     def cards(self) -> tuple[Card, ...]:
         """The cards by their published accuracy."""
-        catalogue = load_catalogue()
+        catalogue = Catalogue.load()
         return tuple(sorted((catalogue[name] for name in self.steps), key=lambda card: -(card.top1() or 0.0)))
 
     @cached_property
@@ -168,7 +168,7 @@ class Search:
         """Return the pick's name and its accuracy on the test images in %."""
         found = {self._configuration(step): (step, made) for step, made in self.results.items()}
         rows = [self.recorded.evaluation(configuration, made) for configuration, (_, made) in found.items()]
-        chosen = decide(rows, LIMITS).pick
+        chosen = Decision.of_evaluations(rows, LIMITS).pick
         if chosen is None:
             return "none", 0.0
         return f"{chosen.configuration.card} {chosen.configuration.variant_name}", found[chosen.configuration][1].test

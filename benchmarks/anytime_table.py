@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
 from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, choose_images
 from advisor.engine import input_spec
@@ -219,7 +219,7 @@ def head_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     from advisor.tflite import attach_head, last_width, select_output, with_levels
     from advisor.training import extract_features, train_head
 
-    card, clock = load_catalogue()[blank.card], Clock(0.0)
+    card, clock = Catalogue.load()[blank.card], Clock(0.0)
     convert(card, fetch_weights(card), folder / "master.tflite")
     backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
     (folder / "backbone.tflite").write_bytes(backbone)
@@ -254,7 +254,7 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     from advisor.training._head import Head
     from advisor.training._loop import run_training
 
-    card, known = load_catalogue()[blank.card], np.load(folder / "known.npz")
+    card, known = Catalogue.load()[blank.card], np.load(folder / "known.npz")
     facts = parse(HeadFacts, json.loads((folder / "facts.json").read_text()))
     learnt = (*parts.train, *parts.validation)
     data = FinetuneData(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.devices import find_shipped_profiles
 from advisor.devices._kernel_files import as_int8
 from advisor.devices._latency.operator_times import OPERATORS_FILE
@@ -21,7 +21,7 @@ STAGE = "catalogue-files-1"
 
 def names() -> tuple[str, ...]:
     """Return the names of the catalogue's networks that have a Keras graph."""
-    return tuple(name for name, card in load_catalogue().items() if not card.by_file)
+    return tuple(name for name, card in Catalogue.load().items() if not card.by_file)
 
 
 def files_of(chosen: Sequence[str]) -> dict[tuple[str, str], Path]:
@@ -36,7 +36,7 @@ def _make(name: str, folder: Path) -> None:
     from advisor.tflite import select_output
 
     path = folder / "float32.tflite"
-    convert(load_catalogue()[name], None, path)
+    convert(Catalogue.load()[name], None, path)
     data = select_output(path.read_bytes(), "probabilities")
     path.write_bytes(data)
     (folder / "int8.tflite").write_bytes(as_int8(data))
@@ -57,7 +57,7 @@ def main() -> None:
 
     The others have attention, whose operators no kernel file repeats.
     """
-    every = tuple(load_catalogue())
+    every = tuple(Catalogue.load())
     files = files_of(every)
     works = {name: count_graph_works(read(files[name, "float32"])) for name in every}
     kinds = {work.kind for name in names() for work, _ in works[name]}

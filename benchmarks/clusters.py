@@ -33,7 +33,7 @@ import yaml
 from optuna.storages import InMemoryStorage
 
 from advisor import search
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import FINETUNE_CACHED, HEAD, Configuration, Evaluation, Provenance, Quantity
 from advisor.engine import Machine, Stage, VariantStages, resolve
 from advisor.engine._pipeline.cost import rough_ms, rough_size
@@ -436,7 +436,7 @@ def _simulated(
     folder: Path, seed: int, nodes: Sequence[Node], everything: bool, call_s: float, starts: dict[str, float],
     former: bool = False,
 ) -> Simulated:  # fmt: skip
-    catalogue = load_catalogue()
+    catalogue = Catalogue.load()
     cards = heapq.nsmallest(CARDS, catalogue.values(), key=lambda card: card.macs)
     plan = planned(
         cards, ("float32", "int8"), (1,), (HEAD, FINETUNE_CACHED), RUNTIME, images=IMAGES, validation=VALIDATION,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.api import benchmark, compress, diagnose, search
-from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.compression import RECIPES, Needs
 from advisor.core import AdvisorError, Interval
 from advisor.datasets import CALIBRATION_IMAGES, InputSpec, choose_images
@@ -232,7 +232,7 @@ def _rounded(found: Compression) -> list[str]:
 
 def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], list[str]]:
     """Make the forms by the recipes and by the converter, each in a process of one thread; compare both int8 files."""
-    card = load_catalogue(())[FIRST]
+    card = Catalogue.load(())[FIRST]
     images = read_images(resolve({"data": str(TRASHNET), "budget": "1s"}).question, print)
     assert images is not None, "data was given"
     parts, everything = images.split, images.dataset.images

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import ConfidenceFacts, Evaluation, Threshold
 from advisor.engine import Images, Role, input_spec, resolve
 from advisor.engine._pipeline.evaluation.confidence import verify_thresholds
@@ -107,7 +107,7 @@ def judge(file: Path, evaluation: Evaluation, images: Images, place: Path) -> Ju
     """Run a shipped file over the hold-out, with its temperature and without."""
     facts, part = evaluation.answers.confidence, images.part(Role.HOLDOUT)
     assert facts is not None
-    spec = input_spec(load_catalogue()[evaluation.configuration.card])
+    spec = input_spec(Catalogue.load()[evaluation.configuration.card])
     plain, scores = place / "plain.tflite", place / "scores.npy"
     plain.write_bytes(with_temperature(file.read_bytes(), 1 / facts.temperature))
     own, other = (predict(path, part.paths, spec) for path in (file, plain))

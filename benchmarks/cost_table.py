@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog import Card, load_catalogue
+from advisor.catalog import Card, Catalogue
 from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, Configuration
 from advisor.engine._scheduling.sampler.hypervolume import hypervolume
 from advisor.engine._space.plan import Plan
@@ -138,7 +138,7 @@ class Problem:
     @cached_property
     def plan(self) -> Plan:
         """The search space, as a search over a team's catalogue of these cards would make it."""
-        catalogue = load_catalogue()
+        catalogue = Catalogue.load()
         cards = {row.card: _card(catalogue[row.base], row) for row in self.rows.values()}
         recipes = tuple(dict.fromkeys(row.recipe for row in self.rows.values() if row.answers))
         threads = tuple(sorted({row.threads for row in self.rows.values()}))

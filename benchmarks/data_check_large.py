@@ -102,12 +102,12 @@ def make(root: Path, count: int) -> None:
 
 def read(root: Path) -> None:
     """Do what the check does before features come in: read, look, compare, group, split."""
-    from advisor.datasets import check_survey, divide_survey, near_duplicates, survey
+    from advisor.datasets import Division, Pair, check_survey, survey
 
     found = survey(root)
-    pairs = near_duplicates(found.thumbnails)
+    pairs = Pair.find_alike(found.thumbnails)
     check_survey(found, pairs)
-    divide_survey(found, 0, pairs)
+    Division.of_survey(found, 0, pairs)
 
 
 def features(root: Path, count: int) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.core import FINETUNE_CACHED, HEAD, HeadFacts, parse, to_json
 from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, choose_images
 from advisor.engine import input_spec
@@ -141,7 +141,7 @@ def record_head(name: str, card_name: str, parts: Parts, folder: Path, epochs: i
     from advisor.tflite import attach_head, last_width, select_output, with_levels
     from advisor.training import extract_features, train_head
 
-    card = load_catalogue()[card_name]
+    card = Catalogue.load()[card_name]
     convert(card, fetch_weights(card), folder / "master.tflite")
     backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
     (folder / "backbone.tflite").write_bytes(backbone)
@@ -166,7 +166,7 @@ def record_tuning(name: str, card_name: str, parts: Parts, folder: Path, epochs:
     from advisor.training._finetune.network import FinetuneData
     from advisor.training._head import Head
 
-    card, known = load_catalogue()[card_name], np.load(folder / "known.npz")
+    card, known = Catalogue.load()[card_name], np.load(folder / "known.npz")
     facts = parse(HeadFacts, json.loads((folder / "facts.json").read_text()))
     learnt = (*parts.train, *parts.validation)
     data = FinetuneData(

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.catalog import Card, build_model, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, build_model, fetch_weights
 from advisor.compression import RecipeInputs, recipe
 from advisor.core import HEAD, recipe_of
 from advisor.datasets import BoxSurvey, InputSpec, load
@@ -142,7 +142,7 @@ def parts_of(folder: Path) -> tuple[list[str], Parts]:
 
 def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: str, training: str) -> Sequence[Row]:
     """Train one network and return a row for each form."""
-    card = load_catalogue().select([name])[0].at(side)
+    card = Catalogue.load().select([name])[0].at(side)
     spec, kind = InputSpec(side, card.preprocessing.mean, card.preprocessing.std), HEADS[task].head
     layers = recipe_of(training).layers
     title = f"{name} at {side}" if training == HEAD else f"{name} at {side}, {training}"

@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
-from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.catalog._graph_file import IGNORED, graph_of
 from advisor.catalog._weights.readers import read_tensors
 from advisor.core import WeightsFile
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=EPOCHS, help="of the training on other objects")
     parser.add_argument("--keep", type=Path, help="folder of networks that learnt other objects, to use them again")
     chosen = parser.parse_args()
-    card = load_catalogue()[chosen.card].at(chosen.side)
+    card = Catalogue.load()[chosen.card].at(chosen.side)
     rows, _ = kept_of_others(NAME, [])
     with tempfile.TemporaryDirectory() as folder:
         for target in chosen.targets.split(","):
@@ -233,7 +233,7 @@ def figures_of(card: Card, file: Path, judged: Part, classes: Sequence[str]) -> 
 def join_backbone(card: Card, folder: Path) -> WeightsFile:
     """Write weights of EfficientDet-Lite0 with a backbone of ImageNet; neck and head are random."""
     tensors = graph_of(card).draw_tensors()
-    plain = fetch_weights(load_catalogue()[BACKBONE_CARD])
+    plain = fetch_weights(Catalogue.load()[BACKBONE_CARD])
     # Both files name the layers in the order of the computation.
     known = [values for name, values in read_tensors(plain.format, plain.path).items() if not name.endswith(IGNORED)]
     names = [name for name in tensors if name.startswith("backbone.")]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.core import Evaluation, Quantity
-from advisor.engine import load_run
+from advisor.engine import LoadedRun
 from advisor.engine._decide import decide_run
 from benchmarks.accuracy_search import TRASHNET, Case, Searched, search
 from benchmarks.cost_plot import plot
@@ -99,7 +99,7 @@ def watched_search(case: Case, place: Path) -> tuple[Searched, list[tuple[float,
 def answers(run: Path, seen: Sequence[tuple[float, int]]) -> Iterator[AnswerSoFar]:
     """Yield the pick of the evaluations that a run had at each time."""
     lines = (run / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()
-    loaded = load_run(run)
+    loaded = LoadedRun.load(run)
     for seconds, count in seen:
         rows = [Evaluation.from_json(json.loads(line)) for line in lines[:count]]
         known = list({row.configuration: row for row in rows}.values())

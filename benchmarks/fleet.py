@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import CardFacts, Configuration, Evaluation, Limits, Provenance, Quantity, Status, Target, form_of
 from advisor.devices import HOST, DeviceProfile, DeviceTarget, Profiles, find_shipped_fleets
 from advisor.devices._latency.measured import combine_measurements
@@ -65,7 +65,7 @@ class Held:
 def files() -> dict[tuple[str, str], Evaluation]:
     """Return the network of each card as float32 and int8, with its published accuracy."""
     found = {}
-    for name, card in load_catalogue().items():
+    for name, card in Catalogue.load().items():
         top1 = card.top1()
         if not top1 or not card.macs or not card.params:
             continue

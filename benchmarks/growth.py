@@ -190,27 +190,27 @@ def unpickled(path: Path) -> Any:
 
 def near_duplicate_search(folder: Path, _count: int, _classes: int) -> int:
     """Compare all pairs of images."""
-    from advisor.datasets import near_duplicates
+    from advisor.datasets import Pair
 
     with (folder / "pairs.pickle").open("wb") as file:
-        pickle.dump(near_duplicates(read_survey(folder).thumbnails), file)
+        pickle.dump(Pair.find_alike(read_survey(folder).thumbnails), file)
     return 0
 
 
 def splitting(folder: Path, _count: int, _classes: int) -> int:
     """Look for groups, and divide the images."""
-    from advisor.datasets import divide_survey
+    from advisor.datasets import Division
 
-    divide_survey(read_survey(folder), 0, unpickled(folder / "pairs.pickle"))
+    Division.of_survey(read_survey(folder), 0, unpickled(folder / "pairs.pickle"))
     return 0
 
 
 def features(folder: Path, _count: int, _classes: int) -> int:
     """Run the backbone over all images."""
-    from advisor.catalog import load_catalogue
+    from advisor.catalog import Catalogue
     from benchmarks.accuracy_head import image_features
 
-    card, dataset = load_catalogue()[CARD], read_survey(folder).dataset
+    card, dataset = Catalogue.load()[CARD], read_survey(folder).dataset
     backbone, values, last = image_features("growth", card, dataset)
     np.savez(folder / "features.npz", values=values, labels=dataset.labels, last=last)
     kept = backbone.with_name(f"growth-{dataset.fingerprint[:12]}-{card.name}.npy")
@@ -257,12 +257,12 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
     """Keep the maps of the images that a search fine-tunes on, and learn from them for one epoch."""
     from dataclasses import replace
 
-    from advisor.catalog import fetch_weights, load_catalogue
+    from advisor.catalog import Catalogue, fetch_weights
     from advisor.core import FINETUNE_CACHED
     from advisor.engine import TUNED_IMAGES
     from advisor.training import FINETUNING, TuningImages, tune_card
 
-    card, images, found = load_catalogue()[CARD], read_survey(folder).dataset.images, np.load(folder / "features.npz")
+    card, images, found = Catalogue.load()[CARD], read_survey(folder).dataset.images, np.load(folder / "features.npz")
     rows = np.flatnonzero(~held_out(found["labels"]))[: TUNED_IMAGES * 5 // 4]
     np.save(folder / "learnt.npy", found["values"][rows])
     validation = np.flatnonzero(held_out(found["labels"][rows])).tolist()

@@ -67,9 +67,9 @@ Case = Callable[[Path, int, int], int]
 
 def make_runs(folder: Path, count: int, _: int) -> int:
     """Write runs."""
-    from advisor.catalog import load_catalogue
+    from advisor.catalog import Catalogue
 
-    cards = [card for card in load_catalogue().values() if card.top1() and card.macs]
+    cards = [card for card in Catalogue.load().values() if card.top1() and card.macs]
     for place in range(count):
         chosen = np.random.default_rng(place).choice(len(cards), CARDS_A_RUN, replace=False)
         write_run(folder / "runs", f"run {place}", [row for i in chosen for row in evaluations_of(cards[i], 1)])
@@ -140,14 +140,14 @@ def match_name(folder: Path, _count: int, _: int) -> int:
 
 def predict_for_all(folder: Path, _count: int, _: int) -> int:
     """Predict one file for all devices."""
-    from advisor.catalog import load_catalogue
+    from advisor.catalog import Catalogue
     from advisor.devices import load_known_devices
     from advisor.devices._prediction import fit_predictor
     from advisor.devices._profiles.loading import load_profiles
     from advisor.engine import DevicePredictor, TargetDevice
 
     profiles, predictor = load_known_devices([folder / "devices"]), DevicePredictor(fit_predictor(load_profiles()))
-    card = load_catalogue()["mobilenet_v2_1.0_224"]
+    card = Catalogue.load()["mobilenet_v2_1.0_224"]
     for name in (name for name in profiles if name.startswith("board-")):
         found = predictor.predict_card(card, "int8", TargetDevice(name, *profiles.select(name)))
         assert not isinstance(found, str), found
@@ -171,9 +171,9 @@ def make_cards(folder: Path, count: int, _: int) -> int:
 
 def list_cards(folder: Path, _count: int, _: int) -> int:
     """Read the catalogue."""
-    from advisor.catalog import load_catalogue
+    from advisor.catalog import Catalogue
 
-    return len(load_catalogue([folder / "team.yaml"]))
+    return len(Catalogue.load([folder / "team.yaml"]))
 
 
 def plan_search(folder: Path, _count: int, _: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import Traits
 from advisor.devices import HOST, ModelFeatures, find_shipped_profiles, load_features
 from advisor.devices._latency.calibration import read_calibration
@@ -185,7 +185,7 @@ def _intervals(draws: int) -> Part:
 
 def _picks(draws: int) -> Part:
     del draws
-    published = {name.removesuffix("_torchvision").removesuffix("_onnx"): c for name, c in load_catalogue().items()}
+    published = {name.removesuffix("_torchvision").removesuffix("_onnx"): c for name, c in Catalogue.load().items()}
     accuracy = {name: found for name, card in published.items() if (found := card.top1()) is not None}
     groups: dict[str, Callable[[Column], bool]] = {
         "CPUs (LiteRT)": lambda column: column.kind == "cpu" and runtime_family(column.runtime) == "litert",

@@ -188,13 +188,13 @@ def _forms_of(name: str) -> dict[str, Path]:
 
 
 def _make(name: str, folder: Path) -> None:
-    from advisor.catalog import convert, load_catalogue
+    from advisor.catalog import Catalogue, convert
     from advisor.compression import recipe
     from advisor.datasets import from_photographs
     from advisor.tflite import select_output
 
     _tell(f"making {name}")
-    card = load_catalogue()[name]
+    card = Catalogue.load()[name]
     master = folder / "master.tflite"
     convert(card, None, master)
     model = select_output(master.read_bytes(), "probabilities")

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from advisor.catalog import fetch_weights, load_catalogue
-from advisor.datasets import BoxSurvey, Dataset, MaskSurvey, Pair, Split, group_pairs
+from advisor.catalog import Catalogue, fetch_weights
+from advisor.datasets import BoxSurvey, Dataset, MaskSurvey, Pair, Split
 from advisor.engine import Boxes, Images, Question, Role, input_spec
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._on_maps import train
@@ -61,7 +61,7 @@ def main() -> None:
 def measured(task: HeadOnMaps, seed: int) -> Row:
     """Train a network, and return the row of its figures."""
     images = tiles(seed) if task is SEGMENTATION else playing_cards(seed)
-    card = load_catalogue()[CARDS[seed]].at(task.side)
+    card = Catalogue.load()[CARDS[seed]].at(task.side)
     judge: Any = task.judge(Question(task.name))
     learnt, classes, answer = images.part(Role.TRAIN), images.classes, task.functions.answer
     with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def tiles(light: int) -> Images:
             small.append(np.asarray(mask.convert("L").resize((48, 48), Image.Resampling.BOX), float).reshape(-1))
     alike = np.stack(small) / np.maximum(np.linalg.norm(small, axis=1, keepdims=True), 1e-9)
     near = np.argwhere(np.triu(alike @ alike.T > SAME_TILE, 1))
-    joined = group_pairs([Pair(one, two, 1.0) for one, two in near.tolist()], len(faulty))
+    joined = Pair.group([Pair(one, two, 1.0) for one, two in near.tolist()], len(faulty))
     tile = {faulty[place]: number for number, group in enumerate(joined) for place in group}
     tile |= {place: -place for place in faulty if place not in tile}
     lit = [place for place, image in enumerate(dataset.images) if image.path.name.startswith(f"exp{light}")]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import Card, _architectures as architectures, build_model, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, _architectures as architectures, build_model, fetch_weights
 from advisor.compression import RecipeInputs, make_file
 from advisor.core import FINETUNE_ALL, recipe_of
 from advisor.datasets import CALIBRATION_IMAGES, CalibrationImages, InputSpec, choose_images, load
@@ -106,7 +106,7 @@ def spec_of(card: Card) -> InputSpec:
 
 def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator[Row]:
     """Yield the product's decoder, or both it and its backbone ``tuned``, and networks in plain Keras in equal time."""
-    card, judged = load_catalogue()[CARD].at(SEGMENTATION.side), images.part(Role.HOLDOUT)
+    card, judged = Catalogue.load()[CARD].at(SEGMENTATION.side), images.part(Role.HOLDOUT)
     parts = {role: images.part(role) for role in (Role.TRAIN, Role.LEARNT)}
     learnt = {role: list(zip(part.paths, part.objects, strict=True)) for role, part in parts.items()}
     classes = len(images.classes)
@@ -229,7 +229,7 @@ def judged_row(name: str, heats: Path, judged: Part, seconds: float) -> Row:
 
 def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     """Yield the product's Gaussians as float32 and as int8."""
-    card, judged = load_catalogue()[CARD], images.part(Role.HOLDOUT)
+    card, judged = Catalogue.load()[CARD], images.part(Role.HOLDOUT)
     began, heats = time.process_time(), folder / "heats.npz"
     good = list(zip(*good_of(images.part(Role.LEARNT)), strict=True))
     learn(card, fetch_weights(card), good, seed, folder / "heat.tflite")
@@ -248,7 +248,7 @@ def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
 
 def others(methods: Mapping[str, Learner], images: Images, seed: int, folder: Path) -> Iterator[Row]:
     """Yield other methods, each of which learns from good images and returns what gives the heats of images."""
-    card, judged, heats = load_catalogue()[CARD], images.part(Role.HOLDOUT), folder / "heats.npz"
+    card, judged, heats = Catalogue.load()[CARD], images.part(Role.HOLDOUT), folder / "heats.npz"
     paths, _ = good_of(images.part(Role.LEARNT))
     for name, method in methods.items():
         began = time.process_time()

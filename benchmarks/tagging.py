@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import advisor
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import Guarantees, Shares
 from advisor.datasets import LabelSetSurvey
 from advisor.store import RunFolder
@@ -90,7 +90,7 @@ def rows_of(name: str, data: Path, draws: int) -> Iterator[Row]:
     """Yield a row for each share that is asked."""
     read = LabelSetSurvey.read_images(data)
     dataset = read.images.dataset
-    _, features, last = image_features(CARD, load_catalogue()[CARD], dataset)
+    _, features, last = image_features(CARD, Catalogue.load()[CARD], dataset)
     known = TagSet(read, np.array(read.divide_images(0).groups), features, last)
     asked = [(of, share) for of in ("precision", "recall") for share in SHARES]
     outcomes_of: dict[tuple[str, float], list[tuple[bool, float, float]]] = {wish: [] for wish in asked}

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from advisor.catalog import fetch_weights, load_catalogue
+from advisor.catalog import Catalogue, fetch_weights
 from advisor.datasets import InputSpec, Tiling
 from advisor.datasets._tiles import load_windows
 from advisor.measurement import Detections, Detector, average_precision, score_boxes
@@ -71,7 +71,7 @@ def main() -> None:
 def rows_of(name: str) -> Iterator[Row]:
     """Yield the rows of a set."""
     classes, parts = parts_of(IMAGES / name)
-    card = load_catalogue()[CARD].at(DETECTION.side)
+    card = Catalogue.load()[CARD].at(DETECTION.side)
     spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

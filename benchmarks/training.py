@@ -50,11 +50,11 @@ def _images() -> tuple[list[Path], list[int]]:
 
 
 def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
-    from advisor.catalog import convert, fetch_weights, load_catalogue
+    from advisor.catalog import Catalogue, convert, fetch_weights
     from advisor.tflite import select_output, with_levels
     from advisor.training import extract_features, train_head
 
-    card = load_catalogue().select([CARD])[0]
+    card = Catalogue.load().select([CARD])[0]
     master, backbone = folder / "master.tflite", folder / "backbone.tflite"
     convert(card, fetch_weights(card), master)
     backbone.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
@@ -103,14 +103,14 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     """Compare steps of fine-tuning with those of ``model.fit``, all layers learning, at the model's own side."""
     import keras
 
-    from advisor.catalog import build_model, load_catalogue
+    from advisor.catalog import Catalogue, build_model
     from advisor.training import Finetuning
     from advisor.training._batches import Batches
     from advisor.training._finetune import network
     from advisor.training._finetune.network import Start
     from advisor.training._finetune.optimizer import Optimizer
 
-    card = load_catalogue().select([CARD])[0]
+    card = Catalogue.load().select([CARD])[0]
     built = build_model(card, None)
     backbone = keras.Model(built.inputs[0], built.get_layer("features").output)
     width, classes = int(backbone.outputs[0].shape[-1]), max(labels) + 1

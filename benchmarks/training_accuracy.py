@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog import CONVERT_VERSION, fetch_weights, load_catalogue
+from advisor.catalog import CONVERT_VERSION, Catalogue, fetch_weights
 from advisor.datasets import InputSpec, survey
 from advisor.datasets._split import draw_split
 from advisor.store import cache_root, write_atomically
@@ -89,7 +89,7 @@ class Steps:
     """
 
     def __init__(self, name: str, folder: Path) -> None:
-        self._card = load_catalogue().card(name)
+        self._card = Catalogue.load().card(name)
         versions = f"{CONVERT_VERSION}-levels-{LEVELS_VERSION}-finetune-{FINETUNE_VERSION}"
         self._folder = folder / versions / name
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -186,10 +186,10 @@ def write_sized(network: str, target: Path) -> None:
 
 
 def _add_cut(network: str, own: Path) -> None:
-    from advisor.catalog import fetch_weights, load_catalogue
+    from advisor.catalog import Catalogue, fetch_weights
     from advisor.store import FetchOptions
 
-    card = load_catalogue()[network]
+    card = Catalogue.load()[network]
     weights = fetch_weights(card, FetchOptions(offline=True))
     add_shortened(card, weights, [(SIZES[network][place], halvings) for place, halvings in CUTS], own)
 
@@ -237,9 +237,9 @@ def _others(seconds: Seconds, card: str) -> float:
 
 
 def _published_top1(network: str) -> float:
-    from advisor.catalog import load_catalogue
+    from advisor.catalog import Catalogue
 
-    return load_catalogue()[network].top1() or 0.0
+    return Catalogue.load()[network].top1() or 0.0
 
 
 def _facts(evaluation: Evaluation, base: str) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import FINETUNE_CACHED, HEAD
 from benchmarks.cost_table import CORES, Problem, Purse, Row
 from benchmarks.replay import ADVISOR, searched
@@ -91,7 +91,7 @@ def read(path: Path = TABLE) -> dict[str, list[Row]]:
     """Return the table by card; empty if it is not there."""
     if not path.is_file():
         return {}
-    catalogue, steps = load_catalogue(), dict[str, list[Row]]()
+    catalogue, steps = Catalogue.load(), dict[str, list[Row]]()
     with path.open(newline="", encoding="utf-8") as file:
         for values in csv.DictReader(file):
             card, epoch = catalogue[values["card"]], int(values["epoch"])

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog import Card, MemberFile, WeightSource, build_detector, convert, fetch_weights, load_catalogue, run
+from advisor.catalog import Card, Catalogue, MemberFile, WeightSource, build_detector, convert, fetch_weights, run
 from advisor.core import WeightsFile
 from advisor.store import sha256_file
 from advisor.training._detection.whole import SCALES, begin_detector
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--torch", default=sys.executable, help="Python that has torch, torchvision, timm and effdet")
     parser.add_argument("--cards", help="joined by commas; default: all whole detectors")
     chosen = parser.parse_args()
-    cards = {name: card for name, card in load_catalogue().items() if card.whole}
+    cards = {name: card for name, card in Catalogue.load().items() if card.whole}
     names = chosen.cards.split(",") if chosen.cards else list(cards)
     rows, _ = kept_of_others(NAME, names)
     for name in names:

@@ -7,7 +7,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from PIL import Image
 
-from advisor.tflite import CENTRES, Metadata, Suppression, append_postprocess, pack, unpack, write_metadata
+from advisor.tflite import CENTRES, Metadata, Suppression, append_postprocess, pack, unpack
 from tests.tflite.graphs import INT32, Graph
 
 COLOURS = ("red", "green", "blue")
@@ -36,7 +36,7 @@ def marker_file(path: Path) -> Path:
     scores = graph.tensor(CENTRES, (1, CELLS, CELLS, 3))
     graph.operator(schema.BuiltinOperator.LOGISTIC, [logits], [scores])
     data = graph.finish({"image": image}, {CENTRES: scores})
-    path.write_bytes(write_metadata(data, Metadata("cells", COLOURS, (127.5,), (127.5,), licence="MIT")))
+    path.write_bytes(Metadata("cells", COLOURS, (127.5,), (127.5,), licence="MIT").write_into(data))
     return path
 
 
@@ -49,7 +49,7 @@ def mask_content() -> bytes:
     scores = graph.tensor("scores", (1, SIDE, SIDE, 3))
     graph.operator(schema.BuiltinOperator.SOFTMAX, [logits], [scores], schema.SoftmaxOptionsT(beta=1.0))
     data = graph.finish({"image": image}, {"scores": scores})
-    return write_metadata(data, Metadata("cells", ("background", "red", "green"), (127.5,), (127.5,), licence="MIT"))
+    return Metadata("cells", ("background", "red", "green"), (127.5,), (127.5,), licence="MIT").write_into(data)
 
 
 def _cell_means(graph: Graph) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def detector_file(
     anchors = np.concatenate([places, np.full_like(places, 1 / CELLS)], 1).astype(np.float32)
     data = append_postprocess(raw or raw_detector(), anchors, Suppression(10, score=0.05))
     if labels is not None:
-        data = write_metadata(data, Metadata("cells", tuple(labels), (127.5,), (127.5,), licence="MIT"))
+        data = Metadata("cells", tuple(labels), (127.5,), (127.5,), licence="MIT").write_into(data)
         if tuple(order) == (0, 1, 2, 3):
             path.write_bytes(data)
             return path
@@ -98,13 +98,13 @@ def detector_file(
 
 def reordered(data: bytes, order: Sequence[int]) -> bytes:
     """Return a detector without a signature, its outputs in another order, its description behind it."""
-    from advisor.tflite import read_metadata
+    from advisor.tflite import Metadata
 
-    said, model = read_metadata(data), unpack(data)
+    said, model = Metadata.read(data), unpack(data)
     graph = model.subgraphs[0]
     model.signatureDefs = []
     graph.outputs = [graph.outputs[place] for place in order]
-    return pack(model) if said is None else write_metadata(pack(model), said)
+    return pack(model) if said is None else said.write_into(pack(model))
 
 
 def write_cells(root: Path, count: int = 40, names: Sequence[str] = COLOURS) -> Path:

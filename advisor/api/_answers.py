@@ -130,11 +130,11 @@ def report(
         UsageError: no run folder, a damaged one, an invalid option, or report files that are in
             the way.
     """
-    from advisor.engine import load_run
+    from advisor.engine import LoadedRun
     from advisor.reporting import RunView, report_folder, write_all, write_own
 
     folder = report_folder(Path(to), force) if to is not None else None
-    loaded = load_run(run, limits)
+    loaded = LoadedRun.load(run, limits)
     # The answer to other limits must not replace the reports of what the run was asked.
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
@@ -261,10 +261,10 @@ def exportable(run: str | Path) -> tuple[Evaluation, ...]:
     Raises:
         UsageError: no run folder, or a damaged one.
     """
-    from advisor.engine import load_run
+    from advisor.engine import LoadedRun
     from advisor.reporting import list_choices
 
-    return list_choices(load_run(run).decision)
+    return list_choices(LoadedRun.load(run).decision)
 
 
 def log_to(run: str | Path, place: str) -> str:
@@ -333,9 +333,9 @@ def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
     Raises:
         UsageError: no run folder.
     """
-    from advisor.store import integrity_problems
+    from advisor.store import Problem
 
-    return tuple(map(str, integrity_problems(RunFolder.open(Path(run)), artefacts)))
+    return tuple(map(str, Problem.list_in_run(RunFolder.open(Path(run)), artefacts)))
 
 
 def compare(before: str | Path, after: str | Path) -> Comparison:
@@ -354,9 +354,9 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     Raises:
         UsageError: one of them is no run folder, or is damaged.
     """
-    from advisor.engine import compare as compared, load_run
+    from advisor.engine import Comparison, LoadedRun
 
-    return compared(load_run(before), load_run(after))
+    return Comparison.of_runs(LoadedRun.load(before), LoadedRun.load(after))
 
 
 @takes_options(ReevaluateKeywords, stated=True)

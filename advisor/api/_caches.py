@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.api._models import cache_bytes
 from advisor.core import UsageError, nearest
-from advisor.store import CacheContents, CacheUse, Evicted, cache_root, keep_run as keep_results
+from advisor.store import CacheContents, CacheUse, Evicted, cache_root
 
 
 def cache() -> CacheContents:
@@ -65,7 +65,7 @@ def keep_run(run: str | Path, *, keep: bool = True) -> CacheUse:
     Raises:
         UsageError: the cache has no record of the run.
     """
-    return keep_results(_open_root(), Path(run), keep)
+    return CacheUse.keep_run(_open_root(), Path(run), keep)
 
 
 def _open_root() -> Path:

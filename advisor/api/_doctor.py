@@ -84,10 +84,10 @@ def doctor(run: str | Path | None = None, *, run_model: bool = True) -> tuple[Ch
 def _check_run(run: RunFolder) -> tuple[Check, ...]:
     """Return a check for each thing of a run that does not fit, or one that says that all does."""
     from advisor.engine import find_contradictions
-    from advisor.store import OLD, integrity_problems
+    from advisor.store import OLD, Problem
 
     checks = []
-    for problem in (*integrity_problems(run), *find_contradictions(run)):
+    for problem in (*Problem.list_in_run(run), *find_contradictions(run)):
         # A run of a version without hashes is not wrong: it only cannot prove itself.
         state = State.WARNING if problem.kind == OLD else State.FAILED
         checks.append(Check(problem.file, state, problem.what))
@@ -174,10 +174,10 @@ def _check_cache() -> Iterator[Check]:
 
 
 def _check_weights() -> Iterator[Check]:
-    from advisor.catalog import load_catalogue, locate_weights
+    from advisor.catalog import Catalogue, locate_weights
     from advisor.store import FetchOptions
 
-    cards = load_catalogue().values()
+    cards = Catalogue.load().values()
     # Offline, because a check of the machine must fetch nothing.
     on_disk = [card.name for card in cards if locate_weights(card, FetchOptions(offline=True))]
     count = f"{len(on_disk)} of {len(cards)} cards have their weights on this machine"

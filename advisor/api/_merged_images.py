@@ -84,13 +84,13 @@ def merge_images(earlier: LoadedRun, data: Path) -> MergedImages:
         UsageError: images of the run are gone or changed, the new ones cannot be read, nothing is
             new, or a class of the run has another name.
     """
-    from advisor.datasets import near_duplicates
+    from advisor.datasets import Pair
 
     survey = _read_images(earlier, data)
     classes = survey.dataset.classes
     images = survey.dataset.images
     of_run = [image for image in images if image.part]
-    pairs = [(pair.first, pair.second) for pair in near_duplicates(survey.thumbnails)]
+    pairs = [(pair.first, pair.second) for pair in Pair.find_alike(survey.thumbnails)]
     labels, known, corrected = _match_bytes(images, len(of_run))
     merged = []
     for place, image in enumerate(of_run):

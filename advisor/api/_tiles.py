@@ -165,7 +165,7 @@ def judge_tiles(run: str | Path, tiles: int = 2, overlap: float = 0.2) -> TileCo
             number is outside its limits.
         StageError: the file cannot run, or took too long.
     """
-    from advisor.engine import load_run
+    from advisor.engine import LoadedRun
 
     tiling = make_tiling(tiles, overlap)
     if tiling is None:
@@ -173,7 +173,7 @@ def judge_tiles(run: str | Path, tiles: int = 2, overlap: float = 0.2) -> TileCo
             "--tiles: 1 tile is the whole photograph, so there is nothing to compare",
             "write for example --tiles 2",
         )
-    loaded = load_run(run)
+    loaded = LoadedRun.load(run)
     pick = _require_detector(loaded)
     images = _read_holdout(loaded)
     held_out = len(images.split.holdout)
@@ -198,7 +198,7 @@ def judge_tiles(run: str | Path, tiles: int = 2, overlap: float = 0.2) -> TileCo
 def _require_detector(loaded: LoadedRun) -> Evaluation:
     """Return the pick of a run of detectors; UsageError for other runs, and without a file."""
     from advisor.measurement import average_precision
-    from advisor.store import artefact_problem
+    from advisor.store import Problem
 
     if average_precision.MAP not in loaded.question.of_task.metrics:
         raise UsageError(
@@ -209,7 +209,7 @@ def _require_detector(loaded: LoadedRun) -> Evaluation:
         raise UsageError(
             "the run has no candidate with a file", "wait for its first answer, or search again"
         )
-    problem = artefact_problem(loaded.folder, pick)
+    problem = Problem.find_in_artefact(loaded.folder, pick)
     if problem is not None:
         raise UsageError(str(problem), "restore the file, or search again")
     return pick

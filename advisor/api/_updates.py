@@ -210,9 +210,9 @@ def update(
             nothing new.
         StageError: no file was made, or a file cannot run.
     """
-    from advisor.engine import load_run
+    from advisor.engine import LoadedRun
 
-    earlier = load_run(run)
+    earlier = LoadedRun.load(run)
     pick = _require_pick(earlier, shlex.quote(str(run)))
     folder = Path(out) if out is not None else earlier.folder.path.resolve().parent
     _refuse_early(folder, time_limit, None if search_again else pick)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from advisor.catalog._catalogue import (
         Catalogue,
         config_root,
-        load_catalogue,
         read_published_labels,
         user_catalogue_file,
     )
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from advisor.catalog._user_models.master import (
         ModelFacts,
         OwnFiles,
-        own_files_of,
         task_of,
     )
     from advisor.catalog._weights.fetching import all_missing, fetch_weights, locate_weights
@@ -83,10 +81,8 @@ __all__ = [
     "is_here",
     "list_cards",
     "listing",
-    "load_catalogue",
     "locate_weights",
     "make_shipped_card",
-    "own_files_of",
     "read_operators",
     "read_published_labels",
     "run",

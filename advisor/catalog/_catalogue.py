@@ -1,9 +1,11 @@
 """Find catalogue files, read their cards, and look cards up by name, family or glob.
 
-Commands and the search begin with :func:`load_catalogue`. `_schema.py` reads the YAML of a file
+Commands and the search begin with :meth:`Catalogue.load`. `_schema.py` reads the YAML of a file
 for the first time, `_parsed_cache.py` keeps its cards. The user's own catalogue gets new cards by
 :func:`with_card`. Names of cards stand in runs and in users' files, so they stay.
 """
+
+from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +20,7 @@ from platformdirs import user_config_path
 from advisor.catalog._cards import Card
 from advisor.catalog._parsed_cache import recall_cards, remember_cards
 from advisor.core import StageError, UsageError, nearest, show_bytes
-from advisor.store import YamlDocument, read_text, read_yaml, shipped_folder
+from advisor.store import YamlDocument, read_text, shipped_folder
 
 BACKGROUND = "background"
 LARGE = 500_000
@@ -77,7 +79,7 @@ def _find_column(file: Path) -> int:
     """Return the column of the dashes of ``cards``, which must be the file's last key."""
     import yaml
 
-    root = read_yaml(file).root
+    root = YamlDocument.read(file).root
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     key, cards = pairs[-1] if pairs else (None, None)
     is_last = key is not None and key.value == "cards"
@@ -192,30 +194,31 @@ class Catalogue(Mapping[str, Card]):
             wanted |= matching
         return tuple(card for card in self._cards.values() if card.name in wanted)
 
+    @classmethod
+    def load(
+        cls, extra: Sequence[Path] = (), tell: Callable[[str], None] | None = None
+    ) -> Catalogue:
+        """Read the shipped cards, those of the user's own catalogue, and those of ``extra`` files.
 
-def load_catalogue(
-    extra: Sequence[Path] = (), tell: Callable[[str], None] | None = None
-) -> Catalogue:
-    """Read the shipped cards, those of the user's own catalogue, and those of ``extra`` files.
+        ``tell`` is called with a line about a large file that is read for the first time,
+        which takes seconds.
 
-    ``tell`` is called with a line about a large file that is read for the first time,
-    which takes seconds.
-
-    Raises:
-        UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a
-            name used twice.
-    """
-    files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
-    for error in find_repeated_names(files):
-        raise error
-    cards = list[Card]()
-    for file in files:
-        cards += file.cards
-    return Catalogue(cards)
+        Raises:
+            UsageError: a file that does not hold to the schema (file, line, nearest valid key), or
+            a
+                name used twice.
+        """
+        files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
+        for error in find_repeated_names(files):
+            raise error
+        cards = list[Card]()
+        for file in files:
+            cards += file.cards
+        return cls(cards)
 
 
 def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Return every file that :func:`load_catalogue` reads, each once, in its order."""
+    """Return every file that :meth:`Catalogue.load` reads, each once, in its order."""
     user_files = [path for path in (user_catalogue_file(),) if path.is_file()]
     paths = (*list_shipped_files(), *user_files, *map(Path, extra))
     # By the real path: one file named twice would be refused for its repeated names.
@@ -247,10 +250,10 @@ def read_published_labels(card: Card) -> tuple[str, ...]:
     if card.own_file:
         from advisor.catalog._weights.fetching import fetch_weights
         from advisor.store import FetchOptions
-        from advisor.tflite import read_metadata
+        from advisor.tflite import Metadata
 
         file = fetch_weights(card, FetchOptions(offline=True)).path
-        metadata = read_metadata(file.read_bytes(), str(file))
+        metadata = Metadata.read(file.read_bytes(), str(file))
         labels = metadata.labels if metadata else ()
     if len(labels) != card.classes:
         raise StageError(

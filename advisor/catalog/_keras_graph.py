@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core import StageError, UnsupportedRecipe
-from advisor.tflite import Model, Operator, Tensor, read, real_values, slices_of
+from advisor.tflite import Model, Operator, Tensor, read, slices_of
 
 if TYPE_CHECKING:
     import keras
@@ -129,7 +129,7 @@ def _is_constant(value: Any) -> bool:
 def _read_constant(tensor: Any) -> Any:
     if not isinstance(tensor, Tensor):
         return tensor
-    value = real_values(tensor)
+    value = tensor.real_values()
     if value is None:
         raise StageError("a constant of the file has no values")
     dtype = np.float32 if tensor.dtype.startswith("float") else np.int32

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 from advisor._python import speak_python
 from advisor.catalog._cards import Card
-from advisor.catalog._catalogue import load_catalogue
+from advisor.catalog._catalogue import Catalogue
 from advisor.core import CANDIDATES, OUTPUT, QUESTION, Option, parse_count, takes_options
 from advisor.store import FetchOptions
 
@@ -48,7 +48,7 @@ def list_cards(
     from advisor.catalog import _listing as listing
 
     return listing.list_rows(
-        load_catalogue(_list_paths(catalog), tell), FetchOptions(mirror=mirror)
+        Catalogue.load(_list_paths(catalog), tell), FetchOptions(mirror=mirror)
     )
 
 
@@ -84,7 +84,7 @@ def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
     Raises:
         UsageError: no card has this name. The message names the most similar one.
     """
-    return load_catalogue(_list_paths(catalog), tell).card(name)
+    return Catalogue.load(_list_paths(catalog), tell).card(name)
 
 
 @speak_python
@@ -121,7 +121,7 @@ def fetch(
             "name the cards to fetch, or add --all",
             "for example: advisor catalog fetch mobilenet_v2",
         )
-    catalogue = load_catalogue(_list_paths(catalog))
+    catalogue = Catalogue.load(_list_paths(catalog))
     cards = tuple(catalogue.values()) if everything else catalogue.select(names)
     return fetch_all(cards, FetchOptions(offline=offline, mirror=mirror, progress=progress))
 

@@ -29,7 +29,6 @@ from advisor.store import (
     SourceKind,
     WeightSource,
     YamlDocument,
-    read_yaml,
     shipped_folder,
 )
 
@@ -250,7 +249,7 @@ def read_cards(
     ``wrong`` receives the errors of single cards, which are skipped; without it the first
     error is raised.
     """
-    document = read_yaml(path)
+    document = YamlDocument.read(path)
     file = _validate_entry(CatalogueFile, document.values, document, ())
     header = {"family": file.family, "paper": file.paper, "licence": file.licence}
     shared = {key: value for key, value in header.items() if value is not None} | file.defaults

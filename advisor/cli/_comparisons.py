@@ -176,10 +176,10 @@ def reevaluate(
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
     from advisor import api
-    from advisor.reporting import render_reevaluations, rows_of
+    from advisor.reporting import Rows, render_reevaluations
 
     form = _choose_format(asked.form, asked.as_json)
-    rows = rows_of(RESULT_COLUMNS).select(asked.sort, asked.only)
+    rows = Rows.of_paths(RESULT_COLUMNS).select(asked.sort, asked.only)
     if asked.every == (run is not None):
         problem = "a run and --all exclude each other" if asked.every else "no run is given"
         raise UsageError(

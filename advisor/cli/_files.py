@@ -150,9 +150,9 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, shared: dict[str
     """Measure on this machine's CPU. Raises typer.Exit: a file could not be measured."""
     from advisor import api
     from advisor.core import units
-    from advisor.reporting import print_benchmark, rows_of
+    from advisor.reporting import Rows, print_benchmark
 
-    rows = rows_of(TIMING_COLUMNS).select(asked.sort, asked.only)
+    rows = Rows.of_paths(TIMING_COLUMNS).select(asked.sort, asked.only)
     sustained_s = units.parse_seconds(asked.sustained, "--sustained") if asked.sustained else None
     with progress("reading the files") as tell:
         file_benchmark = api.benchmark(
@@ -180,7 +180,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, shared: dict[st
     Raises typer.Exit: neither was possible for a file.
     """
     from advisor import api
-    from advisor.reporting import print_device_benchmark, rows_of
+    from advisor.reporting import Rows, print_device_benchmark
 
     cpu_only = {
         "--shape": asked.shape,
@@ -197,7 +197,7 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, shared: dict[st
                 f"{name} works only for this machine's CPU",
                 f"leave out {name}, or leave out --device and --accelerator",
             )
-    rows = rows_of(DEVICE_COLUMNS).select(asked.sort, asked.only)
+    rows = Rows.of_paths(DEVICE_COLUMNS).select(asked.sort, asked.only)
     names = (*DEVICE_OPTIONS, "threads", "effort")
     with progress("reading the files") as tell:
         device_benchmark = api.benchmark_device(
@@ -265,9 +265,9 @@ def profile(
     Example: advisor profile model.tflite --html profile.html
     """
     from advisor import api
-    from advisor.reporting import ProfileFiles, print_profile, rows_of
+    from advisor.reporting import ProfileFiles, Rows, print_profile
 
-    rows = rows_of(STEP_COLUMNS).select(asked.sort, asked.only)
+    rows = Rows.of_paths(STEP_COLUMNS).select(asked.sort, asked.only)
     name = Path(model).name
     against = asked.against
     diagnosis = None
@@ -362,9 +362,9 @@ def compress(
     """
     from advisor import api
     from advisor.core import units
-    from advisor.reporting import print_compression, rows_of
+    from advisor.reporting import Rows, print_compression
 
-    rows = rows_of(FORM_COLUMNS).select(asked.sort, asked.only)
+    rows = Rows.of_paths(FORM_COLUMNS).select(asked.sort, asked.only)
 
     def compress_with(**chosen: Any) -> Any:
         with progress(f"reading {model}") as tell:

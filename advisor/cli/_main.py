@@ -100,10 +100,10 @@ def doctor(
     Example: advisor doctor runs/latest
     """
     from advisor import api
-    from advisor.reporting import rows_of
+    from advisor.reporting import Rows
 
     columns = {"name": "name", "state": "state", "found": "found", "hint": "hint"}
-    rows = rows_of(columns).select(sort, only)
+    rows = Rows.of_paths(columns).select(sort, only)
     with progress(f"checking {run or 'this machine'}"):
         checks = api.doctor(run)
     shown = rows.of(checks)

@@ -62,9 +62,9 @@ def list_choices(name: str) -> tuple[str, ...]:
     """Return the names that an option takes; none for an option that takes something else."""
     # Imported here, because a command must start in 0.3 s and seldom completes a name.
     if name in ("candidates", "card"):
-        from advisor.catalog import load_catalogue
+        from advisor.catalog import Catalogue
 
-        catalogue = load_catalogue([])
+        catalogue = Catalogue.load([])
         if name == "card":
             return tuple(catalogue)
         return (*catalogue.families, *catalogue)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         make_file,
         prepare_file,
         recipe,
-        sizes_of,
     )
     from advisor.compression._recipes.base import (
         INPUT_TYPES,
@@ -52,6 +51,5 @@ __all__ = [
     "recipe",
     "require_float",
     "round_dense",
-    "sizes_of",
     "to_decibel",
 ]

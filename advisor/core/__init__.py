@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from advisor.core._configuration import HOST, Configuration, Target, Variant
     from advisor.core._costs import Costs
-    from advisor.core._decision import Decision, decide
+    from advisor.core._decision import Decision
     from advisor.core._diagnosis import Channels, DiagnosedLayer, Diagnosis, Outlier
     from advisor.core._errors import (
         AdvisorError,
@@ -310,7 +310,6 @@ __all__ = [
     "as_probabilities",
     "broken_rule",
     "completed",
-    "decide",
     "excess_texts",
     "facts_from_json",
     "first_line",

@@ -1,9 +1,11 @@
 """The answer of a run: one pick from its evaluations, the reason, and what would change it.
 
-:func:`decide` is pure: the same evaluations, limits and answers always give the same decision.
-The engine calls it while a search runs, at its end, and whenever a run is read
+:meth:`Decision.of_evaluations` is pure: the same evaluations, limits and answers always give the
+same decision. The engine calls it while a search runs, at its end, and whenever a run is read
 (``engine/_decide.py``). The rule itself is in ``_choosing.py``.
 """
+
+from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,55 +114,56 @@ class Decision:
         pick = self.pick.configuration.key if self.pick is not None else "no pick"
         return f"Decision({pick}: {' '.join(self.reason.split())})"
 
+    @classmethod
+    def of_evaluations(
+        cls,
+        evaluations: Sequence[Evaluation],
+        limits: Limits,
+        answers: Answers = not_known,
+        preference: Preference = BALANCED,
+        judged_first: bool = True,
+    ) -> Decision:
+        """Pick one of the evaluations that meet the budget, by the rule of :class:`.Chooser`.
 
-def decide(
-    evaluations: Sequence[Evaluation],
-    limits: Limits,
-    answers: Answers = not_known,
-    preference: Preference = BALANCED,
-    judged_first: bool = True,
-) -> Decision:
-    """Pick one of the evaluations that meet the budget, by the rule of :class:`.Chooser`.
-
-    By default that is the cheapest of those that the validation images do not show to be behind
-    the most accurate one. ``judged_first``: of these, one with a figure on the hold-out comes
-    before one without it.
-    """
-    # Without accuracy, latency and size, an evaluation has no price, so no rule can rank it.
-    ranked = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
-    if not ranked and any(evaluation.status is Status.OK for evaluation in evaluations):
-        return Decision(None, False, UNRANKED)
-    feasible = list(filter(limits.met_by, ranked))
-    if not ranked:
-        return Decision(None, False, _explain_no_result(evaluations))
-    if not feasible:
-        return _pick_closest(ranked, limits)
-    # Only now are the limits known to be reachable:
-    # a preference that is scaled by them ranks what meets them.
-    preference = preference.within(limits.by_figure)
-    chooser = Chooser(Posterior(ranked, answers), preference, judged_first)
-    choice = chooser.choose(feasible)
-    pick = choice.pick
-    others = [e for e in feasible if e.variant != pick.variant]
-    # The runner-up may lack a figure of the hold-out:
-    # it is there to show what the pick is compared with.
-    runner_up = replace(chooser, judged_first=False).pick(others) if others else None
-    return Decision(
-        pick=pick,
-        feasible=True,
-        reason=explain_choice(choice, limits, preference),
-        runner_up=runner_up,
-        runner_up_reason=compare_with_pick(runner_up, pick) if runner_up else "",
-        ties=tuple(e for e in choice.tied if e.variant != pick.variant),
-        noise_points=choice.noise_points,
-        unjudged=choice.unjudged,
-        flips=_find_flips(feasible, pick, chooser),
-        loosenings=_find_loosenings(ranked, feasible, pick, limits, chooser),
-        front=front(feasible),
-        rule=preference.rule,
-        why_not_faster=explain_slower_pick(choice, preference),
-        chances=choice.chances,
-    )
+        By default that is the cheapest of those that the validation images do not show to be
+        behind the most accurate one. ``judged_first``: of these, one with a figure on the hold-out
+        comes before one without it.
+        """
+        # Without accuracy, latency and size, an evaluation has no price, so no rule can rank it.
+        ranked = [evaluation for evaluation in evaluations if costs_of(evaluation) is not None]
+        if not ranked and any(evaluation.status is Status.OK for evaluation in evaluations):
+            return cls(None, False, UNRANKED)
+        feasible = list(filter(limits.met_by, ranked))
+        if not ranked:
+            return cls(None, False, _explain_no_result(evaluations))
+        if not feasible:
+            return _pick_closest(ranked, limits)
+        # Only now are the limits known to be reachable:
+        # a preference that is scaled by them ranks what meets them.
+        preference = preference.within(limits.by_figure)
+        chooser = Chooser(Posterior(ranked, answers), preference, judged_first)
+        choice = chooser.choose(feasible)
+        pick = choice.pick
+        others = [e for e in feasible if e.variant != pick.variant]
+        # The runner-up may lack a figure of the hold-out:
+        # it is there to show what the pick is compared with.
+        runner_up = replace(chooser, judged_first=False).pick(others) if others else None
+        return cls(
+            pick=pick,
+            feasible=True,
+            reason=explain_choice(choice, limits, preference),
+            runner_up=runner_up,
+            runner_up_reason=compare_with_pick(runner_up, pick) if runner_up else "",
+            ties=tuple(e for e in choice.tied if e.variant != pick.variant),
+            noise_points=choice.noise_points,
+            unjudged=choice.unjudged,
+            flips=_find_flips(feasible, pick, chooser),
+            loosenings=_find_loosenings(ranked, feasible, pick, limits, chooser),
+            front=front(feasible),
+            rule=preference.rule,
+            why_not_faster=explain_slower_pick(choice, preference),
+            chances=choice.chances,
+        )
 
 
 def _explain_no_result(evaluations: Sequence[Evaluation]) -> str:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from advisor.datasets._checks.boxes import (
         ObjectSizes,
         check_boxes,
-        measure_object_sizes,
         write_boxes,
     )
     from advisor.datasets._checks.findings import (
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     )
     from advisor.datasets._checks.image_quality import (
         MeasureDistribution,
-        measure_conditions,
     )
     from advisor.datasets._cropped_copies import find_cropped_copies
     from advisor.datasets._dataset import (
@@ -66,11 +64,9 @@ if TYPE_CHECKING:
     from advisor.datasets._division import (
         Division,
         Overview,
-        divide_boxes,
-        divide_survey,
         number_linked_groups,
     )
-    from advisor.datasets._duplicates import Pair, group_pairs, near_duplicates
+    from advisor.datasets._duplicates import Pair
     from advisor.datasets._grouping import measure_silhouettes
     from advisor.datasets._image_files import open_image, require_unchanged, sha256_of
     from advisor.datasets._image_groups import Grouping
@@ -147,8 +143,6 @@ __all__ = [
     "copies_sentence",
     "deal_out",
     "decode_images",
-    "divide_boxes",
-    "divide_survey",
     "draw_captures",
     "draw_demo",
     "draw_paths",
@@ -159,18 +153,14 @@ __all__ = [
     "formats_of",
     "from_images",
     "from_photographs",
-    "group_pairs",
     "images_in",
     "list_files",
     "list_label_sets",
     "load",
-    "measure_conditions",
-    "measure_object_sizes",
     "measure_photograph",
     "measure_silhouettes",
     "members_of",
     "missing_hint",
-    "near_duplicates",
     "number_linked_groups",
     "open_image",
     "photograph_crops",

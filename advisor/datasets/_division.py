@@ -1,6 +1,6 @@
 """Divide a data set into training part, validation and hold-out, and say in sentences how.
 
-Each task calls :func:`divide_survey`, or a function on it, after the survey and before any
+Each task calls :meth:`Division.of_survey`, or a function on it, after the survey and before any
 training. It groups the images (``_grouping.py``), draws the parts (``_split.py``), and leaves out
 copies that would judge what has learnt from them. Images with boxes or masks have strata in place
 of a class while the parts are drawn (``_strata.py``). A resumed run divides again, so equal images
@@ -30,7 +30,7 @@ from advisor.datasets._checks.boxes import (
 from advisor.datasets._checks.findings import phrase_count
 from advisor.datasets._dataset import Dataset
 from advisor.datasets._demo import DEMO_NOTE, is_demo
-from advisor.datasets._duplicates import Pair, near_duplicates
+from advisor.datasets._duplicates import Pair
 from advisor.datasets._grouping import find_groups
 from advisor.datasets._image_groups import Grouping
 from advisor.datasets._parts import HOLDOUT, PARTS, TRAIN, VALIDATION
@@ -127,6 +127,75 @@ class Division:
         """Return what a user may want to know of the split."""
         return Overview.of_split(dataset, self.split, self.grouping, self.list_notes(dataset))
 
+    @classmethod
+    def of_survey(
+        cls,
+        read: Survey,
+        seed: int,
+        alike: tuple[Pair, ...] | None = None,
+        stratify: Stratify | None = None,
+    ) -> Division:
+        """Return the division of a data set; equal seeds and bytes give equal splits.
+
+        The user's own split is kept, without copies that would judge what has learnt from them. If
+        its validation part lacks a class, it is joined to the training part, and another one is
+        drawn. Of a large set, fewer images are held out and compared, and more are learnt from:
+        see :data:`MOST_HELD`.
+
+        ``alike`` are the pairs of similar images; None: they are searched. ``stratify`` takes the
+        number of the group of each image, and returns the images with the classes of which each
+        part gets its share; None for their own classes. Raises UsageError as
+        :func:`._split.draw_split` and :func:`find_groups`.
+        """
+        dataset = read.dataset
+        pairs = Pair.find_alike(read.thumbnails) if alike is None else alike
+        together = list_linked_groups(dataset, pairs)
+        grouping = find_groups(read)
+        groups = number_units(dataset, [*together, *grouping.members])
+        # Images with boxes have no class of their own:
+        # their stratum stands for it while parts are drawn.
+        shared = stratify(groups) if stratify else dataset
+        same = find_copies(dataset, pairs)
+        given, rejoined = _complete_given_parts(shared, same)
+        count = len(dataset.images)
+        # Above that number, more images are of more use to learn from than to judge by.
+        held = min(HOLDOUT_SHARE, MOST_HELD / count)
+        compared = min(VALIDATION_SHARE, MOST_COMPARED / (count * (1 - held)))
+        parts = draw_split(shared, seed, held, together, given, compared, grouping)
+        judged, unjudged = _without_copies(dataset, parts, same)
+        # Without pairs of similar images, only the groups of the manifest are left.
+        leaks = find_leaks(dataset, list_linked_groups(dataset, ()))
+        return cls(
+            judged,
+            grouping,
+            groups,
+            together,
+            leaks,
+            rejoined=rejoined,
+            copies=unjudged,
+            alike=sum(map(len, same)),
+        )
+
+    @staticmethod
+    def of_boxes(
+        read: BoxSurvey, seed: int, alike: tuple[Pair, ...] | None = None
+    ) -> tuple[Division, Counts, tuple[str, ...]]:
+        """Check and divide a set; return its division, the boxes in each part, and notes for a
+        reader.
+
+        Raises UsageError if the set cannot be used or divided, a part has no box,
+        or the training part lacks a class.
+        """
+        require_usable_boxes(read)
+        stratify = make_stratifier(read.images.dataset, read.contents)
+        division = Division.of_survey(read.images, seed, alike, stratify)
+        boxes = count_boxes_in_parts(read, division.split)
+        notes = [*division.list_notes(read.images.dataset), *name_lacking_classes(boxes)]
+        if read.turned:
+            photos = phrase_count(read.turned, "photo is", "photos are")
+            notes.append(f"{photos} stored rotated, and so were the boxes: they were turned.")
+        return division, boxes, tuple(notes)
+
 
 @dataclass(frozen=True)
 class Overview:
@@ -198,54 +267,6 @@ def number_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[int, 
     return number_units(dataset, list_linked_groups(dataset, pairs))
 
 
-def divide_survey(
-    read: Survey,
-    seed: int,
-    alike: tuple[Pair, ...] | None = None,
-    stratify: Stratify | None = None,
-) -> Division:
-    """Return the division of a data set; equal seeds and bytes give equal splits.
-
-    The user's own split is kept, without copies that would judge what has learnt from them. If its
-    validation part lacks a class, it is joined to the training part, and another one is drawn. Of
-    a large set, fewer images are held out and compared, and more are learnt from: see
-    :data:`MOST_HELD`.
-
-    ``alike`` are the pairs of similar images; None: they are searched. ``stratify`` takes the
-    number of the group of each image, and returns the images with the classes of which each part
-    gets its share; None for their own classes. Raises UsageError as :func:`._split.draw_split` and
-    :func:`find_groups`.
-    """
-    dataset = read.dataset
-    pairs = near_duplicates(read.thumbnails) if alike is None else alike
-    together = list_linked_groups(dataset, pairs)
-    grouping = find_groups(read)
-    groups = number_units(dataset, [*together, *grouping.members])
-    # Images with boxes have no class of their own:
-    # their stratum stands for it while parts are drawn.
-    shared = stratify(groups) if stratify else dataset
-    same = find_copies(dataset, pairs)
-    given, rejoined = _complete_given_parts(shared, same)
-    count = len(dataset.images)
-    # Above that number, more images are of more use to learn from than to judge by.
-    held = min(HOLDOUT_SHARE, MOST_HELD / count)
-    compared = min(VALIDATION_SHARE, MOST_COMPARED / (count * (1 - held)))
-    parts = draw_split(shared, seed, held, together, given, compared, grouping)
-    judged, unjudged = _without_copies(dataset, parts, same)
-    # Without pairs of similar images, only the groups of the manifest are left.
-    leaks = find_leaks(dataset, list_linked_groups(dataset, ()))
-    return Division(
-        judged,
-        grouping,
-        groups,
-        together,
-        leaks,
-        rejoined=rejoined,
-        copies=unjudged,
-        alike=sum(map(len, same)),
-    )
-
-
 def _without_copies(
     dataset: Dataset, parts: Split, alike: Sequence[Sequence[int]]
 ) -> tuple[Split, Mapping[str, int]]:
@@ -280,25 +301,6 @@ def _without_copies(
         )
     judged = replace(parts, validation=validation, holdout=holdout)
     return judged, dict(Counter(part_of[index] for index in sorted(left_out)))
-
-
-def divide_boxes(
-    read: BoxSurvey, seed: int, alike: tuple[Pair, ...] | None = None
-) -> tuple[Division, Counts, tuple[str, ...]]:
-    """Check and divide a set; return its division, the boxes in each part, and notes for a reader.
-
-    Raises UsageError if the set cannot be used or divided, a part has no box,
-    or the training part lacks a class.
-    """
-    require_usable_boxes(read)
-    stratify = make_stratifier(read.images.dataset, read.contents)
-    division = divide_survey(read.images, seed, alike, stratify)
-    boxes = count_boxes_in_parts(read, division.split)
-    notes = [*division.list_notes(read.images.dataset), *name_lacking_classes(boxes)]
-    if read.turned:
-        photos = phrase_count(read.turned, "photo is", "photos are")
-        notes.append(f"{photos} stored rotated, and so were the boxes: they were turned.")
-    return division, boxes, tuple(notes)
 
 
 def _complete_given_parts(

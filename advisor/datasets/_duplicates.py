@@ -4,6 +4,8 @@ Checks report the pairs, and a split keeps them on one side. A pair more or less
 existing data, and so their results. ``_cropped_copies.py`` finds crops, which needs a network.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -62,6 +64,48 @@ class Pair:
     # One is mirrored or turned, so that it may be of another class: an arrow to the left.
     turned: bool = False
 
+    @classmethod
+    def find_alike(cls, thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
+        """Return every pair of similar or equal images, sorted by index, from grey thumbnails.
+
+        A perceptual hash compares the low frequencies of a small grey version with their median
+        (pHash; Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions",
+        2010). Resizing, recompression, crops of a few percent and mild changes of brightness keep
+        it. Each image is compared with the eight symmetries of the others. A match is confirmed on
+        the small grey versions. Of equal images, the first one stands for all: each other one is
+        paired with it, and with the first of those that are similar.
+        """
+        digests = (sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails)
+        groups_of_copies = list(members_of(digests).values())
+        pairs = []
+        firsts = []
+        for members in groups_of_copies:
+            first, *copies = members
+            firsts.append(first)
+            pairs += [cls(first, copy, 1.0) for copy in copies]
+        # Of equal images only the first is compared: all pairs of many copies would be far too
+        # many.
+        distinct = thumbnails
+        if len(firsts) != len(thumbnails):
+            distinct = thumbnails[firsts]
+        for pair in _find_near(distinct):
+            copies = groups_of_copies[pair.first]
+            others = groups_of_copies[pair.second]
+            pairs += [_order_pair(copies[0], other, pair) for other in others]
+            pairs += [_order_pair(copy, others[0], pair) for copy in copies[1:]]
+        return tuple(sorted(pairs, key=_order_of_pair))
+
+    @staticmethod
+    def group(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
+        """Return groups of images that are connected by pairs; single images are left out."""
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        links = [pair.first for pair in pairs], [pair.second for pair in pairs]
+        graph = coo_array((np.ones(len(pairs)), links), (count, count))
+        _, names = connected_components(graph, directed=False)
+        return tuple(tuple(group) for group in members_of(names).values() if len(group) > 1)
+
 
 def compute_perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return the 64-bit hash of each grey thumbnail, uint64 (N,), of uint8 (N, side, side)."""
@@ -74,36 +118,6 @@ def compute_perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint6
     bits = pattern > np.median(pattern, axis=1, keepdims=True)
     packed = np.packbits(bits, axis=1).view(">u8").reshape(-1)
     return np.asarray(packed, np.uint64)
-
-
-def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
-    """Return every pair of similar or equal images, sorted by index, from grey thumbnails.
-
-    A perceptual hash compares the low frequencies of a small grey version with their median
-    (pHash; Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010).
-    Resizing, recompression, crops of a few percent and mild changes of brightness keep it. Each
-    image is compared with the eight symmetries of the others. A match is confirmed on the small
-    grey versions. Of equal images, the first one stands for all: each other one is paired with it,
-    and with the first of those that are similar.
-    """
-    digests = (sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails)
-    groups_of_copies = list(members_of(digests).values())
-    pairs = []
-    firsts = []
-    for members in groups_of_copies:
-        first, *copies = members
-        firsts.append(first)
-        pairs += [Pair(first, copy, 1.0) for copy in copies]
-    # Of equal images only the first is compared: all pairs of many copies would be far too many.
-    distinct = thumbnails
-    if len(firsts) != len(thumbnails):
-        distinct = thumbnails[firsts]
-    for pair in _find_near(distinct):
-        copies = groups_of_copies[pair.first]
-        others = groups_of_copies[pair.second]
-        pairs += [_order_pair(copies[0], other, pair) for other in others]
-        pairs += [_order_pair(copy, others[0], pair) for copy in copies[1:]]
-    return tuple(sorted(pairs, key=_order_of_pair))
 
 
 def _order_pair(first: int, second: int, pair: Pair) -> Pair:
@@ -289,14 +303,3 @@ def correlate_thumbnails(first: NDArray[np.uint8], second: NDArray[np.uint8]) ->
             return 1.0
         return 0.0
     return float((centred * other).sum()) / scale
-
-
-def group_pairs(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
-    """Return groups of images that are connected by pairs; single images are left out."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    links = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    graph = coo_array((np.ones(len(pairs)), links), (count, count))
-    _, names = connected_components(graph, directed=False)
-    return tuple(tuple(group) for group in members_of(names).values() if len(group) > 1)

@@ -1,7 +1,7 @@
 """Give images without one class a stratum, of which each part of a split gets its share.
 
 Images with boxes, masks or sets of labels have several classes. Their stratum is the rarest of
-these, with few, some or many boxes. :func:`._division.divide_survey` calls the function of
+these, with few, some or many boxes. :meth:`.Division.of_survey` calls the function of
 :func:`make_stratifier` when it knows the groups. Other strata give existing data other splits.
 """
 

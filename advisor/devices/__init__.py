@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from advisor.devices._connections.runtime_files import (
         RuntimeFile,
         exporter_for,
-        file_for,
         keep_export,
         needs_export,
-        read_export,
     )
     from advisor.devices._connections.settings import ConnectionSettings
     from advisor.devices._connections.ssh import SshConnection
@@ -46,14 +44,13 @@ if TYPE_CHECKING:
         ModelFeatures,
         features_of,
         load_features,
-        model_features,
         read_features,
     )
     from advisor.devices._latency.prediction import Prediction
     from advisor.devices._latency.table import target_vector
     from advisor.devices._memory import predict_memory_on
     from advisor.devices._phone import AddedPhone, UnitTiming
-    from advisor.devices._prediction import Predictor, device_predictor
+    from advisor.devices._prediction import Predictor
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.cores import arm_cores
     from advisor.devices._profiles.file_kind import FileKind
@@ -70,13 +67,10 @@ if TYPE_CHECKING:
         PackagedRuntime,
         canonical,
         find_version,
-        local_runtimes,
         on_this_machine,
-        require_runtime,
-        runtime_of,
         title_of,
     )
-    from advisor.devices._profiles.socs import Soc, clusters_of, read_socs
+    from advisor.devices._profiles.socs import Soc, clusters_of
     from advisor.devices._profiles.storing import NewDevice, load_known_devices
     from advisor.devices._profiles.this_machine import host_profile
     from advisor.devices._profiles.values import (
@@ -146,10 +140,8 @@ __all__ = [
     "compare_export",
     "describe_doubts",
     "device_names",
-    "device_predictor",
     "exporter_for",
     "features_of",
-    "file_for",
     "find_phone",
     "find_shipped_fleets",
     "find_shipped_profiles",
@@ -162,9 +154,7 @@ __all__ = [
     "listing",
     "load_features",
     "load_known_devices",
-    "local_runtimes",
     "lock_device",
-    "model_features",
     "needs_export",
     "on_this_machine",
     "parse_runtime",
@@ -172,13 +162,9 @@ __all__ = [
     "predict_memory_on",
     "prefer_tflite",
     "read_document",
-    "read_export",
     "read_features",
-    "read_socs",
     "remark_unmeasured",
     "remove",
-    "require_runtime",
-    "runtime_of",
     "runtime_remark",
     "show",
     "target_vector",

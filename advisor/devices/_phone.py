@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import StageError, UsageError, show_bytes
 from advisor.devices._calibration.networks import convert_card, with_timings
 from advisor.devices._connections.adb import connect_phone
@@ -148,7 +148,7 @@ def _time_units(
     """
     connection = profile.connection
     assert connection is not None, "the caller made the connection"
-    card = load_catalogue()[NETWORK]
+    card = Catalogue.load()[NETWORK]
     rows: list[UnitTiming] = []
     targets = list(profile.targets)
     with Scratch() as work, lock_device(f"adb {connection.address}"):

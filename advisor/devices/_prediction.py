@@ -67,11 +67,6 @@ _FAR_APART = 1000.0  # From this ratio of the ends on, its exact value tells a r
 _MEASURED = 2  # With this many measured networks, a target is compared with itself
 
 
-def device_predictor() -> Predictor:
-    """Return the predictor of the shipped profiles and the team's own."""
-    return fit_predictor(load_known_devices())
-
-
 def fit_predictor(profiles: Profiles) -> Predictor:
     """Fit a predictor to all measurements in ``profiles``, which takes a second;
     the fit is kept in the cache.
@@ -404,3 +399,8 @@ class Predictor:
         sizes = table.features[:, :2]
         largest = np.nanmax(sizes[was_measured], axis=0)
         return [model for model in models if (sizes[model] <= largest).all()]
+
+    @staticmethod
+    def load() -> Predictor:
+        """Return the predictor of the shipped profiles and the team's own."""
+        return fit_predictor(load_known_devices())

@@ -207,7 +207,7 @@ def calibrate(
     """
     from advisor.core import units
     from advisor.devices._calibration import calibrating
-    from advisor.devices._prediction import device_predictor
+    from advisor.devices._prediction import Predictor
     from advisor.devices._profiles.storing import load_known_devices
 
     budget_ms = None
@@ -223,7 +223,7 @@ def calibrate(
         profile,
         target,
         connection,
-        device_predictor(),
+        Predictor.load(),
         wanted,
         tell or (lambda _text: None),
         candidates,
@@ -257,10 +257,10 @@ def _connect_device(
 
 def _select_candidates(patterns: Sequence[str]) -> list[str]:
     """Return the names of the cards to choose from: those of the patterns, or all."""
-    from advisor.catalog import load_catalogue
+    from advisor.catalog import Catalogue
     from advisor.core import require_training
 
-    cards = load_catalogue().select(patterns or ("*",))
+    cards = Catalogue.load().select(patterns or ("*",))
     if any(card.needs_converter for card in cards):
         require_training("a calibration by models without a graph file")
     return [card.name for card in cards]

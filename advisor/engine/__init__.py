@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from advisor.engine._diagnosis import diagnose
     from advisor.engine._execution import Executor, Machine
     from advisor.engine._history.chosen_devices import Devices
-    from advisor.engine._history.compare import ChangedFigure, Comparison, Reevaluation, compare
+    from advisor.engine._history.compare import ChangedFigure, Comparison, Reevaluation
     from advisor.engine._history.contradictions import find_contradictions
     from advisor.engine._history.diagnoses import diagnose_run
     from advisor.engine._history.disagreements import Disagreements
     from advisor.engine._history.incumbents import Incumbent
     from advisor.engine._history.insights import Insights
-    from advisor.engine._history.loaded_run import LoadedRun, load_run
-    from advisor.engine._history.origins import Child, read_origin, write_child
+    from advisor.engine._history.loaded_run import LoadedRun
+    from advisor.engine._history.origins import Child, read_origin
     from advisor.engine._history.posted_timings import record_timings
     from advisor.engine._history.reevaluate import Session
     from advisor.engine._history.run_inputs import images_folder, resume_request
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from advisor.engine._targets.device_prediction import DevicePredictor
     from advisor.engine._targets.device_rows import one_each
     from advisor.engine._targets.runtimes_here import list_foreign_runtimes, name_runtime
-    from advisor.engine._targets.target_devices import TargetDevice, select_devices
+    from advisor.engine._targets.target_devices import TargetDevice
     from advisor.engine._task import SearchTask
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -162,7 +162,6 @@ __all__ = [
     "accuracy",
     "capture_stage",
     "card_front",
-    "compare",
     "compress",
     "compute_auroc",
     "confidence",
@@ -183,7 +182,6 @@ __all__ = [
     "judge_float",
     "list_foreign_runtimes",
     "list_versions",
-    "load_run",
     "make_display",
     "make_percent",
     "name_runtime",
@@ -200,8 +198,6 @@ __all__ = [
     "run_search",
     "scale_warning",
     "score_stage",
-    "select_devices",
     "share_of",
     "with_files",
-    "write_child",
 ]

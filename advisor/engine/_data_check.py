@@ -23,7 +23,6 @@ from advisor.datasets import (
     Overview,
     Progress,
     Survey,
-    measure_conditions,
     require_writable,
 )
 from advisor.engine._label_faults import CHECK_SEED, LabelChecker
@@ -134,7 +133,7 @@ class DataCheck:
             survey=survey,
             content=content,
             findings=sort_findings(findings),
-            conditions=measure_conditions(survey, framing),
+            conditions=MeasureDistribution.measure_conditions(survey, framing),
             judged_by=judged_by,
             not_judged=not_judged,
             split=split,

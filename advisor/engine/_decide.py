@@ -1,8 +1,9 @@
 """Decide over the evaluations of a run: which file to ship, by the rule of a question.
 
-``load_run`` makes the last decision when a run is read, and the search asks for decisions on its
-way: what to judge next, and the answer so far. The rule itself is :func:`advisor.core.decide`.
-Here are the rows that it chooses among, the answers of the run on each image, and devices.
+``LoadedRun.load`` makes the last decision when a run is read, and the search asks for decisions on
+its way: what to judge next, and the answer so far. The rule itself is
+:meth:`Decision.of_evaluations`. Here are the rows that it chooses among, the answers of the run on
+each image, and devices.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,6 @@ from advisor.core import (
     Quantity,
     Relaxation,
     Status,
-    decide,
     pool_timings,
     recipe_of,
 )
@@ -175,7 +175,9 @@ class _DecisionRule:
         return _unless_refuted(decision, self._decide(others), self.judged_first)
 
     def _decide(self, rows: Sequence[Evaluation]) -> Decision:
-        return decide(rows, self.limits, self.answers, self.preference, self.judged_first)
+        return Decision.of_evaluations(
+            rows, self.limits, self.answers, self.preference, self.judged_first
+        )
 
     def _explain_weights(self, decision: Decision) -> Decision:
         """Return a decision without a pick, which says so if cards lacked weights."""

@@ -13,7 +13,7 @@ from advisor.datasets import CalibrationImages, InputSpec, draw_paths, find_imag
 from advisor.engine._file_input import spec_of_file
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.measurement import Accelerator, Delegation
-from advisor.tflite import Metadata, Model, read, read_metadata
+from advisor.tflite import Metadata, Model, read
 
 IMAGES = 16
 """Number of images. Each gives thousands of values a layer, enough for a ratio of powers."""
@@ -55,7 +55,7 @@ def diagnose(
 def _find_normalization(*paths: Path) -> Metadata | None:
     """Return the metadata of the first file that states a normalization."""
     for path in paths:
-        metadata = read_metadata(path.read_bytes(), path.name)
+        metadata = Metadata.read(path.read_bytes(), path.name)
         if metadata and metadata.mean:
             return metadata
     return None

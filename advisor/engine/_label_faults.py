@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from advisor.catalog import Card, fetch_weights, is_here, load_catalogue
+from advisor.catalog import Card, Catalogue, fetch_weights, is_here
 from advisor.core import StageError, parse, require_training
 from advisor.datasets import Dataset, Pair, Split, members_of, number_linked_groups
 from advisor.engine._execution import Machine
@@ -29,7 +29,7 @@ from advisor.engine._question import Question
 from advisor.engine._space.question_images import Say
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host
-from advisor.store import FetchOptions, limited_cache, sha256_json
+from advisor.store import ArtifactCache, FetchOptions, sha256_json
 from advisor.training import LANDMARKS, Suspect
 
 RESULT = "judgement.json"
@@ -83,7 +83,7 @@ class LabelChecker:
         StageError: fewer than two classes have enough images, or an image was removed meanwhile.
         """
         options = FetchOptions(offline=self.offline, mirror=self.mirror or None)
-        catalogue = load_catalogue(self.catalogs)
+        catalogue = Catalogue.load(self.catalogs)
         names = (self.card,) if self.card else PREFERRED
         cards = [catalogue.card(name) for name in names]
         card = next((card for card in cards if is_here(card, options)), cards[0])
@@ -100,7 +100,7 @@ class LabelChecker:
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
         say(f"fetching weights of {card.name}")
         weights = fetch_weights(card, options)
-        with limited_cache(self.cache_size) as cache:
+        with ArtifactCache.open_limited(self.cache_size) as cache:
             materials = Materials(cache, images, {card.name: weights}, host.describe(), QUESTION)
             return _run_stage(stage, card, materials, say)
 
@@ -175,19 +175,19 @@ def find_faults(
     ``parts`` are ``.npy`` files of its features, in order. Only labels of ``checked`` images are
     checked. Images of one group of ``together`` show the same or belong together.
     """
-    from advisor.datasets import find_cropped_copies, group_pairs
-    from advisor.training import find_suspects, join_parts
+    from advisor.datasets import Pair, find_cropped_copies
+    from advisor.training import Suspect, join_parts
 
     features = join_parts(parts)
     copies = find_cropped_copies(features, paths)
     # A group becomes a chain of pairs:
-    # `group_pairs` joins what is connected, and a chain needs the fewest pairs.
+    # `Pair.group` joins what is connected, and a chain needs the fewest pairs.
     chained = []
     for group in together:
         for first, second in pairwise(group):
             chained.append(Pair(first, second, 1.0))
-    alike = group_pairs([*copies, *chained], len(labels))
-    suspects = find_suspects(features, labels, checked, alike, CHECK_SEED, landmarks)
+    alike = Pair.group([*copies, *chained], len(labels))
+    suspects = Suspect.find_all(features, labels, checked, alike, CHECK_SEED, landmarks)
     content = {"suspects": list(map(asdict, suspects)), "copies": list(map(asdict, copies))}
     path.write_text(json.dumps(content), encoding="utf-8")
 

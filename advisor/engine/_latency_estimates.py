@@ -97,7 +97,7 @@ def _measure_paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Poin
 
 def _predict_latencies(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, Prediction]:
     """Return the predictions of the cards whose features are known, in predictable forms."""
-    from advisor.devices import device_predictor, load_features
+    from advisor.devices import Predictor, load_features
 
     table = load_features()
     machine = _describe_machine(plan, cached)
@@ -110,7 +110,7 @@ def _predict_latencies(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[
         models.append(
             table.features(card.name, card.family, card.macs, card.params, card.input_size)
         )
-    predictor = device_predictor()
+    predictor = Predictor.load()
     predictions = dict[Key, "Prediction"]()
     for recipe in plan.recipes:
         form = form_of(recipe)

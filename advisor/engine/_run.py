@@ -56,7 +56,7 @@ from advisor.engine._space.weights import find_weights
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation import TRAINERS, LoadReading, Trainers, agent, cpu_s_of_tree, part_of_a_core
-from advisor.store import ArtifactCache, RunFolder, limited_cache
+from advisor.store import ArtifactCache, RunFolder
 
 THREADS = 32
 """Threads that wait for child processes; more jobs than cores never run."""
@@ -114,7 +114,7 @@ def run_search(
                 keep_inputs(run, request.question)
                 run.write_request(request.written)
                 held.callback(run.hold().release)
-            cache = held.enter_context(limited_cache(execution.cache_size, run.path))
+            cache = held.enter_context(ArtifactCache.open_limited(execution.cache_size, run.path))
             held.enter_context(progress.kept_in(run))
             calibration = _calibrate_costs(load.result(), executor.machine)
             search = _Search(resolved, run, cache, executor, progress, began, calibration)

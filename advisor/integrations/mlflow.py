@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core import UsageError, first_line, install_extra, without_password
 from advisor.reporting import REPORT_FILES, make_answer_rows
-from advisor.store import ColumnType, type_of
+from advisor.store import ColumnType
 
 if TYPE_CHECKING:
     from advisor.reporting import RunView
@@ -130,6 +130,6 @@ def _list_metrics(view: RunView) -> Iterator[tuple[str, float]]:
     if view.decision.pick is None:
         return
     for name, value in make_answer_rows().cells((view, view.decision.pick)).items():
-        is_figure = type_of(name) == ColumnType.NUMBER or name.endswith("_bytes")
+        is_figure = ColumnType.of_column(name) == ColumnType.NUMBER or name.endswith("_bytes")
         if value is not None and is_figure:
             yield f"pick.{name}", float(value)

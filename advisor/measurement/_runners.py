@@ -18,7 +18,7 @@ from advisor.datasets import STAYING, InputSpec, draw_captures
 from advisor.isolation import agent, usable_cores
 from advisor.measurement._other_images import Floats
 from advisor.measurement._processes import existing_model
-from advisor.tflite import quantize, read_metadata
+from advisor.tflite import Metadata, quantize
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -91,7 +91,7 @@ class Runner(Generic[Answer]):
 
     def read_labels(self) -> tuple[str, ...]:
         """Return the labels in the file's metadata, in the order of its classes; none without."""
-        metadata = read_metadata(self._path.read_bytes(), self._path.name)
+        metadata = Metadata.read(self._path.read_bytes(), self._path.name)
         return tuple(metadata.labels) if metadata else ()
 
     def _copy(self) -> Self:

@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from advisor.reporting._bundle.answerer import Answerer, forms_of
     from advisor.reporting._bundle.bundle import Bundle, list_choices
     from advisor.reporting._bundle.documents import render_html, render_template
-    from advisor.reporting._bundle.model import ShippedModel, artefact_of, prepare_model
+    from advisor.reporting._bundle.model import ShippedModel, artefact_of
     from advisor.reporting._bundle.photograph import PhotographAnswer, predict
     from advisor.reporting._bundle.shipping import (
         ExportedModel,
         Found,
         Page,
         Shipping,
-        make_exported_model,
     )
     from advisor.reporting._bundle.vectors import (
         VECTOR_CANDIDATES,
@@ -78,7 +77,7 @@ if TYPE_CHECKING:
     from advisor.reporting._profile import ProfileFiles, print_profile
     from advisor.reporting._risk import Risk
     from advisor.reporting._risks import list_run_risks
-    from advisor.reporting._row_selection import Rows, rows_of
+    from advisor.reporting._row_selection import Rows
     from advisor.reporting._run_rows import RunRow
     from advisor.reporting._runs import Runs, make_run_rows, print_runs
     from advisor.reporting._steps import continue_command
@@ -131,13 +130,11 @@ __all__ = [
     "list_topics",
     "make_answer_rows",
     "make_candidate_rows",
-    "make_exported_model",
     "make_run_rows",
     "make_runners",
     "make_typed_path",
     "on_all_images",
     "predict",
-    "prepare_model",
     "print_answer",
     "print_benchmark",
     "print_cache",
@@ -154,7 +151,6 @@ __all__ = [
     "render_reevaluations",
     "render_template",
     "report_folder",
-    "rows_of",
     "so_far",
     "summary_html",
     "text",

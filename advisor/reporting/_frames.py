@@ -12,8 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from advisor.core import METRICS, Evaluation, Metric
-from advisor.reporting._row_selection import Rows, Selection, rows_of
-from advisor.store import ColumnType, build_frame, type_of, value_at
+from advisor.reporting._row_selection import Rows, Selection
+from advisor.store import ColumnType, build_frame, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +122,7 @@ def _make_row(item: tuple[RunView, Evaluation]) -> dict[str, object]:
 def _read_cell(evaluation: Evaluation, column: str) -> object:
     """Return what the attribute of a column holds, as files can hold it."""
     value = value_at(evaluation, map_columns()[column])
-    if value is not None and type_of(column) == ColumnType.COUNT:
+    if value is not None and ColumnType.of_column(column) == ColumnType.COUNT:
         return round(value)
     # Bytes of file names that are not text are written as escapes.
     if isinstance(value, str):
@@ -153,7 +153,7 @@ AnswerRows: TypeAlias = "Selection[tuple[RunView, Evaluation]]"
 @cache
 def make_candidate_rows() -> Rows[Evaluation]:
     """Return how evaluations alone become rows."""
-    return rows_of({name: path for name, path in map_columns().items() if path})
+    return Rows.of_paths({name: path for name, path in map_columns().items() if path})
 
 
 def choose_rows(

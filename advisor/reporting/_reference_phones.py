@@ -37,12 +37,12 @@ def _make_predictor(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Qu
     """Return what predicts a file's latency by the words for each reference phone;
     its model is fitted once.
     """
-    from advisor.engine import DevicePredictor, TargetDevice, select_devices
+    from advisor.engine import DevicePredictor, TargetDevice
 
     predictor = DevicePredictor()
     devices = dict[UnitOfPlace, TargetDevice]()
     for name, (kind, year) in REFERENCES.items():
-        (phone,) = select_devices((name,), (), "--device")
+        (phone,) = TargetDevice.select((name,), (), "--device")
         cpus = {}
         for target in phone.profile.targets:
             if target.accelerator == "cpu":

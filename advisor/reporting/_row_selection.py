@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from advisor.core import UsageError, nearest, units
-from advisor.store import ColumnType, type_cell, type_of, value_at
+from advisor.store import ColumnType, type_cell, value_at
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Condition:
 
     def passes(self, value: Any) -> bool:
         """Return whether a value of the column passes; a missing one passes only ``!=``."""
-        if type_of(self.column) == ColumnType.TEXT:
+        if ColumnType.of_column(self.column) == ColumnType.TEXT:
             any_of_them = "|".join(translate(str(pattern)) for pattern in self.values)
             matches = re.fullmatch(any_of_them, value or "", re.IGNORECASE) is not None
             return matches is (self.sign == "=")
@@ -86,7 +86,7 @@ class Rows(Generic[T]):
     """The rows of a table that can be sorted and filtered:
     ``row`` returns the values of an item by column.
 
-    The names of the columns set the types, see :func:`advisor.store.type_of`.
+    The names of the columns set the types, see :meth:`ColumnType.of_column`.
     """
 
     columns: tuple[str, ...]
@@ -118,12 +118,13 @@ class Rows(Generic[T]):
         conditions = tuple(_parse_condition(text, self.columns) for text in filters or ())
         return Selection(self, tuple(order), conditions)
 
-
-def rows_of(paths: Mapping[str, str]) -> Rows[Any]:
-    """Return a table whose columns hold attributes, see :func:`advisor.store.value_at`."""
-    return Rows(
-        tuple(paths), lambda item: {column: value_at(item, path) for column, path in paths.items()}
-    )
+    @classmethod
+    def of_paths(cls, paths: Mapping[str, str]) -> Rows[Any]:
+        """Return a table whose columns hold attributes, see :func:`advisor.store.value_at`."""
+        return cls(
+            tuple(paths),
+            lambda item: {column: value_at(item, path) for column, path in paths.items()},
+        )
 
 
 @dataclass(frozen=True)
@@ -203,8 +204,8 @@ def _parse_condition(text: str, columns: Sequence[str]) -> Condition:
     if sign in EQUALITIES:
         texts = [part.strip() for part in value.split(",")]
         return Condition(column, sign, tuple(_parse_value(text, column) for text in texts))
-    if type_of(column) in (ColumnType.TEXT, ColumnType.FLAG):
-        kind = "texts" if type_of(column) == ColumnType.TEXT else "yes or no"
+    if ColumnType.of_column(column) in (ColumnType.TEXT, ColumnType.FLAG):
+        kind = "texts" if ColumnType.of_column(column) == ColumnType.TEXT else "yes or no"
         raise UsageError(
             f"--filter: '{column}' holds {kind}, and '{sign}' compares numbers",
             "compare it by = or !=",
@@ -216,9 +217,9 @@ def _parse_value(text: str, column: str) -> float | bool | str:
     """Return a value in the unit of a column,
     or raise a ``UsageError`` if it is no value of this column.
     """
-    if type_of(column) == ColumnType.TEXT:
+    if ColumnType.of_column(column) == ColumnType.TEXT:
         return text
-    if type_of(column) == ColumnType.FLAG:
+    if ColumnType.of_column(column) == ColumnType.FLAG:
         if text.casefold() not in YES_OR_NO:
             raise UsageError(
                 f"--filter: '{column}' is yes or no, not '{text}'", f"write --filter {column}=yes"

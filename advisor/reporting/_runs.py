@@ -56,7 +56,6 @@ from advisor.store import (
     Problem,
     RunFolder,
     cache_root,
-    integrity_problems,
     read_document,
     read_json,
     sha256_json,
@@ -310,7 +309,7 @@ def _make_row(run: RunFolder, running: bool) -> RunRow:
     answer = document.entries if document else {}
     evaluations = run.evaluations()
     state, why = _find_state(run, manifest, running)
-    problems = () if running else integrity_problems(run, artefacts=False)
+    problems = () if running else Problem.list_in_run(run, artefacts=False)
     old = [problem for problem in problems if problem.kind == OLD]
     faults = _list_faults(problems, is_finished=state is RunState.FINISHED)
     if document is not None and not running:

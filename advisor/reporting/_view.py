@@ -38,7 +38,6 @@ from advisor.engine import (
     Request,
     continue_command,
     images_folder,
-    load_run,
 )
 from advisor.store import RunFolder
 
@@ -171,7 +170,7 @@ class RunView:
 
         ``running`` says that the search that fills it calls this.
         """
-        return cls.of_run(load_run(run), running)
+        return cls.of_run(LoadedRun.load(run), running)
 
     @classmethod
     def of_run(cls, run: LoadedRun, running: bool = False) -> RunView:

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
         ArtifactCache,
         cache_root,
         fill_folder,
-        limited_cache,
         require_cache,
     )
     from advisor.store._cache_contents import CacheContents, CacheShare
-    from advisor.store._cache_uses import CacheUse, keep_run
+    from advisor.store._cache_uses import CacheUse
     from advisor.store._cached_rows import ROWS, add_block, write_cached_rows
-    from advisor.store._column_types import ColumnType, build_frame, type_cell, type_of, value_at
+    from advisor.store._column_types import ColumnType, build_frame, type_cell, value_at
     from advisor.store._downloads.delivery import MAX_DOWNLOAD_BYTES, client_for, home_transport
     from advisor.store._downloads.files import (
         DownloadCache,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
         WeightSource,
     )
     from advisor.store._downloads.origins import origins_of
-    from advisor.store._downloads.programs import Program, fetch_program
+    from advisor.store._downloads.programs import Program
     from advisor.store._downloads.stores import copy_from_store, in_store
     from advisor.store._downloads.transport import MAX_DOWNLOAD_S, SERVER_PATIENCE_S
     from advisor.store._encodings import guess_encodings
@@ -61,9 +60,6 @@ if TYPE_CHECKING:
         CHANGED,
         OLD,
         Problem,
-        artefact_problem,
-        integrity_problems,
-        seal_problems,
     )
     from advisor.store._run_seal import SEAL
     from advisor.store._yamlfile import (
@@ -72,7 +68,6 @@ if TYPE_CHECKING:
         open_text,
         read_bytes,
         read_text,
-        read_yaml,
     )
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -107,7 +102,6 @@ __all__ = [
     "YamlDocument",
     "add_block",
     "answers_file",
-    "artefact_problem",
     "build_frame",
     "cache_root",
     "chain_lines",
@@ -115,7 +109,6 @@ __all__ = [
     "copy_atomically",
     "copy_from_store",
     "ensure_output_dir",
-    "fetch_program",
     "files_below",
     "fill_folder",
     "find_changed_file",
@@ -123,11 +116,8 @@ __all__ = [
     "home_transport",
     "in_store",
     "install_package",
-    "integrity_problems",
-    "keep_run",
     "labels_in",
     "limit_bytes",
-    "limited_cache",
     "message_type",
     "open_file",
     "open_text",
@@ -139,14 +129,11 @@ __all__ = [
     "read_json",
     "read_labels",
     "read_text",
-    "read_yaml",
     "require_cache",
-    "seal_problems",
     "sha256_file",
     "sha256_json",
     "shipped_folder",
     "type_cell",
-    "type_of",
     "value_at",
     "walk_folder",
     "write_atomically",

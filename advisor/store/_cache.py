@@ -5,6 +5,8 @@ it is not there. A result is a folder named by its stage, version and inputs, an
 Other names of folders would make all cached results of users worthless.
 """
 
+from __future__ import annotations
+
 import contextlib
 import logging
 import os
@@ -137,28 +139,30 @@ class ArtifactCache:
             self._trimmed_s = time.monotonic()
             evict_results(self.root.parent, self._most_bytes)
 
+    @classmethod
+    @contextlib.contextmanager
+    def open_limited(
+        cls, size_bytes: int | None, run: Path | None = None
+    ) -> Iterator[ArtifactCache]:
+        """Give a cache that keeps its results for the block, and is within its limit around it.
 
-@contextlib.contextmanager
-def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[ArtifactCache]:
-    """Give a cache that keeps its results for the block, and is within its limit around it.
-
-    ``run`` is the folder of the run that uses it. The limit is ``size_bytes``; None is
-    :func:`limit_bytes`'s default.
-    """
-    root = cache_root()
-    root.mkdir(parents=True, exist_ok=True)
-    hold = Lease(root, run)
-    most = limit_bytes(root, size_bytes)
-    _try_to_evict(root, most)
-    try:
-        yield ArtifactCache(root / RESULTS, hold, most)
-    finally:
-        # From here on the results of this run may go, too: its lease protected them.
-        hold.release()
-        entries = list_entries(root)
-        warn_if_too_small(entries, hold, most)
-        if sum_bytes(entries) > most:
-            _try_to_evict(root, most)
+        ``run`` is the folder of the run that uses it. The limit is ``size_bytes``; None is
+        :func:`limit_bytes`'s default.
+        """
+        root = cache_root()
+        root.mkdir(parents=True, exist_ok=True)
+        hold = Lease(root, run)
+        most = limit_bytes(root, size_bytes)
+        _try_to_evict(root, most)
+        try:
+            yield cls(root / RESULTS, hold, most)
+        finally:
+            # From here on the results of this run may go, too: its lease protected them.
+            hold.release()
+            entries = list_entries(root)
+            warn_if_too_small(entries, hold, most)
+            if sum_bytes(entries) > most:
+                _try_to_evict(root, most)
 
 
 def _try_to_evict(root: Path, most_bytes: int) -> None:

@@ -46,6 +46,28 @@ class CacheUse:
         words = {"running": self.live, "kept": self.kept, "gone": not Path(self.run).is_dir()}
         return ", ".join(word for word, holds in words.items() if holds)
 
+    @classmethod
+    def keep_run(cls, root: Path, run: Path, keep: bool = True) -> CacheUse:
+        """Keep the results that a run used, or let them go again.
+
+        UsageError if the cache has no record of the run.
+        """
+        file = root / _USES / _record_name(run)
+        if not file.is_file():
+            raise UsageError(
+                f"the cache does not know what '{run}' used",
+                "name a run that was searched with this cache (see advisor cache), or set"
+                " ADVISOR_CACHE_DIR to its cache",
+            )
+        mark = file.with_suffix(_KEPT)
+        if keep:
+            write_atomically(mark, "")
+        else:
+            mark.unlink(missing_ok=True)
+        name = str(run.resolve())
+        unused = cls(name, frozenset(), live=False, kept=False)
+        return next((use for use in list_uses(root) if use.run == name), unused)
+
 
 class Lease:
     """A record of the results that one run or process uses: none goes before :meth:`release`."""
@@ -180,25 +202,3 @@ def _is_live(record: Path) -> bool:
             return False
     except Timeout:
         return True
-
-
-def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
-    """Keep the results that a run used, or let them go again.
-
-    UsageError if the cache has no record of the run.
-    """
-    file = root / _USES / _record_name(run)
-    if not file.is_file():
-        raise UsageError(
-            f"the cache does not know what '{run}' used",
-            "name a run that was searched with this cache (see advisor cache), or set"
-            " ADVISOR_CACHE_DIR to its cache",
-        )
-    mark = file.with_suffix(_KEPT)
-    if keep:
-        write_atomically(mark, "")
-    else:
-        mark.unlink(missing_ok=True)
-    name = str(run.resolve())
-    unused = CacheUse(name, frozenset(), live=False, kept=False)
-    return next((use for use in list_uses(root) if use.run == name), unused)

@@ -60,18 +60,20 @@ class ColumnType(StrEnum):
     COUNT = "Int64"
     FLAG = "boolean"
 
-
-def type_of(column: str) -> ColumnType:
-    """Return the type of a column by its name: its unit is the end of the name."""
-    if column in FLAGS:
-        return ColumnType.FLAG
-    if column.endswith(COUNTS):
-        return ColumnType.COUNT
-    return ColumnType.NUMBER if column.endswith(NUMBERS) else ColumnType.TEXT
+    @staticmethod
+    def of_column(column: str) -> ColumnType:
+        """Return the type of a column by its name: its unit is the end of the name."""
+        if column in FLAGS:
+            return ColumnType.FLAG
+        if column.endswith(COUNTS):
+            return ColumnType.COUNT
+        return ColumnType.NUMBER if column.endswith(NUMBERS) else ColumnType.TEXT
 
 
 def type_cell(column: str, value: Any) -> Any:
-    """Return a value as its column holds it, see :func:`type_of`; None for a missing one."""
+    """Return a value as its column holds it, see :meth:`ColumnType.of_column`; None for a missing
+    one.
+    """
     # NaN alone differs from itself.
     if value is None or value != value:
         return None
@@ -81,7 +83,7 @@ def type_cell(column: str, value: Any) -> Any:
         ColumnType.COUNT: int,
         ColumnType.FLAG: bool,
     }
-    return converters[type_of(column)](value)
+    return converters[ColumnType.of_column(column)](value)
 
 
 def value_at(value: Any, path: str) -> Any:
@@ -100,7 +102,9 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def build_frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
-    """Return a table with these columns, typed by :func:`type_of`; None stands for no value."""
+    """Return a table with these columns, typed by :meth:`ColumnType.of_column`; None stands for no
+    value.
+    """
     require_extra("pandas", "parquet", "a table of pandas needs pandas, which is not installed")
     import pandas as pd
 
@@ -108,5 +112,5 @@ def build_frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) ->
     typed = {}
     for name in columns:
         cells = [row.get(name) for row in listed]
-        typed[name] = pd.Series(cells, dtype=type_of(name))
+        typed[name] = pd.Series(cells, dtype=ColumnType.of_column(name))
     return pd.DataFrame(typed, columns=list(columns))

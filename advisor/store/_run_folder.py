@@ -1,6 +1,6 @@
 """Store one search in one folder, so that a killed search loses only running work.
 
-The engine writes through a :class:`RunFolder`, result by result; ``load_run``, reports and
+The engine writes through a :class:`RunFolder`, result by result; ``LoadedRun.load``, reports and
 re-evaluations read through one. The names of the files and their content are a part of the
 product's contract (``docs/design.md``, "Run folder"): runs of older versions must stay readable.
 ``_run_place.py`` makes the folder, ``_run_opening.py`` checks one that is there,

@@ -1,7 +1,7 @@
 """Compare the files of a run with its seal, and say what is not as it was written.
 
-``load_run`` asks :func:`seal_problems`, and ``advisor doctor RUN`` all of
-:func:`integrity_problems`. A problem is told and never repaired: the file is not used.
+``LoadedRun.load`` asks :meth:`Problem.list_in_seal`, and ``advisor doctor RUN`` all of
+:meth:`Problem.list_in_run`. A problem is told and never repaired: the file is not used.
 """
 
 from __future__ import annotations
@@ -45,21 +45,78 @@ class Problem:
         """
         return self.file.startswith(REPORTS)
 
+    @classmethod
+    def find_in_artefact(cls, run: RunFolder, evaluation: Evaluation) -> Problem | None:
+        """Return the problem of one evaluation's artefact, or None."""
+        if not evaluation.artefact:
+            return cls(
+                "evaluations.jsonl", f"names no artefact for {evaluation.configuration.key}"
+            )
+        path = run.path / evaluation.artefact
+        if not path.resolve().is_relative_to(run.path.resolve()):
+            return cls(evaluation.artefact, "is outside the run folder: it is not read")
+        if not path.is_file():
+            return cls(evaluation.artefact, "is missing: it cannot be shipped or measured again")
+        if sha256_file(path) != evaluation.artefact_sha256:
+            what = "has changed since it was measured (its hash differs): it is not used"
+            return cls(evaluation.artefact, what, CHANGED)
+        return None
 
-def seal_problems(run: RunFolder) -> Iterator[Problem]:
-    """Yield what is not as it was written: lines of the evaluations, and all files but artefacts.
+    @classmethod
+    def list_in_run(cls, run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
+        """Return all problems of a run, with ``artefacts`` those of every artefact, too.
 
-    The artefacts have their hashes in the lines, see :func:`artefact_problem`.
-    """
-    rows = run.rows()
-    yield from _list_damaged_rows(run, rows)
-    yield from _list_missing_seals(run, rows)
-    if not run.seal.whole:
-        yield Problem(
-            MANIFEST, "has changed since it was written: its content is ignored", CHANGED
-        )
-    yield from _compare_rows_with_seal(run, rows)
-    yield from _compare_files_with_seal(run)
+        To hash artefacts takes a second a gigabyte.
+        """
+        problems: list[Problem] = []
+        for name in KINDS:
+            path = run.path / name
+            if path.exists():
+                problems += [cls(name, what) for what in read_document(path).problems]
+            elif name == MANIFEST:
+                problems.append(cls(name, "is missing: versions, host and weights are not known"))
+        lines = run.evaluations_file
+        unread = []
+        for row in run.rows():
+            if not row.key:
+                unread.append(str(row.number))
+        if not lines.is_file():
+            problems.append(cls(lines.name, "is missing: nothing was evaluated"))
+        if unread:
+            shown = ", ".join([*unread[:SHOWN], "..."] if len(unread) > SHOWN else unread)
+            problems.append(
+                cls(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored")
+            )
+        problems += Problem.list_in_seal(run)
+        evaluations = []
+        for evaluation in run.evaluations():
+            if evaluation.status is Status.OK:
+                evaluations.append(evaluation)
+        for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
+            if not (run.path / name).is_file():
+                what = "is missing: ties are decided by intervals, not by a paired test"
+                kind = CHANGED if name in run.seal.files else ""
+                problems.append(cls(name, what, kind))
+        if artefacts:
+            problems += _list_artefact_problems(run, evaluations)
+        return tuple(problems)
+
+    @classmethod
+    def list_in_seal(cls, run: RunFolder) -> Iterator[Problem]:
+        """Yield what is not as it was written: lines of the evaluations, and all files but
+        artefacts.
+
+        The artefacts have their hashes in the lines, see :meth:`Problem.find_in_artefact`.
+        """
+        rows = run.rows()
+        yield from _list_damaged_rows(run, rows)
+        yield from _list_missing_seals(run, rows)
+        if not run.seal.whole:
+            yield cls(
+                MANIFEST, "has changed since it was written: its content is ignored", CHANGED
+            )
+        yield from _compare_rows_with_seal(run, rows)
+        yield from _compare_files_with_seal(run)
 
 
 def _list_damaged_rows(run: RunFolder, rows: Sequence[Row]) -> Iterator[Problem]:
@@ -143,45 +200,6 @@ def _compare_files_with_seal(run: RunFolder) -> Iterator[Problem]:
             )
 
 
-def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
-    """Return all problems of a run, with ``artefacts`` those of every artefact, too.
-
-    To hash artefacts takes a second a gigabyte.
-    """
-    problems: list[Problem] = []
-    for name in KINDS:
-        path = run.path / name
-        if path.exists():
-            problems += [Problem(name, what) for what in read_document(path).problems]
-        elif name == MANIFEST:
-            problems.append(Problem(name, "is missing: versions, host and weights are not known"))
-    lines = run.evaluations_file
-    unread = []
-    for row in run.rows():
-        if not row.key:
-            unread.append(str(row.number))
-    if not lines.is_file():
-        problems.append(Problem(lines.name, "is missing: nothing was evaluated"))
-    if unread:
-        shown = ", ".join([*unread[:SHOWN], "..."] if len(unread) > SHOWN else unread)
-        problems.append(
-            Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored")
-        )
-    problems += seal_problems(run)
-    evaluations = []
-    for evaluation in run.evaluations():
-        if evaluation.status is Status.OK:
-            evaluations.append(evaluation)
-    for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
-        if not (run.path / name).is_file():
-            what = "is missing: ties are decided by intervals, not by a paired test"
-            kind = CHANGED if name in run.seal.files else ""
-            problems.append(Problem(name, what, kind))
-    if artefacts:
-        problems += _list_artefact_problems(run, evaluations)
-    return tuple(problems)
-
-
 def _list_artefact_problems(
     run: RunFolder, evaluations: Sequence[Evaluation]
 ) -> Iterator[Problem]:
@@ -195,23 +213,6 @@ def _list_artefact_problems(
         for file, sha256 in list_model_files(evaluation):
             by_file[file] = replace(evaluation, artefact=file, artefact_sha256=sha256)
     for evaluation in (*unnamed, *by_file.values()):
-        problem = artefact_problem(run, evaluation)
+        problem = Problem.find_in_artefact(run, evaluation)
         if problem is not None:
             yield problem
-
-
-def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
-    """Return the problem of one evaluation's artefact, or None."""
-    if not evaluation.artefact:
-        return Problem(
-            "evaluations.jsonl", f"names no artefact for {evaluation.configuration.key}"
-        )
-    path = run.path / evaluation.artefact
-    if not path.resolve().is_relative_to(run.path.resolve()):
-        return Problem(evaluation.artefact, "is outside the run folder: it is not read")
-    if not path.is_file():
-        return Problem(evaluation.artefact, "is missing: it cannot be shipped or measured again")
-    if sha256_file(path) != evaluation.artefact_sha256:
-        what = "has changed since it was measured (its hash differs): it is not used"
-        return Problem(evaluation.artefact, what, CHANGED)
-    return None

@@ -13,7 +13,7 @@ from typing import Any
 from advisor.core import UsageError
 from advisor.store._files import walk_folder
 from advisor.store._run_documents import SCHEMA_VERSION
-from advisor.store._yamlfile import read_yaml
+from advisor.store._yamlfile import YamlDocument
 
 REQUEST_BYTES = 4 * 2**20  # Largest request in bytes: a command line is at most half as long
 
@@ -74,7 +74,7 @@ def _is_inside(entry: Path, root: Path) -> bool:
 def read_request_file(file: Path) -> dict[str, Any]:
     """Return the content of ``request.yaml``; UsageError if it is damaged."""
     try:
-        content = read_yaml(file, REQUEST_BYTES).values
+        content = YamlDocument.read(file, REQUEST_BYTES).values
     except UsageError as error:
         raise _damage_error(file, error.message.removeprefix(str(file)).lstrip(": ")) from None
     if not isinstance(content, dict):

@@ -1,8 +1,10 @@
 """Read untrusted files within limits: bytes, text and YAML; errors name the line of a value.
 
 Every file that a user names is opened by :func:`open_file`. Catalogues, requests and profiles are
-read by :func:`read_yaml` with a safe loader.
+read by :meth:`YamlDocument.read` with a safe loader.
 """
+
+from __future__ import annotations
 
 import codecs
 import io
@@ -47,7 +49,9 @@ class YamlDocument:
 
     @cached_property
     def root(self) -> yaml.Node:
-        """The tree of nodes; its composer recurses, but :func:`read_yaml` checked the depth."""
+        """The tree of nodes; its composer recurses, but :meth:`YamlDocument.read` checked the
+        depth.
+        """
         root: yaml.Node = _Loader(self.text).get_single_node()
         return root
 
@@ -71,24 +75,25 @@ class YamlDocument:
         """Return ``file:line`` of the value at ``location``, for errors."""
         return f"{self.path}:{self.line(location)}"
 
+    @classmethod
+    def read(cls, path: Path, max_bytes: int = MAX_BYTES, as_text: bool = False) -> YamlDocument:
+        """Parse ``path`` as plain data; with ``as_text``, keys and values stay as they are
+        written.
 
-def read_yaml(path: Path, max_bytes: int = MAX_BYTES, as_text: bool = False) -> YamlDocument:
-    """Parse ``path`` as plain data; with ``as_text``, keys and values stay as they are written.
+        Names of people need that: YAML 1.1 takes ``yes``, ``no`` and ``on`` for true and false,
+        and ``02`` for 2.
 
-    Names of people need that: YAML 1.1 takes ``yes``, ``no`` and ``on`` for true and false,
-    and ``02`` for 2.
-
-    UsageError if the file is missing, too large or not YAML, has a tag, repeats a key,
-    or its aliases are too large.
-    """
-    text = read_text(path, max_bytes)
-    try:
-        return YamlDocument(path, _Reading(path, _Loader(text), as_text).document(), text)
-    except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
-        problem = getattr(error, "problem", None) or error or type(error).__name__
-        raise UsageError(f"{where}: {problem}", "use plain YAML data only") from error
+        UsageError if the file is missing, too large or not YAML, has a tag, repeats a key,
+        or its aliases are too large.
+        """
+        text = read_text(path, max_bytes)
+        try:
+            return cls(path, _Reading(path, _Loader(text), as_text).document(), text)
+        except (yaml.YAMLError, ValueError) as error:
+            mark = getattr(error, "problem_mark", None)
+            where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+            problem = getattr(error, "problem", None) or error or type(error).__name__
+            raise UsageError(f"{where}: {problem}", "use plain YAML data only") from error
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:

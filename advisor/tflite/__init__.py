@@ -47,10 +47,6 @@ if TYPE_CHECKING:
     from advisor.tflite._metadata import (
         Metadata,
         one_line,
-        read_description,
-        read_metadata,
-        write_description,
-        write_metadata,
     )
     from advisor.tflite._model import (
         BUILTINS,
@@ -114,7 +110,6 @@ if TYPE_CHECKING:
         Operator,
         Subgraph,
         Tensor,
-        real_values,
         slices_of,
     )
 else:
@@ -185,10 +180,7 @@ __all__ = [
     "post_processing",
     "quantize",
     "read",
-    "read_description",
     "read_head",
-    "read_metadata",
-    "real_values",
     "replace_signature",
     "scale_of_input",
     "select_output",
@@ -213,6 +205,4 @@ __all__ = [
     "with_temperature",
     "with_unknown",
     "without_transposes",
-    "write_description",
-    "write_metadata",
 ]

@@ -23,7 +23,7 @@ from advisor.tflite._rewrite import (
     pack,
     unpack,
 )
-from advisor.tflite._values import Tensor, real_values
+from advisor.tflite._values import Tensor
 
 _FLOAT32 = schema.TensorType.FLOAT32
 _FLOAT16 = schema.TensorType.FLOAT16
@@ -223,7 +223,7 @@ def _read_real_values(constant: Tensor) -> NDArray[np.float64]:
         pairs = np.frombuffer(constant.buffer, np.int8)
         values = (np.stack([pairs << 4, pairs], axis=-1) >> 4).reshape(-1)[: constant.elements]
         constant = replace(constant, dtype="int8", buffer=values.tobytes())
-    reals = real_values(constant)
+    reals = constant.real_values()
     if reals is None:
         raise _refuse_type(constant.name)
     return reals

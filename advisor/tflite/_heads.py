@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError
-from advisor.tflite._metadata import read_description, write_description
+from advisor.tflite._metadata import Metadata
 from advisor.tflite._model import guard_reader, open_model, text_of
 from advisor.tflite._rewrite import (
     add_buffer,
@@ -151,7 +151,7 @@ def with_head(
     is not finite, or the weights are kept in another type than float32 and int8.
     """
     tables, value = open_model(data, name)
-    metadata = read_description(value, data, name)
+    metadata = Metadata.read_description(value, data, name)
     model = make_editable(tables)
     graph = model.subgraphs[0]
     results = dict[int, Floats]()
@@ -181,7 +181,7 @@ def with_head(
         for index, activations in results.items():
             _set_range(graph.tensors[index], activations)
     drop_unused_buffers(model)
-    return write_description(model, value, metadata) if metadata else pack(model)
+    return metadata.write_tables(model, value) if metadata else pack(model)
 
 
 def _add_later_results(

@@ -7,7 +7,7 @@ A user's model may normalize inside, and a search must not normalize twice. The 
 
 import numpy as np
 
-from advisor.tflite._values import Model, Operator, Subgraph, real_values
+from advisor.tflite._values import Model, Operator, Subgraph
 
 _CHANGE_SCALE = ("MUL", "DIV", "ADD", "SUB")
 _KEEP_SCALE = ("QUANTIZE", "DEQUANTIZE", "CAST", "RESHAPE", "TRANSPOSE")
@@ -41,7 +41,7 @@ def _factor_of(graph: Subgraph, operator: Operator, place: int) -> float | None:
     """Return the largest factor by which an operator scales; None if it has no constant."""
     other = operator.inputs[1] if operator.inputs[0] == place else operator.inputs[0]
     constant = graph.tensors[other] if other >= 0 else None
-    values = real_values(constant) if constant is not None and constant.is_constant else None
+    values = constant.real_values() if constant is not None and constant.is_constant else None
     if values is None or not values.size:
         return None
     if operator.name in ("ADD", "SUB"):

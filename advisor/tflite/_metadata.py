@@ -61,7 +61,7 @@ _SCHEMA: Schema = MappingProxyType(
     }
 )
 """Fields that are read back. A unit may be of another kind than ``Normalization`` or, of an
-output, than a threshold; :func:`read_metadata` checks it.
+output, than a threshold; :meth:`Metadata.read` checks it.
 """
 
 _LINE_BREAKS = re.compile(r"[\x00\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -123,32 +123,71 @@ class Metadata:
     threshold: float | None = None
     by_class: tuple[float, ...] = ()
 
+    @staticmethod
+    def read(data: bytes, name: str = "the model") -> Metadata | None:
+        """Return the description of the first input and of the labels; None if there is none.
+
+        Raises:
+            UsageError: the file or its metadata is damaged.
+        """
+        return Metadata.read_description(read(data, name), data, name)
+
+    @staticmethod
+    def read_description(model: Model, data: bytes, name: str) -> Metadata | None:
+        """Return the description in ``data``, whose value is ``model``; see :meth:`read`."""
+        content = model.metadata.get(_ENTRY)
+        if content is None:
+            return None
+        with guard_reader(f"{name} (its metadata)"):
+            metadata, labels_file, scores_file = _decode_metadata(content)
+        with guard_reader(f"{name} (its labels)"):
+            labels = _read_lines(data, labels_file)
+        with guard_reader(f"{name} (its thresholds)"):
+            return replace(metadata, labels=labels, by_class=_read_least_scores(data, scores_file))
+
+    def write_into(self, data: bytes) -> bytes:
+        """Return the model with this metadata in place of any description that it has.
+
+        The same arguments give the same bytes. Normalization is written as one number where the
+        channels agree, else as one a channel. MediaPipe (1.2.2) refuses the latter, and inputs
+        that are neither float32 nor uint8; ``quantization`` has edits that make such a model fit.
+
+        Raises:
+            UsageError: the file is damaged.
+            StageError: the model is not one image in, and one row of scores or the four outputs of
+                a detector out; the number of labels is not that of its classes; or the
+                normalization is not usable.
+        """
+        return self.write_tables(*open_model(data))
+
+    def write_tables(self, tables: schema.ModelT, model: Model) -> bytes:
+        """Return the file of the tables with this metadata; see :meth:`Metadata.write_into`.
+
+        ``model`` is the value of the tables.
+        """
+        from advisor.tflite._rewrite import (
+            DESCRIBING_METADATA,
+            add_metadata,
+            drop_unused_buffers,
+            make_editable,
+            pack,
+        )
+
+        # A detector has four outputs, a classifier one.
+        detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
+        _require_fit(model, self, detects)
+        description = _encode_metadata(self, detects)
+        add_metadata(make_editable(tables), DESCRIBING_METADATA, description)
+        drop_unused_buffers(tables)
+        stream = io.BytesIO()
+        stream.write(pack(tables))
+        _append_files(stream, self)
+        return stream.getvalue()
+
 
 def one_line(label: str) -> str:
     """Return ``label`` as it is stored, with a space for each run of line breaks (and NUL)."""
     return _LINE_BREAKS.sub(" ", label)
-
-
-def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
-    """Return the description of the first input and of the labels; None if there is none.
-
-    Raises:
-        UsageError: the file or its metadata is damaged.
-    """
-    return read_description(read(data, name), data, name)
-
-
-def read_description(model: Model, data: bytes, name: str) -> Metadata | None:
-    """Return the description in ``data``, whose value is ``model``; see :func:`read_metadata`."""
-    content = model.metadata.get(_ENTRY)
-    if content is None:
-        return None
-    with guard_reader(f"{name} (its metadata)"):
-        metadata, labels_file, scores_file = _decode_metadata(content)
-    with guard_reader(f"{name} (its labels)"):
-        labels = _read_lines(data, labels_file)
-    with guard_reader(f"{name} (its thresholds)"):
-        return replace(metadata, labels=labels, by_class=_read_least_scores(data, scores_file))
 
 
 def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
@@ -271,47 +310,6 @@ def _read_lines(data: bytes, name: str) -> tuple[str, ...]:
     if lines[-1] == "":
         lines = lines[:-1]
     return tuple(line.removesuffix("\r") for line in lines)
-
-
-def write_metadata(data: bytes, metadata: Metadata) -> bytes:
-    """Return the model with ``metadata`` in place of any description that it has.
-
-    The same arguments give the same bytes. Normalization is written as one number where the
-    channels agree, else as one a channel. MediaPipe (1.2.2) refuses the latter, and inputs that
-    are neither float32 nor uint8; ``quantization`` has edits that make such a model fit.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model is not one image in, and one row of scores or the four outputs of a
-            detector out; the number of labels is not that of its classes; or the normalization
-            is not usable.
-    """
-    return write_description(*open_model(data), metadata)
-
-
-def write_description(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
-    """Return the file of the tables with ``metadata``; see :func:`write_metadata`.
-
-    ``model`` is the value of the tables.
-    """
-    from advisor.tflite._rewrite import (
-        DESCRIBING_METADATA,
-        add_metadata,
-        drop_unused_buffers,
-        make_editable,
-        pack,
-    )
-
-    # A detector has four outputs, a classifier one.
-    detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
-    _require_fit(model, metadata, detects)
-    description = _encode_metadata(metadata, detects)
-    add_metadata(make_editable(tables), DESCRIBING_METADATA, description)
-    drop_unused_buffers(tables)
-    stream = io.BytesIO()
-    stream.write(pack(tables))
-    _append_files(stream, metadata)
-    return stream.getvalue()
 
 
 def _append_files(stream: io.BytesIO, metadata: Metadata) -> None:

@@ -32,7 +32,7 @@ from advisor.tflite._rewrite import (
     single_graph,
     unpack,
 )
-from advisor.tflite._values import Operator, real_values
+from advisor.tflite._values import Operator
 
 OPERATOR = "TFLite_Detection_PostProcess"
 _OPERATOR_NAME = f"CUSTOM:{OPERATOR}"
@@ -330,7 +330,7 @@ def _read_process(model: Model, operator: Operator, options: bytes, name: str) -
     source = model.subgraphs[0].expanded.get(operator.inputs[2], operator.inputs[2])
     anchors = None
     if model.tensors[source].is_constant:
-        anchors = real_values(model.tensors[source])
+        anchors = model.tensors[source].real_values()
     if anchors is None or anchors.shape != (shapes[1][1], 4):
         stated = "no constants"
         if anchors is not None:

@@ -22,7 +22,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import StageError
 from advisor.tflite._heads import AFTER_SOFTMAX, describe_operator, find_head_ends, find_logits
 from advisor.tflite._levels import FEATURES, PROBABILITIES
-from advisor.tflite._metadata import read_description, write_description
+from advisor.tflite._metadata import Metadata
 from advisor.tflite._model import guard_reader, open_model, text_of
 from advisor.tflite._quantization import DEQUANTIZE_VERSIONS
 from advisor.tflite._rewrite import (
@@ -77,7 +77,7 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     if not (math.isfinite(temperature) and temperature > 0):
         raise StageError(f"a temperature of {temperature} is not finite and positive")
     tables, value = open_model(data, name)
-    metadata = read_description(value, data, name)
+    metadata = Metadata.read_description(value, data, name)
     model = make_editable(tables)
     graph = model.subgraphs[0]
     with guard_reader(name):
@@ -85,7 +85,7 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     for index in head:
         _divide(model, graph.tensors[index], temperature)
     drop_unused_buffers(model)
-    return write_description(model, value, metadata) if metadata else pack(model)
+    return metadata.write_tables(model, value) if metadata else pack(model)
 
 
 def _find_head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:

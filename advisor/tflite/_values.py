@@ -117,25 +117,26 @@ class Tensor:
         """Bytes of the dense tensor; 4 for each element if the type has no fixed width."""
         return (self.elements * BITS.get(self.dtype, 32) + 7) // 8
 
+    def real_values(self) -> NDArray[np.float64] | None:
+        """Return the dequantized values of a constant;
+        None for a type that NumPy lacks (4 bits).
+        """
+        import numpy as np
 
-def real_values(constant: Tensor) -> NDArray[np.float64] | None:
-    """Return the dequantized values of a constant; None for a type that NumPy lacks (4 bits)."""
-    import numpy as np
-
-    if constant.dtype not in ("float32", "float16", "int8", "uint8", "int16", "int32", "int64"):
-        return None
-    dtype = np.dtype(constant.dtype).newbyteorder("<")
-    stored = np.frombuffer(constant.buffer, dtype).reshape(constant.shape)
-    values: NDArray[np.float64] = stored.astype(np.float64)
-    quantization = constant.quantization
-    if quantization is None or stored.dtype.kind == "f":
-        return values
-    shape = [1] * values.ndim
-    if len(quantization.scales) > 1:
-        shape[quantization.axis] = -1
-    zeros = np.asarray(quantization.zero_points or (0,), np.float64)
-    scales = np.asarray(quantization.scales, np.float64)
-    return (values - zeros.reshape(shape)) * scales.reshape(shape)
+        if self.dtype not in ("float32", "float16", "int8", "uint8", "int16", "int32", "int64"):
+            return None
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        stored = np.frombuffer(self.buffer, dtype).reshape(self.shape)
+        values: NDArray[np.float64] = stored.astype(np.float64)
+        quantization = self.quantization
+        if quantization is None or stored.dtype.kind == "f":
+            return values
+        shape = [1] * values.ndim
+        if len(quantization.scales) > 1:
+            shape[quantization.axis] = -1
+        zeros = np.asarray(quantization.zero_points or (0,), np.float64)
+        scales = np.asarray(quantization.scales, np.float64)
+        return (values - zeros.reshape(shape)) * scales.reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)

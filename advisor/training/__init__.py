@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from advisor.training._head.quantized import match_logits, refit_head
     from advisor.training._head.trials import LAST_LAYER
     from advisor.training._label_head import fit_label_head
-    from advisor.training._labels import LANDMARKS, Suspect, find_suspects
+    from advisor.training._labels import LANDMARKS, Suspect
     from advisor.training._loop import Reserve
     from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
     from advisor.training._on_maps.changes import ImageSection, Labels, objects_of
@@ -92,7 +92,6 @@ __all__ = [
     "epochs_done",
     "expect_new_conditions",
     "extract_features",
-    "find_suspects",
     "fit_head",
     "fit_label_head",
     "join_parts",

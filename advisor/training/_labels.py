@@ -1,7 +1,7 @@
 """Find labels that are likely wrong, by a classifier that has not seen the image.
 
-The check of a user's data (`engine/_data_check.py`) calls :func:`find_suspects` with the features
-of one card; reports show the result, and `labels.json` keeps it.
+The check of a user's data (`engine/_data_check.py`) calls :meth:`Suspect.find_all` with the
+features of one card; reports show the result, and `labels.json` keeps it.
 
 A kernel ridge regression that was trained neither on an image nor on a copy of it predicts its
 class. A share of the labels is taken to be drawn at random, by the frequency of the classes, and
@@ -16,6 +16,8 @@ Weisberg, "Residuals and Influence in Regression", 1982). So one fit is enough, 
 images than cross-validation. The kernel is spanned by landmarks (Williams and Seeger, NIPS 2000):
 all images of a small set, a random draw of a large one.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
@@ -67,39 +69,40 @@ class Suspect:
     given: float  # probability (0-1) of the label that it has
     better: float  # probability of the suggested one
 
+    @staticmethod
+    def find_all(
+        features: Rows,
+        labels: Sequence[int],
+        checked: Sequence[int],
+        alike: Sequence[Sequence[int]],
+        seed: int,
+        landmarks: int = LANDMARKS,
+    ) -> tuple[Suspect, ...]:
+        """Return the ``checked`` images whose labels are likely wrong, the least likely label
+        first.
 
-def find_suspects(
-    features: Rows,
-    labels: Sequence[int],
-    checked: Sequence[int],
-    alike: Sequence[Sequence[int]],
-    seed: int,
-    landmarks: int = LANDMARKS,
-) -> tuple[Suspect, ...]:
-    """Return the ``checked`` images whose labels are likely wrong, the least likely label first.
-
-    Only these images are learnt from. ``features`` (N, D) and ``labels`` are those of all images,
-    and ``alike`` are groups of indices of images that show the same or belong together. The rest
-    is that of :func:`predict_left_out`.
-    """
-    # The images that are not checked may leave gaps between the labels.
-    names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
-    numbers = renumbered.tolist()
-    position = {index: number for number, index in enumerate(checked)}
-    together = []
-    for group in alike:
-        checked_group = [position[index] for index in group if index in position]
-        if len(checked_group) > 1:
-            together.append(checked_group)
-    chosen = features
-    if len(checked) != len(features):
-        chosen = features[np.asarray(checked)]
-    predicted = predict_left_out(chosen, numbers, together, seed, landmarks)
-    suspects = []
-    for suspect in doubt_labels(numbers, predicted):
-        index = checked[suspect.index]
-        suspects.append(replace(suspect, index=index, suggested=int(names[suspect.suggested])))
-    return tuple(suspects)
+        Only these images are learnt from. ``features`` (N, D) and ``labels`` are those of all
+        images, and ``alike`` are groups of indices of images that show the same or belong
+        together. The rest is that of :func:`predict_left_out`.
+        """
+        # The images that are not checked may leave gaps between the labels.
+        names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
+        numbers = renumbered.tolist()
+        position = {index: number for number, index in enumerate(checked)}
+        together = []
+        for group in alike:
+            checked_group = [position[index] for index in group if index in position]
+            if len(checked_group) > 1:
+                together.append(checked_group)
+        chosen = features
+        if len(checked) != len(features):
+            chosen = features[np.asarray(checked)]
+        predicted = predict_left_out(chosen, numbers, together, seed, landmarks)
+        suspects = []
+        for suspect in doubt_labels(numbers, predicted):
+            index = checked[suspect.index]
+            suspects.append(replace(suspect, index=index, suggested=int(names[suspect.suggested])))
+        return tuple(suspects)
 
 
 @dataclass(frozen=True, eq=False)

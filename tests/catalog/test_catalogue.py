@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor import catalog
-from advisor.catalog import Catalogue, load_catalogue
+from advisor.catalog import Catalogue
 from advisor.catalog._listing import list_rows, place_of
 from advisor.core import UsageError
 from advisor.store import FetchOptions, MemberFile, WeightSource
@@ -26,12 +26,12 @@ ALIASES = "\n".join(
 
 @pytest.fixture(scope="module")
 def catalogue() -> Catalogue:
-    return load_catalogue()
+    return Catalogue.load()
 
 
 def load(tmp_path: Path, text: str) -> Catalogue:
     path = write_file(tmp_path / "team.yaml", text)
-    return load_catalogue([path])
+    return Catalogue.load([path])
 
 
 def refused(tmp_path: Path, text: str) -> str:

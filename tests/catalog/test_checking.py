@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, count_verified, find_rounding
 from advisor.core import UsageError
 from tests.builders import must_fail, write_file
@@ -15,7 +15,7 @@ from tests.tables import with_cases
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
-SHIPPED = tuple(load_catalogue().values())
+SHIPPED = tuple(Catalogue.load().values())
 
 TEAM = (Path(__file__).parent / "team_cards.yaml").read_text(encoding="utf-8")
 
@@ -72,7 +72,7 @@ def test_an_own_file_that_is_gone_or_changed_or_without_a_hash_is_an_error(tmp_p
 
 @pytest.mark.integration
 def test_a_graph_is_counted_in_a_child_and_a_rule_that_does_not_exist_is_found() -> None:
-    card = load_catalogue()["squeezenet_1.1_227"]
+    card = Catalogue.load()["squeezenet_1.1_227"]
     counts = count_graph(card)
     assert (counts.params, counts.values, counts.macs) == (card.params, card.params, card.macs)
     wrong = replace(card, weights=tuple(replace(source, port="squeezent") for source in card.weights))

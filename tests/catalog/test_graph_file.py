@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.catalog import Card, build_model, load_catalogue, run
+from advisor.catalog import Card, Catalogue, build_model, run
 from advisor.catalog._cards import GRAPH_FILE
 from advisor.catalog._checking import count_graph
 from advisor.catalog._convert import to_tflite
@@ -27,7 +27,7 @@ from tests.measurement import small_models
 from tests.tables import read_table
 from tests.tflite.graphs import INT32
 
-CATALOGUE = load_catalogue()
+CATALOGUE = Catalogue.load()
 CARDS = {card.name: card for card in CATALOGUE.values() if card.architecture == GRAPH_FILE}
 BUILT = {card.name: card for card in CATALOGUE.values() if card.graph}  # by Keras too
 SMALL = CARDS["lcnet_0.5_224"]

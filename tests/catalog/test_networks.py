@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import _architectures as architectures, build_model, load_catalogue
+from advisor.catalog import Catalogue, _architectures as architectures, build_model
 from advisor.catalog._convert import fill_randomly
 from advisor.core import UsageError
 from tests.builders import must_fail
@@ -43,7 +43,7 @@ def test_squeezenets_pooling_rounds_up_as_caffe_does(size: int) -> None:
 def test_random_weights_are_the_same_every_time_and_keep_the_scale_of_activations() -> None:
     import keras
 
-    model = build_model(load_catalogue()["mobilenet_v2_0.35_96"], None)
+    model = build_model(Catalogue.load()["mobilenet_v2_0.35_96"], None)
     fill_randomly(model)
     before = model.get_weights()
     fill_randomly(model)
@@ -149,7 +149,7 @@ def test_weights_stand_in_the_order_of_keras_own_graph(
 def test_efficientnets_card_scales_pixels_as_keras_graph_does() -> None:
     from keras import applications, layers
 
-    card = load_catalogue()["efficientnet_b0_224"]
+    card = Catalogue.load()["efficientnet_b0_224"]
     size = 128
     original = applications.EfficientNetB0(input_shape=(size, size, 3), weights=None, classes=10)
     own = architectures.build("efficientnet", size, 10, {})

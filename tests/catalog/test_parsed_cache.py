@@ -25,7 +25,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load_catalogue(files: Sequence[Path] = ()) -> Catalogue:
     catalogue._read_once.cache_clear()
-    return catalogue.load_catalogue(files)
+    return Catalogue.load(files)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def no_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise AssertionError(f"{path} was parsed")
 
-    monkeypatch.setattr(schema, "read_yaml", refuse)
+    monkeypatch.setattr(schema.YamlDocument, "read", refuse)
 
 
 def test_the_second_time_no_file_is_parsed_for_the_same_cards(team: Path, request: pytest.FixtureRequest) -> None:
@@ -53,7 +53,7 @@ def test_the_second_time_no_file_is_parsed_for_the_same_cards(team: Path, reques
 def test_a_process_reads_a_file_once(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load_catalogue([team])
     monkeypatch.setattr(catalogue, "recall_cards", None)
-    assert catalogue.load_catalogue([team])["team_net"] is first["team_net"]
+    assert Catalogue.load([team])["team_net"] is first["team_net"]
 
 
 def test_a_changed_file_is_read_anew(team: Path) -> None:

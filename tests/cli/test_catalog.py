@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import Card, Conversion, load_catalogue
+from advisor.catalog import Card, Catalogue, Conversion
 from advisor.cli._card_output import print_card
-from advisor.tflite import Metadata, write_metadata
+from advisor.tflite import Metadata
 from tests.catalog.user_models.models import labels_file
 from tests.detectors import detector_file, write_cells
 from tests.makers.commands import Advisor, ended
@@ -73,7 +73,7 @@ def test_a_card_is_shown_whole(alone: Advisor) -> None:
     assert content["card"]["params"] == 1235496
 
 
-@pytest.mark.parametrize("card", load_catalogue().values(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", Catalogue.load().values(), ids=lambda card: card.name)
 def test_every_card_can_be_shown(card: Card, capsys: pytest.CaptureFixture[str]) -> None:
     print_card(card, on_disk=False)
     shown = capsys.readouterr().out
@@ -85,7 +85,7 @@ def test_every_card_can_be_shown(card: Card, capsys: pytest.CaptureFixture[str])
 @with_cases
 def test_a_card_says_how_its_file_was_converted(capsys: pytest.CaptureFixture[str], transposes: int, left: str) -> None:
     conversion = Conversion("onnx2tf 2.6.9", "onnxruntime 1.31.1", 32, 5.8e-6, 1.0, transposes, 0.125)
-    print_card(replace(load_catalogue().card("mobilenet_v2_1.0_224"), conversion=conversion), on_disk=False)
+    print_card(replace(Catalogue.load().card("mobilenet_v2_1.0_224"), conversion=conversion), on_disk=False)
     shown = capsys.readouterr().out
     assert (
         "by onnx2tf 2.6.9; against onnxruntime 1.31.1 on 32 images: the same class on top in 100 %, "
@@ -150,7 +150,7 @@ def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_car
 def test_what_to_do_next_names_a_teams_file_and_silencing_metadata(alone: Advisor, net: Path, in_process: None) -> None:
     labels = tuple(f"class {place}" for place in range(5))
     silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
-    net.write_bytes(write_metadata(net.read_bytes(), silent))
+    net.write_bytes(silent.write_into(net.read_bytes()))
     said = ended(alone("catalog", "add", "net.tflite", "--into", "team.yaml"))
     assert "a cup of coffee: " in said.out
     assert "its metadata asks for a score of at least 1.5: clients that read it, such as MediaPipe, show no" in said.out

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.tflite import Metadata, write_metadata
+from advisor.tflite import Metadata
 from tests.compression.user_model import networks
 from tests.makers.commands import Advisor, ended
 from tests.measurement import small_models
@@ -13,7 +13,7 @@ from tests.measurement import small_models
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     said = Metadata("net", ("red things", "blue things"), (127.5,), (127.5,))
-    (tmp_path / "net.tflite").write_bytes(write_metadata(small_models.classifier(32, classes=2), said))
+    (tmp_path / "net.tflite").write_bytes(said.write_into(small_models.classifier(32, classes=2)))
     return "net.tflite"
 
 

@@ -13,7 +13,7 @@ import typer
 import yaml
 
 import advisor as package
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.cli._main import app
 from advisor.compression import RECIPES
 from advisor.core import METRICS, list_choosable
@@ -60,7 +60,7 @@ def test_every_configuration_has_latency_size_accuracy_and_price(advisor: Adviso
         assert min(row["size"]["value"], row["price_s"]) > 0
         assert row["accuracy"]["value"] == pytest.approx(71.8, abs=2)
     assert plan["price_s"] > plan["cards"][0]["first_result_s"] > 0
-    known = load_catalogue()[CARD].weights[0].file.size_bytes
+    known = Catalogue.load()[CARD].weights[0].file.size_bytes
     assert plan["download_bytes"] == plan["cards"][0]["download_bytes"] == known
     assert plan["remarks"] == []
 

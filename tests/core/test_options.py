@@ -18,6 +18,7 @@ from advisor.core import (
     PLAN,
     RUNNING,
     SEARCH,
+    Decision,
     Evaluation,
     ImageAnswers,
     LatencyDistribution,
@@ -27,7 +28,6 @@ from advisor.core import (
     Provenance,
     Quantity,
     UsageError,
-    decide,
     show_probability,
     takes_options,
     units,
@@ -188,10 +188,10 @@ def test_another_confidence_picks_another_model_and_the_reason_says_how_sure_it_
     rows = [predicted("likely", 42, accuracy=90), predicted("sure", 20, accuracy=80)]
     for confidence, pick in ((0.7, "likely"), (0.95, "sure")):
         limits = Limits(latency_ms=50.0, confidence=confidence)
-        decision = decide(list(map(limits.with_budget_probability, rows)), Limits(latency_ms=50.0))
+        decision = Decision.of_evaluations(list(map(limits.with_budget_probability, rows)), Limits(latency_ms=50.0))
         assert present(decision.pick).configuration.card == pick
     pick = Limits(latency_ms=50.0, confidence=0.9).with_budget_probability(predicted("one", 38))
-    reason = decide([pick], Limits(latency_ms=50.0)).reason
+    reason = Decision.of_evaluations([pick], Limits(latency_ms=50.0)).reason
     assert "predicted 38.0 ms [29.4-49.1]" in reason
     assert "91 % sure to meet 50.0 ms" in reason
 
@@ -230,19 +230,19 @@ def with_sites(card: str, accuracy: float, worst: float | None, held: float | No
 
 
 def test_a_limit_of_another_metric_decides_what_may_be_picked_and_one_that_is_not_known_is_not_met() -> None:
-    decision = decide([with_sites("uneven", 90, 60), with_sites("even", 80, 75)], SITES)
+    decision = Decision.of_evaluations([with_sites("uneven", 90, 60), with_sites("even", 80, 75)], SITES)
     assert present(decision.pick).configuration.card == "even"
     assert "the limit of 70.0 % worst-group top-1 is met with 89 % probability" in decision.reason
     assert decision.loosenings == ()  # 10 points are beyond a quarter of the error that the limit allows
-    (looser,) = decide([with_sites("uneven", 90, 65), with_sites("even", 80, 75)], SITES).loosenings
+    (looser,) = Decision.of_evaluations([with_sites("uneven", 90, 65), with_sites("even", 80, 75)], SITES).loosenings
     assert (looser.limit, looser.current, looser.needed) == ("worst-group", "70.0 %", "65.0 %")
-    decision = decide([with_sites("one", 90, None)], SITES)
+    decision = Decision.of_evaluations([with_sites("one", 90, None)], SITES)
     assert "its worst-group top-1 is not known (limit 70.0 %)" in decision.reason
     assert SITES.probabilities(with_sites("one", 90, None)) == {}
 
 
 def test_nothing_that_meets_a_limit_of_a_metric_names_the_figures_of_both_parts() -> None:
-    decision = decide([with_sites("uneven", 90, 72, 60)], SITES)
+    decision = Decision.of_evaluations([with_sites("uneven", 90, 72, 60)], SITES)
     assert not decision.feasible
     assert "worst-group top-1 72.0 % on validation and 60.0 % on the hold-out against 70.0 %" in decision.reason
     assert decision.relaxations[0].text.startswith("worst-group 70.0 % -> 64.0 % admits uneven")

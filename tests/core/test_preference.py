@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from advisor.core import (
     BALANCED,
     Configuration,
+    Decision,
     Evaluation,
     ImageAnswers,
     Limits,
@@ -18,7 +19,6 @@ from advisor.core import (
     Status,
     Target,
     UsageError,
-    decide,
     with_new_conditions,
 )
 from advisor.core._expectation import OWN_HOLDOUT, in_new_conditions
@@ -40,13 +40,13 @@ shares = st.floats(0, 1)
 
 @pytest.mark.parametrize(("name", "pick"), [("accuracy", ACCURATE), ("latency", FAST), ("size", SMALL)])
 def test_a_preference_for_one_figure_picks_its_best_within_the_budget(name: str, pick: Evaluation) -> None:
-    assert decide(ALL, LIMITS, preference=PREFERENCES[name]).pick == pick
-    assert decide(ALL, Limits(latency_ms=15), preference=PREFERENCES["accuracy"]).pick == FAST
+    assert Decision.of_evaluations(ALL, LIMITS, preference=PREFERENCES[name]).pick == pick
+    assert Decision.of_evaluations(ALL, Limits(latency_ms=15), preference=PREFERENCES["accuracy"]).pick == FAST
 
 
 def test_weights_choose_among_all_that_fit_and_the_default_is_balanced() -> None:
-    assert decide(ALL, LIMITS) == decide(ALL, LIMITS, preference=BALANCED)
-    decision = decide(ALL, LIMITS, preference=parse_preference("accuracy=0.5,latency=2"))
+    assert Decision.of_evaluations(ALL, LIMITS) == Decision.of_evaluations(ALL, LIMITS, preference=BALANCED)
+    decision = Decision.of_evaluations(ALL, LIMITS, preference=parse_preference("accuracy=0.5,latency=2"))
     assert decision.pick == FAST
     assert "accuracy=0.5,latency=2,size=0" in decision.reason
     assert "12.0 points behind the most accurate" in decision.reason
@@ -59,7 +59,7 @@ def test_a_saved_share_of_a_limit_buys_as_much_of_a_point(limit: float, saved: f
     best = evaluation("best", accuracy=90, **{**costs, figure: costs[figure] * (1 + saved / 0.05)})
     for points, picked in ((saved + more, best.configuration.card), (saved - 0.05, "cheap")):
         cheap = evaluation("cheap", accuracy=90 - points, **costs)
-        assert present(decide([best, cheap], limits).pick).configuration.card == picked
+        assert present(Decision.of_evaluations([best, cheap], limits).pick).configuration.card == picked
 
 
 def test_weights_of_the_user_count_factors_whatever_the_budget() -> None:
@@ -70,7 +70,7 @@ def test_weights_of_the_user_count_factors_whatever_the_budget() -> None:
 def test_the_reason_says_which_points_are_given_up_for_what() -> None:
     best = evaluation("best", accuracy=90.4, latency=20, size=9e6)
     cheap = evaluation("cheap", accuracy=90, latency=5, size=3e6)
-    reason = decide([best, cheap], LIMITS).reason
+    reason = Decision.of_evaluations([best, cheap], LIMITS).reason
     assert "It gives up 0.4 points, and up to 2.2 points may be noise here" in reason
     assert "It is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less, in all worth 1.3 points)" in reason
 
@@ -78,14 +78,14 @@ def test_the_reason_says_which_points_are_given_up_for_what() -> None:
 def test_twice_the_weight_on_size_is_among_the_flips() -> None:
     quick = evaluation("quick", accuracy=90, latency=5, size=4e6)
     light = evaluation("light", accuracy=90, latency=12, size=3.4e6)
-    decision = decide([quick, light], LIMITS)
+    decision = Decision.of_evaluations([quick, light], LIMITS)
     assert decision.pick == quick
     assert any("size matters twice as much: light" in flip.text for flip in decision.flips)
 
 
 def test_a_preference_for_accuracy_says_what_it_cannot_tell_apart() -> None:
     best, near = evaluation("best", accuracy=90.5), evaluation("near", accuracy=90, latency=2)
-    decision = decide([best, near], LIMITS, preference=PREFERENCES["accuracy"])
+    decision = Decision.of_evaluations([best, near], LIMITS, preference=PREFERENCES["accuracy"])
     assert decision.pick == best
     assert "statistically tied with 1 other" in decision.reason
 
@@ -116,7 +116,7 @@ def test_any_weights_pick_from_the_front(rows: list[tuple[int, int, int]]) -> No
         evaluation(f"card{place}", accuracy=accuracy, latency=latency, size=size * 1e5)
         for place, (accuracy, latency, size) in enumerate(rows)
     ]
-    decision = decide(evaluations, LIMITS, preference=Preference(1.0, 0.7, 0.3))
+    decision = Decision.of_evaluations(evaluations, LIMITS, preference=Preference(1.0, 0.7, 0.3))
     assert decision.pick in decision.front
 
 

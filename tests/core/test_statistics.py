@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import (
     CaptureAccuracy,
+    Decision,
     Evaluation,
     ImageAnswers,
     Interval,
@@ -17,7 +18,6 @@ from advisor.core import (
     Provenance,
     Quantity,
     as_probabilities,
-    decide,
 )
 from advisor.core._expectation import accuracy_belief, drop_belief, metric_belief
 from advisor.engine._history.differences import FIGURES, compare_figure, compare_figures, without_noise
@@ -112,12 +112,12 @@ def test_a_hold_out_that_contradicts_the_limit_makes_it_unmet_and_the_answer_say
     one = judged("one", (333, 474), (1712, 2485))  # 70.3 % on validation, 68.9 % on the hold-out
     assert SEVENTY.met_by(replace(one, holdout_accuracy=None))
     assert not SEVENTY.met_by(one)
-    decision = decide([one], SEVENTY)
+    decision = Decision.of_evaluations([one], SEVENTY)
     assert not decision.feasible
     assert "accuracy 70.3 % on validation and 68.9 % on the hold-out against 70.0 %" in decision.reason
     assert "(met with 13 % probability)" in decision.reason
     assert decision.relaxations[0].needed == "69.0 %"
-    decision = decide([judged("one", (336, 474), None)], SEVENTY)
+    decision = Decision.of_evaluations([judged("one", (336, 474), None)], SEVENTY)
     assert decision.feasible
     assert "; the limit of 70.0 % accuracy is met with 66 % probability" in decision.reason
 

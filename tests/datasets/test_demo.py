@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import DEMO_NOTE, _demo, divide_survey, draw_demo, survey
+from advisor.datasets import DEMO_NOTE, Division, _demo, draw_demo, survey
 from advisor.datasets._demo import ABOUT, draw_fruit, list_fruits
 from tests.builders import must_fail, write_file
 
@@ -20,7 +20,7 @@ def test_the_images_are_a_folder_for_each_class_with_its_name(tmp_path: Path, mo
     assert read.dataset.classes == tuple(list_fruits())
     assert set(read.dataset.counts) == {16}
     assert not read.dataset.rejected
-    assert divide_survey(read, 0).list_notes(read.dataset) == (DEMO_NOTE,), "no image is a copy of another one"
+    assert Division.of_survey(read, 0).list_notes(read.dataset) == (DEMO_NOTE,), "no image is a copy of another one"
     assert "Licence: CC0-1.0" in (folder / ABOUT).read_text(encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from advisor.datasets import _duplicates as duplicates, divide_survey, near_duplicates, survey
+from advisor.datasets import Division, Pair, _duplicates as duplicates, survey
 from advisor.datasets._checks import report_repeats
 from advisor.datasets._duplicates import find_close_pairs, list_all_close
 from tests.datasets.folders import make
@@ -37,12 +37,12 @@ def test_an_exif_copy_stays_in_its_part(tmp_path: Path, photographs: list[Image.
         stored = photograph.resize((400, 300)).transpose(ROTATED[orientation])
         stored.save(root / "cat" / f"stored {number}.jpg", exif=exif)
     read = survey(root)
-    pairs = near_duplicates(read.thumbnails)
+    pairs = Pair.find_alike(read.thumbnails)
     names = [image.path.stem for image in read.dataset.images]
     found = {(names[pair.first], names[pair.second]) for pair in pairs}
     assert found == {(f"plain {number}", f"stored {number}") for number in range(4)}
     assert not any(pair.turned for pair in pairs)
-    split = divide_survey(read, seed=0).split
+    split = Division.of_survey(read, seed=0).split
     for first, second in ((pair.first, pair.second) for pair in pairs):
         assert sum({first, second} <= set(part) for part in (split.train, split.validation, split.holdout)) == 1
 
@@ -63,7 +63,7 @@ def test_a_crop_of_a_few_percent_is_a_copy(photographs: list[Image.Image]) -> No
 
     detailed = [photographs[0], photographs[1], photographs[3]]  # The rocket is a small part of a plain sky
     crops = [photograph.crop((12, 0, photograph.width, photograph.height - 9)) for photograph in detailed]
-    pairs = near_duplicates(np.stack([*map(thumbnail, detailed), *map(thumbnail, crops)]))
+    pairs = Pair.find_alike(np.stack([*map(thumbnail, detailed), *map(thumbnail, crops)]))
     assert {(pair.first, pair.second) for pair in pairs} == {(number, number + 3) for number in range(3)}
 
 
@@ -72,6 +72,6 @@ def test_a_mirrored_copy_in_another_class_is_no_wrong_label(tmp_path: Path, phot
     photographs[0].save(root / "left" / "arrow.png")
     photographs[0].transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(root / "right" / "arrow.png")
     read = survey(root)
-    pairs = near_duplicates(read.thumbnails)
+    pairs = Pair.find_alike(read.thumbnails)
     assert len(pairs) == 1
     assert list(report_repeats(read.dataset, pairs)) == []

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.datasets import BoxSurvey, Division, Overview, Survey, _units, divide_boxes, divide_survey, survey
+from advisor.datasets import BoxSurvey, Division, Overview, Survey, _units, survey
 from advisor.datasets._grouping import PAUSE_S, find_groups, group_by_camera
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._image_stats import Shot
@@ -163,7 +163,7 @@ def _manifest(root: Path, groups: int, part_of: dict[str, list[str]] | None = No
 
 def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> None:
     read = survey(_manifest(make(tmp_path, cat=20, dog=20), groups=5))
-    division = divide_survey(read, 0)
+    division = Division.of_survey(read, 0)
     assert division.grouping.source is Source.MANIFEST
     assert division.list_notes(read.dataset) == (
         "Images come in 10 groups (column 'group' of the manifest): whole groups are held out.",
@@ -176,7 +176,7 @@ def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> Non
 def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path, column: bool) -> None:
     root = make(tmp_path, cat=20, dog=20)
     read = survey(_manifest(root, groups=0) if column else root)
-    division = divide_survey(read, 3)
+    division = Division.of_survey(read, 3)
     assert division.split == draw_split(read.dataset, 3)
     assert (division.list_notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
 
@@ -186,7 +186,7 @@ def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows
     for gone in (first := min(tmp_path.glob("cat/*")), min(tmp_path.glob("dog/*"))):
         gone.unlink()
     read = survey(path)
-    division = divide_survey(read, 0)
+    division = Division.of_survey(read, 0)
     line = f"2 listed images are not used; the first: '{first.name}': cannot be read: No such file or directory."
     assert division.list_notes(read.dataset) == (line,)
     assert Overview.of_split(read.dataset, division.split, division.grouping, (line,)).lines[-1] == line
@@ -195,7 +195,7 @@ def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows
 def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path) -> None:
     parts = ["train", "train", "val", "test"]
     read = survey(_manifest(make(tmp_path, cat=20, dog=20), 4, {"cat": parts, "dog": parts}))
-    division = divide_survey(read, 0)
+    division = Division.of_survey(read, 0)
     for part, name in (("train", "train"), ("validation", "validation"), ("holdout", "holdout")):
         assert {read.dataset.images[index].part for index in getattr(division.split, part)} == {name}
     assert division.list_notes(read.dataset) == (
@@ -206,7 +206,7 @@ def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path)
 def test_a_validation_part_that_lacks_classes_is_joined_to_training_and_drawn_again(tmp_path: Path) -> None:
     own = {"cat": ["train", "train", "val", "test"], "dog": ["train", "train", "train", "test"]}
     read = survey(_manifest(make(tmp_path, cat=24, dog=24), 0, own))
-    division = divide_survey(read, 0)
+    division = Division.of_survey(read, 0)
     parts = [read.dataset.images[index].part for index in division.split.holdout]
     assert parts == ["holdout"] * 12
     assert {read.dataset.images[index].label for index in division.split.validation} == {0, 1}
@@ -223,7 +223,7 @@ def test_a_class_without_validation_is_named(tmp_path: Path) -> None:
     text = path.read_text().replace("cat2", "cat0").replace("cat3", "cat0").replace("cat4", "cat1")
     path.write_text(text)
     read = survey(path)
-    division = divide_survey(read, 0)
+    division = Division.of_survey(read, 0)
     overview = Overview.of_split(read.dataset, division.split, division.grouping, division.list_notes(read.dataset))
     assert overview.to_json()["missing"] == {"train": [], "validation": ["cat"], "holdout": []}
     assert "1 class has no image for validation, and no recall there (cat)." in overview.lines
@@ -243,7 +243,7 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("groups", [0, 5])
 def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, groups: int) -> None:
     read = survey(_manifest(make(tmp_path, cat=20, dog=20), groups))
-    division = divide_survey(read, 0)
+    division = Division.of_survey(read, 0)
     found = Overview.of_split(read.dataset, division.split, division.grouping, ()).to_json()
     assert found["images"] == {part: len(getattr(division.split, part)) for part in PARTS}
     assert found["images_per_class"][VALIDATION].keys() == {"cat", "dog"}  # type: ignore[index]
@@ -251,7 +251,9 @@ def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, 
 
 
 def test_images_with_boxes_are_divided_and_their_boxes_counted(tmp_path: Path) -> None:
-    division, boxes, notes = divide_boxes(BoxSurvey.read_images(write_table(tmp_path, photos(60, "cat", "dog"))), 0)
+    division, boxes, notes = Division.of_boxes(
+        BoxSurvey.read_images(write_table(tmp_path, photos(60, "cat", "dog"))), 0
+    )
     sizes = [len(part) for part in (division.split.train, division.split.validation, division.split.holdout)]
     assert [boxes[part] for part in PARTS] == [{"cat": size, "dog": size} for size in sizes]
     assert (sum(sizes), notes) == (60, ())
@@ -263,7 +265,7 @@ def test_a_part_that_lacks_a_class_of_boxes_is_told(tmp_path: Path) -> None:
         Photo(photo.name, photo.objects if part == "train" else photo.objects[:1], part)
         for photo, part in zip(photos(32, "cat", "dog"), parts, strict=True)
     ]
-    _, boxes, notes = divide_boxes(BoxSurvey.read_images(write_table(tmp_path, made)), 0)
+    _, boxes, notes = Division.of_boxes(BoxSurvey.read_images(write_table(tmp_path, made)), 0)
     assert boxes[VALIDATION] == {"cat": 6, "dog": 0}
     assert notes == tuple(
         f"The {part} part has no box of dog: no average precision there." for part in ("validation", "holdout")
@@ -272,4 +274,4 @@ def test_a_part_that_lacks_a_class_of_boxes_is_told(tmp_path: Path) -> None:
 
 def test_a_set_whose_class_is_on_too_few_images_is_refused_before_it_is_divided(tmp_path: Path) -> None:
     read = BoxSurvey.read_images(write_table(tmp_path, [*photos(40, "cat"), Photo("x", (("dog", 5, 5, 20, 20),))]))
-    must_fail(UsageError, "fewer than 8 images with a box of 'dog'", divide_boxes, read, 0)
+    must_fail(UsageError, "fewer than 8 images with a box of 'dog'", Division.of_boxes, read, 0)

@@ -13,14 +13,14 @@ from advisor.datasets import list_files, survey
 from advisor.datasets._boxes import list_boxes
 from advisor.datasets._folder_questions import Names
 from advisor.datasets._folders import read_folders
-from advisor.store import read_yaml
+from advisor.store import YamlDocument
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import save, write
 from tests.datasets.folders import make
 from tests.requirements import shared_case
 from tests.tables import with_cases
 
-CASES = read_yaml(Path(__file__).with_name("inputs_of_people.yaml")).values
+CASES = YamlDocument.read(Path(__file__).with_name("inputs_of_people.yaml")).values
 BOXES = {("1.jpg", "cat", 10, 20, 40, 60), ("2.jpg", "dog", 50, 50, 90, 80)}
 
 
@@ -102,7 +102,7 @@ def test_boxes_are_read_right(tmp_path: Path, name: str) -> None:
     assert {(name, box.label, *(round(scale * edge) for edge in box.edges)) for name, box in boxes} == BOXES
 
 
-PUBLIC = read_yaml(Path(__file__).with_name("public_layouts.yaml")).values
+PUBLIC = YamlDocument.read(Path(__file__).with_name("public_layouts.yaml")).values
 """The trees of well-known sets."""
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps, features
 
 from advisor.core import install_extra
-from advisor.datasets import Dataset, _image_files as images, group_pairs, load, near_duplicates, require_usable, survey
+from advisor.datasets import Dataset, _image_files as images, load, require_usable, survey
 from advisor.datasets._duplicates import THUMBNAIL, Pair
 from advisor.datasets._grouping import group_look_alikes, groups_tell_classes
 from tests.datasets.folders import claims, fill, image, make, refusal
@@ -185,21 +185,21 @@ def _recompressed(image: Image.Image, quality: int) -> Image.Image:
 )
 def test_changed_copies_are_found_and_nothing_else(photographs: list[Image.Image], change: object) -> None:
     copies = [change(image) for image in photographs]  # type: ignore[operator]
-    found = near_duplicates(_thumbnails(photographs + copies))
+    found = Pair.find_alike(_thumbnails(photographs + copies))
     assert {(pair.first, pair.second) for pair in found} == {(index, index + 4) for index in range(4)}
 
 
 @pytest.mark.parametrize("turn", list(Image.Transpose))
 def test_mirrored_and_turned_copies_are_found(photographs: list[Image.Image], turn: Image.Transpose) -> None:
     copies = [photograph.transpose(turn) for photograph in photographs]
-    pairs = near_duplicates(_thumbnails(photographs + copies))
+    pairs = Pair.find_alike(_thumbnails(photographs + copies))
     assert {(pair.first, pair.second, pair.turned) for pair in pairs} == {(n, n + 4, True) for n in range(4)}
 
 
 def test_classes_with_colours_of_their_own_need_no_groups_and_clear_visits_count() -> None:
-    assert near_duplicates(_thumbnails([image(seed) for seed in range(300)])) == ()
+    assert Pair.find_alike(_thumbnails([image(seed) for seed in range(300)])) == ()
     flat = [Image.new("L", (40, 40), level) for level in (10, 11, 120, 240)]
-    assert {(pair.first, pair.second) for pair in near_duplicates(_thumbnails(flat))} == {(0, 1)}
+    assert {(pair.first, pair.second) for pair in Pair.find_alike(_thumbnails(flat))} == {(0, 1)}
     random = np.random.default_rng(0)
     centres = random.permutation(np.linspace(40, 210, CLASSES))[:, None].repeat(12, axis=1)
     assert not _tell(*_small(centres[LABELS] + random.normal(0, 10, (len(LABELS), 12))))
@@ -213,14 +213,14 @@ def test_pairs_across_blocks_are_found(monkeypatch: pytest.MonkeyPatch, photogra
     from advisor.datasets import _duplicates as duplicates
 
     thumbnails = _thumbnails([*photographs, *photographs])
-    whole = near_duplicates(thumbnails)
+    whole = Pair.find_alike(thumbnails)
     monkeypatch.setattr(duplicates, "_BLOCK", 3)
-    assert near_duplicates(thumbnails) == whole
+    assert Pair.find_alike(thumbnails) == whole
 
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)).filter(lambda pair: pair[0] != pair[1]), max_size=30))
 def test_groups_join_what_pairs_link(links: list[tuple[int, int]]) -> None:
-    found = group_pairs([Pair(min(link), max(link), 1.0) for link in links], 20)
+    found = Pair.group([Pair(min(link), max(link), 1.0) for link in links], 20)
     place = {index: number for number, group in enumerate(found) for index in group}
     assert all(place[first] == place[second] for first, second in links)
     assert sum(map(len, found)) == len({index for link in links for index in link})
@@ -265,14 +265,14 @@ def test_visits_tell_classes_and_accidental_groups_or_one_for_each_class_do_not(
 def test_the_same_image_ten_thousand_times_is_one_group_of_as_many_pairs() -> None:
     one, other = _thumbnails([image(1), image(2)])
     thumbnails = np.concatenate([np.repeat(one[None], 10_000, 0), other[None]])
-    found = near_duplicates(thumbnails)
+    found = Pair.find_alike(thumbnails)
     assert len(found) == 9_999
-    assert group_pairs(found, len(thumbnails)) == (tuple(range(10_000)),)
+    assert Pair.group(found, len(thumbnails)) == (tuple(range(10_000)),)
 
 
 def test_copies_of_similar_images_are_one_group(tmp_path: Path) -> None:
     (one,) = _thumbnails([image(1)])
     near = np.clip(one.astype(int) + np.arange(32) % 2, 0, 255).astype(np.uint8)
-    found = near_duplicates(np.stack([one, near, one, near]))
-    assert group_pairs(found, 4) == ((0, 1, 2, 3),)
+    found = Pair.find_alike(np.stack([one, near, one, near]))
+    assert Pair.group(found, 4) == ((0, 1, 2, 3),)
     assert (0, 3) in {(pair.first, pair.second) for pair in found}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import StageError, UsageError, show_ms
 from advisor.core._errors import SeveralErrors
 from advisor.devices import (
@@ -70,7 +70,7 @@ rows = st.builds(
 
 
 def test_models_to_measure_are_small_large_and_of_many_kinds(predictor: Predictor, features: FeatureTable) -> None:
-    cards = [features.models[name] for name in load_catalogue() if name in features.models]
+    cards = [features.models[name] for name in Catalogue.load() if name in features.models]
     costs = {model.name: model.params / 25e6 for model in cards}
     chosen = [features.models[name] for name in predictor.most_informative(BOARD, TARGET, "float32", costs, 5)]
     assert len(set(chosen)) == 5
@@ -84,7 +84,7 @@ def test_models_to_measure_are_small_large_and_of_many_kinds(predictor: Predicto
 def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget(
     predictor: Predictor, profiles: Profiles, features: FeatureTable, budget_ms: float
 ) -> None:
-    cards = {name: card for name, card in load_catalogue().items() if not card.by_file}
+    cards = {name: card for name, card in Catalogue.load().items() if not card.by_file}
     truth = {
         row.model: 1.3 * row.latency_ms
         for row in profiles["orange-pi-5"].measurements

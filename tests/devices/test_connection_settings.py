@@ -11,7 +11,7 @@ import pytest
 import advisor
 from advisor.compression import recipe
 from advisor.core import FileFeatures, Traits, UsageError
-from advisor.devices import ConnectionSettings, SshConnection, listing, model_features, read_features, target_vector
+from advisor.devices import ConnectionSettings, SshConnection, listing, read_features, target_vector
 from advisor.devices._latency.features import Architecture, FeatureTable, ModelFeatures
 from advisor.devices._profiles import cores, read_profile, this_machine as host
 from advisor.devices._profiles.storing import write_profile
@@ -148,7 +148,7 @@ def test_the_file_tells_halved_weights_and_smooth_activations_and_that_it_comput
     assert halved.form == "float16"
     assert (halved.macs, halved.layers) == (found.macs, found.layers)
     assert read_features(swish_net()).traits.smooth > found.traits.smooth
-    assert model_features(replace(found, macs=0), "net", "nets", FeatureTable({}, ())) is None
+    assert ModelFeatures.of_file(replace(found, macs=0), "net", "nets", FeatureTable({}, ())) is None
 
 
 @pytest.mark.parametrize("name", ["weight_int8", "dynamic_int8"])
@@ -160,8 +160,8 @@ def test_the_form_of_a_recipe_s_file_is_the_recipe_s(name: str) -> None:
 def test_a_measured_model_is_taken_for_itself_only_where_the_file_computes_as_much(found: FileFeatures) -> None:
     listed = ModelFeatures("net", "nets", float(found.macs), 1e4, 32, 9.0)
     table = FeatureTable({"net": listed}, (Architecture("net", "nets", 9.0, Traits()),))
-    same = present(model_features(found, "net", "nets", table))
-    larger = present(model_features(replace(found, macs=2 * found.macs), "net", "nets", table))
+    same = present(ModelFeatures.of_file(found, "net", "nets", table))
+    larger = present(ModelFeatures.of_file(replace(found, macs=2 * found.macs), "net", "nets", table))
     assert (same.name, same.family) == ("net", "nets")
     assert larger.name != "net"
     assert np.isfinite(larger.vector).all()

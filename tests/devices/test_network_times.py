@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import UsageError
 from advisor.devices import timings_of_agent
 from advisor.devices._connections.agent import describe_throttling
@@ -82,7 +82,7 @@ def test_every_network_is_the_sum_of_its_operators_unless_weights_differ_in_kind
 
 
 def test_the_shipped_operators_are_those_of_the_catalogue() -> None:
-    cards = load_catalogue()
+    cards = Catalogue.load()
     assert {name for name, card in cards.items() if not card.by_file} < set(model_operators()) < set(cards)
     kinds = {work.kind for works in model_operators().values() for work, _ in works}
     assert "BATCH_MATMUL" not in kinds  # attention, of which no kernel is timed
@@ -95,7 +95,7 @@ def test_the_shipped_operators_are_those_of_the_catalogue() -> None:
 def test_the_shipped_operators_are_those_of_a_conversion(tmp_path: Path) -> None:
     name, path = "mobilenet_v1_0.25_128", tmp_path / "model.tflite"
     with ChildPool(tmp_path / "log") as pool:
-        pool.call("advisor.catalog._convert:convert", load_catalogue()[name], None, path)
+        pool.call("advisor.catalog._convert:convert", Catalogue.load()[name], None, path)
     assert count_graph_works(read(select_output(path.read_bytes(), "probabilities"))) == model_operators()[name]
 
 

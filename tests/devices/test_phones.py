@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import HOST, UsageError
-from advisor.devices import Predictor, device_names, list_remarks, load_features, phone_remarks, read_socs
+from advisor.devices import Predictor, Soc, device_names, list_remarks, load_features, phone_remarks
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.cores import core_named
 from advisor.devices._profiles.gpus import GPUS_FILE, find_gpu_peak
@@ -107,7 +107,7 @@ def test_profiles_that_the_tables_name_exist_and_every_phone_leads_to_known_core
 def test_every_phone_is_known_by_its_name_code_and_slug_and_no_name_is_there_twice() -> None:
     slugs = [phone.slug for phone in read_phones()]
     codes = [plain_name(code) for phone in read_phones() for code in phone.codes]
-    socs = [plain_name(name) for soc in read_socs() for name in (soc.name, *soc.names)]
+    socs = [plain_name(name) for soc in Soc.read_all() for name in (soc.name, *soc.names)]
     boards = [plain_name(name) for board in read_boards() for name in (board.name, *board.names)]
     for names in (slugs, codes, socs, boards):
         assert sorted({name for name in names if names.count(name) > 1}) == []

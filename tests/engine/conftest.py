@@ -9,7 +9,7 @@ from advisor.devices._profiles.storing import own_folder
 from advisor.measurement import timing
 from tests.makers.forks import time_briefly
 
-fit = prediction.device_predictor
+fit = prediction.Predictor.load
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def brief_timings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def one_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fitting takes half a second, and depends on the shipped profiles and those in the settings of a test."""
-    monkeypatch.setattr(prediction, "device_predictor", lambda: fit_once(own_profiles()))
+    monkeypatch.setattr(prediction.Predictor, "load", lambda: fit_once(own_profiles()))
 
 
 def own_profiles() -> tuple[bytes, ...]:

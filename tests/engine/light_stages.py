@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from advisor.catalog import fetch_weights, load_catalogue
+from advisor.catalog import Catalogue, fetch_weights
 from advisor.core import HEAD
 from advisor.engine import VariantStages, Workload, resolve
 from advisor.engine._space.question_images import read_images
@@ -13,7 +13,7 @@ from tests.makers.searches import SMALLEST
 
 def make_candidate(photos: str, folder: str) -> None:
     """Convert the smallest card, fit a head, compress it to int8, and score and time the file."""
-    card = load_catalogue()[SMALLEST]
+    card = Catalogue.load()[SMALLEST]
     images = present(read_images(resolve({"data": photos}).question, lambda _: None))
     stages = VariantStages(card, HEAD, "int8", Workload((HEAD,), ("int8",), images.counts))
     walk_all(stages.evaluation, materials(Path(folder), images, weights={card.name: fetch_weights(card)}))

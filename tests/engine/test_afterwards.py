@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import Card, load_catalogue
+from advisor.catalog import Card, Catalogue
 from advisor.core import FINETUNE_CACHED, HEAD, OnAllImages, Status
 from advisor.datasets import Dataset, LabelledImage
 from advisor.datasets._dataset import compute_fingerprint
@@ -30,7 +30,7 @@ from tests.makers.searches import SMALLEST
 from tests.run_folders import write_run
 from tests.tables import with_cases
 
-CARDS = load_catalogue()
+CARDS = Catalogue.load()
 LITE, V2 = "efficientnet_lite0_224", "mobilenet_v2_1.0_224"
 CLASSES = ("glass", "metal")
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import Evaluation, Status
 from advisor.engine import Progress, Snapshot, StageName
 from advisor.engine._pipeline.cost_calibration import CostCalibration
@@ -23,11 +23,11 @@ from tests.processes import until
 from tests.tables import with_cases
 
 CARD = "squeezenet_1.1_227"
-PLAN = planned(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
+PLAN = planned(Catalogue.load().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
 
 STAGES = PLAN.costs.stages(PLAN.cards[0])
 CLIMB = planned(
-    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
+    Catalogue.load().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
     "ai-edge-litert==2.3.0", images=2000, validation=400,
 )  # fmt: skip
 TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]

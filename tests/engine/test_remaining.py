@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import Configuration
 from advisor.engine import EpochFile, Stage, StageName, VariantStages
 from advisor.engine._pipeline import epoch_file
@@ -22,7 +22,7 @@ from tests.engine.plans import changed, planned
 
 CARDS = ("squeezenet_1.1_227", "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224")
 HEADS = planned(
-    load_catalogue().select(list(CARDS)), ("float32", "float16", "int8"), (1, 2), ("head",), RUNTIME,
+    Catalogue.load().select(list(CARDS)), ("float32", "float16", "int8"), (1, 2), ("head",), RUNTIME,
     images=400, validation=80, holdout=100, cores=2,
 )  # fmt: skip
 TUNED = changed(HEADS, trainings=("head", "finetune_top"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.compression import Recipe, lighter_recipes
 from advisor.compression._recipes.base import Edit
 from advisor.core import Limits
@@ -21,7 +21,7 @@ from tests.builders import RUNTIME, configuration
 from tests.engine.plans import asking, planned
 from tests.tables import with_cases
 
-CARDS = load_catalogue().select(["mobilenet_v1_0.25_224", "inception_v3_299"])
+CARDS = Catalogue.load().select(["mobilenet_v1_0.25_224", "inception_v3_299"])
 PLAN = planned(CARDS, ("float32", "int8"), (1,), ("head",), RUNTIME)
 ALWAYS = [RuleNeeds.PLAN, RuleNeeds.PLAN, RuleNeeds.LIGHTER]
 NAMES = ("int8", "mixed_int8", "qat_int8")

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.cli._options import list_choices
 from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, units
 from advisor.core._training_recipe import TrainingRecipe
@@ -171,7 +171,7 @@ def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Trai
 
 def plan(toy: TrainingRecipe) -> Plan:
     trainings = tuple(name for name in training.TRAININGS if name in (FINETUNE_TOP, toy.name, HEAD))
-    cards = load_catalogue().select([CARD])
+    cards = Catalogue.load().select([CARD])
     return planned(cards, ("float32", "int8"), (1,), trainings, RUNTIME, images=100, validation=20, holdout=20)
 
 

@@ -9,8 +9,8 @@ from advisor.core import Evaluation, Provenance, Status
 from advisor.engine import resolve
 from advisor.engine._space.recipes import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation import usable_cores
-from advisor.store import integrity_problems
-from advisor.tflite import read_metadata
+from advisor.store import Problem
+from advisor.tflite import Metadata
 from tests.builders import present
 from tests.documents import problems
 from tests.makers.searches import FORMS, SMALLEST, Searched
@@ -40,7 +40,7 @@ def test_a_search_with_images_ends_with_a_pick_and_a_run_described_entry_by_entr
     assert "Pick: " in with_images.out
     assert SMALLEST in with_images.out
     run = with_images.run
-    assert integrity_problems(run) == ()
+    assert Problem.list_in_run(run) == ()
     assert [found for line in lines(run) for found in problems("evaluation", json.loads(line))] == []
     assert problems("recommendation", json.loads((run.path / "recommendation.json").read_text())) == []
     request = resolve({}, run.path / "request.yaml")
@@ -124,7 +124,7 @@ def test_without_images_accuracy_is_published_or_estimated_with_imagenets_labels
     assert provenance["float32"] is Provenance.PUBLISHED
     assert provenance["dynamic_int8"] is Provenance.ESTIMATED
     path = next(without_images.run.artefacts.glob("*float32*"))
-    assert "espresso" in present(read_metadata(path.read_bytes())).labels
+    assert "espresso" in present(Metadata.read(path.read_bytes())).labels
 
 
 def test_a_budget_that_nothing_meets_gives_the_closest_and_its_price(without_images: Searched) -> None:

@@ -31,7 +31,7 @@ from advisor.devices._connections.benchmark_model import parse_output
 from advisor.devices._profiles import read_profile
 from advisor.devices._profiles.cores import read_cores
 from advisor.devices._profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
-from advisor.engine import images_folder, load_run, resolve
+from advisor.engine import LoadedRun, images_folder, resolve
 from advisor.engine._question.options import read_request_file
 from advisor.isolation import Finished
 from advisor.measurement import Delegation, measure
@@ -44,11 +44,9 @@ from advisor.tflite import (
     activation_arena_bytes,
     count,
     read,
-    read_metadata,
     select_output,
     to_float16,
     to_float_io,
-    write_metadata,
 )
 from benchmarks.hostile_surfaces.damages import BROKEN, WHOLE, WRONG
 from tests.builders import CHARACTERS
@@ -156,7 +154,7 @@ def first_lines(text: str, count: int) -> str:
 
 
 def read_run(file: Path) -> Path:
-    return images_folder(load_run(file.parent).folder)
+    return images_folder(LoadedRun.load(file.parent).folder)
 
 
 @pytest.fixture(scope="module")
@@ -282,12 +280,12 @@ def test_damages_of_a_model_are_read_or_refused(count: int) -> None:
     described = Metadata("net", ("a", "b"), (127.5,), (127.5,))
     models = (
         small_models.classifier(side=8, classes=2, features=True),
-        write_metadata(small_models.classifier(side=8, classes=2), described),
+        described.write_into(small_models.classifier(side=8, classes=2)),
     )
 
     def check(changes: list[tuple[float, int]]) -> None:
         content = damaged(models[len(changes) % 2], changes)
-        for use in (read_features, read_metadata, *EDITS):
+        for use in (read_features, Metadata.read, *EDITS):
             refused_or_read(lambda use=use: use(content))  # type: ignore[misc]
         try:
             survey(content)

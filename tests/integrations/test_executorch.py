@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.catalog._graph_file import graph_of
 from advisor.core import HOST, StageError, UsageError
-from advisor.devices import MeasurementJob, file_for, host_profile, local_runtimes
+from advisor.devices import LocalRuntime, MeasurementJob, RuntimeFile, host_profile
 from advisor.devices._profiles import runtimes
 from advisor.integrations import executorch
 from advisor.tflite import read
 from tests.builders import must_fail
 from tests.measurement import small_models
 
-RUNTIME = local_runtimes()[f"{HOST}:executorch"]
+RUNTIME = LocalRuntime.list_all()[f"{HOST}:executorch"]
 installed = pytest.mark.skipif(
     importlib.util.find_spec("executorch") is None,
     reason="executorch is not installed; continuous integration cannot install PyTorch",
@@ -63,7 +63,7 @@ def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
 
     from advisor.integrations.executorch._network import FileNetwork
 
-    graph = graph_of(load_catalogue()[name])
+    graph = graph_of(Catalogue.load()[name])
     data = graph.fill_constants(graph.draw_tensors())
     image = np.random.default_rng(0).uniform(-1, 1, read(data).inputs[0].shape).astype(np.float32)
     interpreter = Interpreter(model_content=data)
@@ -82,7 +82,7 @@ def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
 @pytest.mark.usefixtures("own_folders")
 def test_each_count_of_threads_is_timed_in_a_process_of_its_own(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.classifier())
-    assert file_for("executorch", path).path.suffix == ".pte"
+    assert RuntimeFile.make("executorch", path).path.suffix == ".pte"
     job = MeasurementJob((path,), (1, 2), "search", 120.0, "executorch")
     timings = RUNTIME.connect(RUNTIME.profile().target()).measure(job)
     assert [timing.threads for timing in timings] == [1, 2]
@@ -97,4 +97,4 @@ def test_each_count_of_threads_is_timed_in_a_process_of_its_own(tmp_path: Path) 
 def test_a_file_that_cannot_be_exported_is_refused_with_its_reason(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.open_output())
     with pytest.raises(StageError, match="no ExecuTorch export: ExecuTorch is not given the operator WHERE"):
-        file_for("executorch", path)
+        RuntimeFile.make("executorch", path)

@@ -15,7 +15,7 @@ from filelock import FileLock
 from PIL import Image
 from skimage import data
 
-from advisor.catalog import fetch_weights, load_catalogue
+from advisor.catalog import Catalogue, fetch_weights
 from advisor.core import WeightsError
 from advisor.store import RunFolder, cache_root
 from tests.makers import forks
@@ -80,7 +80,7 @@ def three_lines(cache: Path, out: Path, photos: str, costs: str) -> subprocess.C
 @pytest.fixture(scope="session")
 def warm_cache(starts_processes: None, shared_folder: Path) -> Path:
     """A cache that holds the smallest card's real weights and no results."""
-    card = load_catalogue()[SMALLEST]
+    card = Catalogue.load()[SMALLEST]
     try:
         fetch_weights(card)
     except WeightsError as error:

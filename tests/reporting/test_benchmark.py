@@ -7,7 +7,7 @@ from rich.console import Console
 from advisor.cli._files import TIMING_COLUMNS
 from advisor.measurement import Benchmark, FileBenchmark, LatencyResult, ModelTiming, host
 from advisor.measurement._host import Conditions
-from advisor.reporting import print_benchmark, rows_of
+from advisor.reporting import Rows, print_benchmark
 from tests.measurement.latency.test_latency import QUIET, series
 
 
@@ -26,7 +26,7 @@ FOUND = Benchmark(FILES, (), "quick", "default", Conditions(2, 0.0), host.descri
 
 
 def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:
-    shown = rows_of(TIMING_COLUMNS).select("latency").of(FOUND.timings)
+    shown = Rows.of_paths(TIMING_COLUMNS).select("latency").of(FOUND.timings)
     print_benchmark(FOUND, console := Console(file=io.StringIO(), width=80), shown)
     table = console.file.getvalue().partition("verdict")[2].partition("\n\n")[0]
     *rows, last = (line.split()[:3] for line in table.splitlines() if line[:1] in ("A", "B", "C"))
@@ -35,8 +35,8 @@ def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:
 
 
 def test_the_document_has_the_files_and_timings_that_pass_and_a_failed_file_can_be_selected() -> None:
-    shown = rows_of(TIMING_COLUMNS).select("latency", ["threads=1", "latency<8ms"]).of(FOUND.timings)
+    shown = Rows.of_paths(TIMING_COLUMNS).select("latency", ["threads=1", "latency<8ms"]).of(FOUND.timings)
     (file,) = FOUND.select_timings(shown).files
     assert (file.model, [row.threads for row in file.timing.results]) == ("fast.tflite", [1])
-    shown = rows_of(TIMING_COLUMNS).select("", ["failure=*damaged*"]).of(FOUND.timings)
+    shown = Rows.of_paths(TIMING_COLUMNS).select("", ["failure=*damaged*"]).of(FOUND.timings)
     assert [file.model for file in FOUND.select_timings(shown).files] == ["broken.tflite"]

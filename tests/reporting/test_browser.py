@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from advisor.core import Limits, OverlaidImage, Overlays, decide
+from advisor.core import Decision, Limits, OverlaidImage, Overlays
 from advisor.datasets import DEMO_NOTE
 from advisor.engine import Insights
 from advisor.reporting import RunView
@@ -198,7 +198,9 @@ def odd_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for row in view.evaluations:
         rows.append(replace(row, accuracy=far) if row is last else row)
     with opener(browser, tmp_path_factory.mktemp("odd")) as open_html:
-        yield open_view(open_html, replace(view, evaluations=tuple(rows), decision=decide(rows, limits)))
+        yield open_view(
+            open_html, replace(view, evaluations=tuple(rows), decision=Decision.of_evaluations(rows, limits))
+        )
 
 
 def test_hostile_names_run_nothing(odd_page: Opened) -> None:
@@ -239,7 +241,7 @@ def wordy_view(case: str, folder: Path) -> RunView:
         return with_dataset(usual, images_per_class=dict.fromkeys(NAMES[case], 60))
     if case == "one candidate":
         long = run_view(card_suffix="x" * 60)
-        return replace(long, evaluations=long.ok[:1], decision=decide(long.ok[:1], long.limits))
+        return replace(long, evaluations=long.ok[:1], decision=Decision.of_evaluations(long.ok[:1], long.limits))
     if case == "stopped":
         stopped = replace(present(running.insights.unfinished), running=False)
         return replace(usual, insights=Insights(unfinished=stopped))

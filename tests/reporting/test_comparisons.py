@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.core import Guarantees, ImageAnswers, Provenance, Quantity, Shares
-from advisor.engine import Comparison, Incumbent, Insights, compare, load_run
+from advisor.engine import Comparison, Incumbent, Insights, LoadedRun
 from advisor.reporting import RunView, print_answer, render_comparison
 from advisor.reporting._blocks import default_console
 from advisor.reporting._comparisons import SHOWN
@@ -32,7 +32,7 @@ def comparison(tmp_path: Path) -> Comparison:
     slower = evaluation("best", "int8", accuracy=92, half_width=1, latency=60, size=6e6)
     one = write_run(tmp_path, dataset=images({"cat": 10}))
     two = write_run(tmp_path, [slower, *others], dataset=images({"cat": 12, **dict.fromkeys(views.HOSTILE, 3)}))
-    return compare(load_run(one.path), load_run(two.path))
+    return Comparison.of_runs(LoadedRun.load(one.path), LoadedRun.load(two.path))
 
 
 def test_it_says_outcome_reason_and_cause_and_no_name_breaks_it(comparison: Comparison) -> None:

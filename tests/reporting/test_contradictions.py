@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from advisor.core import Evaluation, Limits, Status, TuningFacts, decide
+from advisor.core import Decision, Evaluation, Limits, Status, TuningFacts
 from advisor.core._preferences import parse_preference
 from advisor.engine import Insights, StageName
 from advisor.engine._history.expected_tuning import ExpectedTuning
@@ -43,7 +43,7 @@ def answers(draw: st.DrawFn) -> RunView:
                 rows.append(row)
     limits = Limits(latency_ms=draw(st.sampled_from([5.0, 20.0, 50.0])))
     prefer = draw(st.sampled_from(PREFERENCES))
-    decision = decide(rows, limits, lambda row: right[row.configuration], parse_preference(prefer))
+    decision = Decision.of_evaluations(rows, limits, lambda row: right[row.configuration], parse_preference(prefer))
     skipped = draw(st.integers(0, 3))
     others = [
         Evaluation(evaluation(f"later{n}").configuration, Status.SKIPPED, stage=StageName.STOP) for n in range(skipped)

@@ -22,7 +22,7 @@ from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting._files import front_csv, front_parquet, map_columns, recommendation_json, render_markdown
 from advisor.reporting._html import render_html
 from advisor.reporting._script_data import QUANTITIES, list_facets, make_payload
-from advisor.store import RunFolder, integrity_problems
+from advisor.store import Problem, RunFolder
 from tests.reporting.test_device_results import ROWS
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 from tests.run_folders import lines, write_run
@@ -154,7 +154,7 @@ def test_a_line_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in lines(run)]
     rewrite(run, [{**rows[0], "details": "none"}, {**rows[1], "family": 7}, *rows[2:]])
     assert len(run.evaluations()) == 2
-    assert any("2 unreadable lines" in str(problem) for problem in integrity_problems(run))
+    assert any("2 unreadable lines" in str(problem) for problem in Problem.list_in_run(run))
 
 
 def shown(width: int, encoding: str = "utf-8") -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from advisor.core import METRICS, Evaluation, Metric, Provenance, Quantity, UsageError, decide
-from advisor.reporting import RunView, print_answer, recommendation, rows_of
+from advisor.core import METRICS, Decision, Evaluation, Metric, Provenance, Quantity, UsageError
+from advisor.reporting import RunView, print_answer, recommendation
 from advisor.reporting._blocks import DataTable, Paragraph
 from advisor.reporting._classes import metric_blocks
 from advisor.reporting._explanation import opening_lines
@@ -62,7 +62,9 @@ def metric_view(metric: str = Metric.MACRO_F1, view: RunView | None = None, **ch
     limits = replace(view.limits, **changes)
     rows = tuple(with_metrics(row, metric, judged) for row in view.evaluations)
     request = replace(view.request, question=replace(view.request.question, metric=metric))
-    return replace(view, evaluations=rows, decision=decide(rows, limits), limits=limits, request=request)
+    return replace(
+        view, evaluations=rows, decision=Decision.of_evaluations(rows, limits), limits=limits, request=request
+    )
 
 
 def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,6 +166,6 @@ def test_an_unknown_column_to_sort_by_names_the_nearest_and_all() -> None:
 
 
 def test_columns_hold_what_paths_lead_to() -> None:
-    rows = rows_of({"name": "0.real", "first": "1.0", "size_bytes": "2.size"})
+    rows = Rows.of_paths({"name": "0.real", "first": "1.0", "size_bytes": "2.size"})
     assert rows.row((3 + 1j, ("one", "two"), {"size": 7})) == {"name": 3.0, "first": "one", "size_bytes": 7}
     assert rows.row((3 + 1j, (), None)) == {"name": 3.0, "first": None, "size_bytes": None}

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
-from advisor.core import Evaluation, Status, decide
+from advisor.core import Decision, Evaluation, Status
 from advisor.engine import StageName
 from advisor.reporting._phrases import counts, funnel, rank_begun, shortlist
 from tests.builders import present
@@ -50,7 +50,7 @@ def test_every_stage_has_its_place_whatever_the_order_of_the_evaluations_and_one
         Evaluation(configuration, Status.SKIPPED, reason="why", stage=stage)
         for configuration, stage in zip(rows, stages, strict=True)
     )
-    steps = funnel(replace(view, evaluations=stopped, decision=decide(stopped, view.limits)))
+    steps = funnel(replace(view, evaluations=stopped, decision=Decision.of_evaluations(stopped, view.limits)))
     assert [step.name for step in steps] == ["planned", *StageName, "weights", "meets the budget"]
     assert [step.left for step in steps] == [*range(len(stages), -1, -1), 0]
 

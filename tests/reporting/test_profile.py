@@ -13,7 +13,7 @@ from rich.console import Console
 from advisor.cli._files import STEP_COLUMNS
 from advisor.measurement import Accelerator, Delegation, Profile
 from advisor.measurement._operators.profile import profile as measured
-from advisor.reporting import print_profile, rows_of
+from advisor.reporting import Rows, print_profile
 from advisor.reporting._profile import BARS, render
 from advisor.tflite import read
 from tests.makers.browsers import Open, Opened, opener
@@ -101,7 +101,7 @@ def test_terminal_shows_the_slowest_first_all_on_demand_and_those_that_are_selec
     assert f"The {min(10, len(swish.operators))} slowest of {len(swish.operators)} steps" in terminal(swish, 100)
     assert "Every step" in terminal(swish, 100, everything=True)
     assert ["kB moved" in terminal(swish, width) for width in (80, 140)] == [False, True]
-    steps = rows_of(STEP_COLUMNS).select("-time", ["where=builtin"]).of(swish.operators)
+    steps = Rows.of_paths(STEP_COLUMNS).select("-time", ["where=builtin"]).of(swish.operators)
     assert f"{len(steps)} of {len(swish.operators)} steps, as selected" in terminal(swish, 100, steps=steps)
     assert steps == tuple(sorted(steps, key=lambda step: -step.time_us))
     assert {step.where for step in steps} == {"builtin"}

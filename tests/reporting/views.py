@@ -11,6 +11,7 @@ from rich.console import Console
 
 from advisor.core import (
     Configuration,
+    Decision,
     Evaluation,
     Interval,
     Limits,
@@ -19,7 +20,6 @@ from advisor.core import (
     Status,
     Target,
     _evaluation_facts as evaluation_facts,
-    decide,
     parse,
 )
 from advisor.engine import Insights, Request, StageName, resolve
@@ -67,7 +67,7 @@ def run_view(
         limits=limits,
         dataset=_dataset(classes) if data else None,
         evaluations=evaluations,
-        decision=decide(evaluations, limits),
+        decision=Decision.of_evaluations(evaluations, limits),
         next_command="advisor export runs/latest --to bundle",
     )
 
@@ -89,7 +89,7 @@ def judged_view() -> RunView:
     decision = view.decision
     files = {e.artefact for e in (decision.pick, decision.runner_up, *decision.ties, *decision.front) if e}
     judged = tuple(_judged(e) if e.artefact in files else e for e in view.evaluations)
-    return replace(view, evaluations=judged, decision=decide(judged, view.limits))
+    return replace(view, evaluations=judged, decision=Decision.of_evaluations(judged, view.limits))
 
 
 def unknown_view(training: str = "head", **changes: object) -> RunView:
@@ -130,7 +130,7 @@ def running_view(evaluated: int = 34) -> RunView:
     """Return the run while its search is running; 0 for one without any result."""
     state = Unfinished(evaluated, 100, running=True, at="2026-01-31T12:00:00+00:00")
     view = replace(run_view(), insights=Insights(unfinished=state), next_command="")
-    return view if evaluated else replace(view, evaluations=(), decision=decide((), view.limits))
+    return view if evaluated else replace(view, evaluations=(), decision=Decision.of_evaluations((), view.limits))
 
 
 def infeasible_view() -> RunView:
@@ -146,7 +146,7 @@ def empty_view() -> RunView:
         Evaluation(row.configuration, Status.FAILED, row.family, "the weights cannot be fetched", StageName.CONVERT)
         for row in view.evaluations
     )
-    return replace(view, evaluations=failed, decision=decide(failed, view.limits))
+    return replace(view, evaluations=failed, decision=Decision.of_evaluations(failed, view.limits))
 
 
 def _evaluations(

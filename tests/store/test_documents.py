@@ -16,14 +16,14 @@ from advisor.devices._profiles import read_profile
 from advisor.engine import resolve
 from advisor.store import (
     ROWS,
+    ColumnType,
+    YamlDocument,
     add_block,
     build_frame,
     fill_folder,
     parse_json,
     read_document,
     read_json,
-    read_yaml,
-    type_of,
 )
 from advisor.store._cached_rows import compute_cached_rows, write_block
 from advisor.store._run_documents import KINDS
@@ -92,7 +92,7 @@ def test_the_name_of_a_column_says_its_type_also_for_missing_values_and_without_
     assert found.isna().to_numpy().tolist() == [[False, True, False, True], [True, True, True, True]]
     assert list(build_frame(["card", "threads"], []).columns) == ["card", "threads"]
     columns = ("card", "latency_p90_ms", "top1_percent", "size_bytes", "threads", "meets_budget")
-    assert list(map(type_of, columns)) == ["str", "float64", "float64", "Int64", "Int64", "boolean"]
+    assert list(map(ColumnType.of_column, columns)) == ["str", "float64", "float64", "Int64", "Int64", "boolean"]
 
 
 @settings(max_examples=15)
@@ -109,7 +109,7 @@ def test_what_is_beyond_the_limits_is_named_with_its_place(parts: list[str | tup
     assert str(refused).startswith(words)
 
 
-@pytest.mark.parametrize("read", [read_json, read_yaml])
+@pytest.mark.parametrize("read", [read_json, YamlDocument.read])
 def test_a_pipe_and_a_file_over_the_limit_are_refused(tmp_path: Path, read: Callable[[Path, int], object]) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_text("[1, 2, 3]")
@@ -218,11 +218,11 @@ def file(folder: Path, text: str) -> Path:
     ids=[*ENDLESS, "bomb", "digits", "timestamp", "bool", "int", "float", "base 60", "NUL"],
 )
 def test_nesting_and_what_is_beyond_limits_or_of_no_kind_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    must_fail(UsageError, words, read_yaml, file(tmp_path, text))
+    must_fail(UsageError, words, YamlDocument.read, file(tmp_path, text))
 
 
 def test_a_long_text_is_only_a_text(tmp_path: Path) -> None:
-    assert read_yaml(file(tmp_path, "a: " + "x" * 1_000_000)).values == {"a": "x" * 1_000_000}
+    assert YamlDocument.read(file(tmp_path, "a: " + "x" * 1_000_000)).values == {"a": "x" * 1_000_000}
 
 
 @pytest.mark.parametrize(
@@ -236,6 +236,8 @@ def test_device_profiles_and_requests_are_read_the_same_way(tmp_path: Path, text
 
 def test_keys_that_are_numbers_become_text_if_they_are_accepted_and_are_the_same_key_as_it(tmp_path: Path) -> None:
     path = file(tmp_path, "names: {0: cat, 1: dog}")
-    assert read_yaml(path, as_text=True).values == {"names": {"0": "cat", "1": "dog"}}
-    must_fail(UsageError, "the key 0 is not text", read_yaml, path)
-    must_fail(UsageError, "the key '0' is there twice", read_yaml, file(tmp_path, '{0: cat, "0": dog}'), as_text=True)
+    assert YamlDocument.read(path, as_text=True).values == {"names": {"0": "cat", "1": "dog"}}
+    must_fail(UsageError, "the key 0 is not text", YamlDocument.read, path)
+    must_fail(
+        UsageError, "the key '0' is there twice", YamlDocument.read, file(tmp_path, '{0: cat, "0": dog}'), as_text=True
+    )

@@ -19,12 +19,11 @@ from advisor.store import (
     CHANGED,
     OLD,
     ArtifactCache,
+    Problem,
     RunFolder,
     _evaluation_rows as rows,
-    artefact_problem,
     chain_lines,
     ensure_output_dir,
-    integrity_problems,
     write_atomically,
 )
 from advisor.store._files import is_full_disk
@@ -121,7 +120,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def texts(run: RunFolder) -> list[str]:
-    return [str(problem) for problem in integrity_problems(run)]
+    return [str(problem) for problem in Problem.list_in_run(run)]
 
 
 def test_an_artefact_that_was_changed_is_gone_or_outside_the_run_is_named_and_not_read(run: RunFolder) -> None:
@@ -130,7 +129,7 @@ def test_an_artefact_that_was_changed_is_gone_or_outside_the_run_is_named_and_no
     (run.artefacts / "best-head-int8.tflite").unlink()
     assert texts(run) == ["artifacts/best-head-int8.tflite is missing: it cannot be shipped or measured again"]
     strayed = replace(run.evaluations()[0], artefact="../../secret")
-    assert "outside the run folder" in present(artefact_problem(run, strayed)).what
+    assert "outside the run folder" in present(Problem.find_in_artefact(run, strayed)).what
 
 
 def test_a_torn_line_costs_itself_alone(run: RunFolder) -> None:
@@ -144,7 +143,7 @@ def test_a_torn_line_costs_itself_alone(run: RunFolder) -> None:
 @pytest.mark.parametrize("content", ["{half", "[]", '{"schema_version": 99}'])
 def test_a_damaged_document_is_named(run: RunFolder, content: str) -> None:
     (run.path / "manifest.json").write_text(content)
-    assert [problem.file for problem in integrity_problems(run)] == ["manifest.json"]
+    assert [problem.file for problem in Problem.list_in_run(run)] == ["manifest.json"]
 
 
 def test_missing_evaluations_and_answers_are_named(run: RunFolder, tmp_path: Path) -> None:
@@ -166,7 +165,7 @@ def rewritten(run: RunFolder, change: Callable[[list[str]], list[str]]) -> None:
 
 def of(run: RunFolder, kind: str = CHANGED) -> list[str]:
     """Return what a reader of the folder says is of this kind."""
-    return [str(problem) for problem in integrity_problems(RunFolder.open(run.path)) if problem.kind == kind]
+    return [str(problem) for problem in Problem.list_in_run(RunFolder.open(run.path)) if problem.kind == kind]
 
 
 def cards(run: RunFolder) -> list[str]:

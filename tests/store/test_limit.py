@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache
+from advisor.store import ArtifactCache, CacheUse, find_changed_file, limit_bytes, require_cache
 from advisor.store._cache_entries import list_entries
 from advisor.store._cache_uses import Lease, get_process_lease, list_uses
 from advisor.store._limit import evict_results
@@ -105,16 +105,16 @@ def test_a_kept_run_stays_until_it_is_let_go(root: Path, tmp_path: Path) -> None
     hold = Lease(root, run)
     folder = make(root, 1, hold)
     hold.release()
-    assert keep_run(root, run).kept
+    assert CacheUse.keep_run(root, run).kept
     evict_results(root, 0)
     assert folder.is_dir()
-    assert not keep_run(root, run, keep=False).kept
+    assert not CacheUse.keep_run(root, run, keep=False).kept
     evict_results(root, 0)
     assert not folder.exists()
 
 
 def test_a_run_unknown_to_the_cache_is_not_kept_and_a_deleted_one_holds_nothing(root: Path, tmp_path: Path) -> None:
-    must_fail(UsageError, "does not know what 'runs/other' used", keep_run, root, Path("runs/other"))
+    must_fail(UsageError, "does not know what 'runs/other' used", CacheUse.keep_run, root, Path("runs/other"))
     hold = Lease(root, tmp_path / "gone")
     hold.add("artifacts/head-5/1")
     hold.release()
@@ -146,7 +146,11 @@ def test_what_is_in_the_way_of_records_is_told(root: Path, tmp_path: Path, place
     (root / "file").write_text("mine")
     (root / place).parent.mkdir(exist_ok=True)
     (root / place).symlink_to(target)
-    for act in (list_uses, lambda folder: evict_results(folder, 0), lambda _: limited_cache(None).__enter__()):
+    for act in (
+        list_uses,
+        lambda folder: evict_results(folder, 0),
+        lambda _: ArtifactCache.open_limited(None).__enter__(),
+    ):
         refused = must_fail(UsageError, words, act, root)
         assert refused.hint
     assert (tmp_path / "file").read_text() == "mine"
@@ -175,7 +179,7 @@ def test_downloads_go_only_by_name_and_never_while_something_runs(root: Path) ->
 
 
 def test_a_cache_for_a_block_ends_within_its_limit_and_says_needs(root: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with limited_cache(2_500_000) as cache:
+    with ArtifactCache.open_limited(2_500_000) as cache:
         folders = [cache.get("head-5", {"number": number}, filler(MEGABYTE)) for number in range(4)]
         assert all(folder.is_dir() for folder in folders)
     assert sum(entry.size_bytes for entry in list_entries(root)) <= 2_500_000

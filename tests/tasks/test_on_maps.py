@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import FINETUNE_ALL, HEAD, UsageError
 from advisor.engine import FloatModel, Folders, Images, Purpose, Question, Results, Stage, Workload
 from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S, TrainingBudget
@@ -18,7 +18,7 @@ from tests.builders import must_fail
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials
 
-QUESTION, CARD = Question(DETECTION.name), load_catalogue()["mobilenet_v2_1.0_224"]
+QUESTION, CARD = Question(DETECTION.name), Catalogue.load()["mobilenet_v2_1.0_224"]
 SHARED_S, ALONE_S = (100.0 - IMPORTS_S - NEXT_START_S) / 1.55, 100.0 - NEXT_IMPORTS_S
 
 

@@ -17,7 +17,7 @@ from advisor.tasks._task import USUAL_TRAININGS, HeadOnMaps
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from advisor.tasks.segmentation import SEGMENTATION
-from advisor.tflite import read, read_metadata
+from advisor.tflite import Metadata, read
 from tests.builders import must_fail
 from tests.tflite.graphs import foreign_detector, tiny_features
 
@@ -84,7 +84,7 @@ def test_it_trains_judges_and_reports(tmp_path: Path, search_small: Callable[...
     assert set(found) == {"float32", "int8"}
     assert found["float32"].accuracy.value > 60
     assert run.read_json("recommendation.json")["task"] == "brightness"
-    metadata = read_metadata((run.path / found["float32"].artefact).read_bytes())
+    metadata = Metadata.read((run.path / found["float32"].artefact).read_bytes())
     assert (metadata.labels, metadata.description[:16]) == (("brightness",), "Brightness meter")
     assert "share within a tenth" in (run.path / "report.html").read_text()
 

@@ -7,7 +7,7 @@ import pytest
 from advisor.compression import round_dense
 from advisor.core import StageError
 from advisor.measurement import predict_arrays
-from advisor.tflite import read, read_head, read_metadata, with_head, with_probe, write_metadata
+from advisor.tflite import Metadata, read, read_head, with_head, with_probe
 from tests.builders import must_fail
 from tests.tflite.running import Array
 from tests.tflite.test_temperature import CLASSES, DESCRIPTION, WIDTHS, form, random_images, softmax
@@ -66,9 +66,9 @@ def test_a_head_that_is_read_and_written_answers_alike(parts: int, name: str) ->
 
 
 def test_labels_and_normalization_stay() -> None:
-    data = write_metadata(form(2, "int8_float_io"), DESCRIPTION)
+    data = DESCRIPTION.write_into(form(2, "int8_float_io"))
     made = with_head(data, *another_head(2, "int8_float_io"), features(2, "int8_float_io"), round_dense)
-    assert read_metadata(made) == DESCRIPTION
+    assert Metadata.read(made) == DESCRIPTION
 
 
 def test_a_head_of_zeros_answers_every_class_alike() -> None:

@@ -8,7 +8,7 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, strategies as st
 
 from advisor.core import StageError, UsageError
-from advisor.tflite import Metadata, one_line, read, read_metadata, select_output, write_metadata
+from advisor.tflite import Metadata, one_line, read, select_output
 from tests.builders import CHARACTERS, must_fail, present
 from tests.tables import with_cases
 from tests.tflite.graphs import Graph, tiny_features
@@ -35,54 +35,54 @@ def described(
 
 def test_what_is_written_is_read_and_the_model_itself_is_unchanged() -> None:
     data = tiny_classifier_of_images(len(HOSTILE))
-    written = write_metadata(data, described(HOSTILE))
-    assert read_metadata(written) == described(STORED)
+    written = described(HOSTILE).write_into(data)
+    assert Metadata.read(written) == described(STORED)
     assert read(written).subgraphs == read(data).subgraphs
 
 
 @pytest.mark.parametrize("by_class", [(), (0.5, 0.875)])
 def test_a_threshold_and_scores_of_single_classes_are_read_back(by_class: tuple[float, ...]) -> None:
     metadata = replace(described(("a", "b")), threshold=0.5, by_class=by_class)
-    assert read_metadata(write_metadata(tiny_classifier_of_images(2), metadata)) == metadata
+    assert Metadata.read(metadata.write_into(tiny_classifier_of_images(2))) == metadata
 
 
 def test_text_that_is_no_unicode_is_written_with_a_mark_in_its_place() -> None:
     """Names of folders may hold any bytes, which Python hands on as lone surrogates."""
     metadata = Metadata("caf\udce9", ("caf\udce9",), (0.0,), (1.0,))
-    found = present(read_metadata(write_metadata(tiny_classifier_of_images(1), metadata)))
+    found = present(Metadata.read(metadata.write_into(tiny_classifier_of_images(1))))
     assert (found.name, found.labels) == ("caf?", ("caf?",))
 
 
 def test_the_same_description_gives_the_same_bytes_and_another_replaces_it() -> None:
     data = tiny_classifier_of_images(2)
-    first = write_metadata(data, described(("a", "b")))
-    assert write_metadata(data, described(("a", "b"))) == first
-    assert write_metadata(first, described(("a", "b"))) == first
-    first = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
-    second = write_metadata(first, described(("c", "d")))
-    found = present(read_metadata(second))
+    first = described(("a", "b")).write_into(data)
+    assert described(("a", "b")).write_into(data) == first
+    assert described(("a", "b")).write_into(first) == first
+    first = described(("a", "b")).write_into(tiny_classifier_of_images(2))
+    second = described(("c", "d")).write_into(first)
+    found = present(Metadata.read(second))
     assert found.labels == ("c", "d")
     assert len(second) == len(first)
     assert [entry.name for entry in schema.ModelT.InitFromPackedBuf(second).metadata] == [b"TFLITE_METADATA"]
 
 
 def test_an_edit_of_the_graph_drops_the_description_and_a_file_without_one_says_nothing() -> None:
-    data = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
-    assert read_metadata(select_output(data, "out")) is None
-    assert read_metadata(tiny_features()) is None
+    data = described(("a", "b")).write_into(tiny_classifier_of_images(2))
+    assert Metadata.read(select_output(data, "out")) is None
+    assert Metadata.read(tiny_features()) is None
 
 
 def test_equal_channels_are_written_as_one_number_and_others_kept_apart() -> None:
     for mean, std in (((127.5,), (127.5,)), (MEAN, STD)):
         metadata = described(("a",), mean * (3 // len(mean)), std * (3 // len(std)))
-        stored = present(read_metadata(write_metadata(tiny_classifier_of_images(1), metadata)))
+        stored = present(Metadata.read(metadata.write_into(tiny_classifier_of_images(1))))
         assert stored.mean == pytest.approx(mean)
         assert stored.std == pytest.approx(std)
 
 
 @given(st.lists(st.text(CHARACTERS, max_size=20), min_size=1, max_size=6))
 def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
-    found = present(read_metadata(write_metadata(tiny_classifier_of_images(len(labels)), described(tuple(labels)))))
+    found = present(Metadata.read(described(tuple(labels)).write_into(tiny_classifier_of_images(len(labels)))))
     assert found.labels == tuple(one_line(label) for label in labels)
     assert all(len(label.splitlines()) <= 1 for label in found.labels)
 
@@ -90,14 +90,16 @@ def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
 @with_cases
 def test_a_wrong_description_is_refused(labels: list[str], mean: list[float], std: list[float], reason: str) -> None:
     with pytest.raises(StageError, match=reason):
-        write_metadata(tiny_classifier_of_images(2), described(tuple(labels), tuple(mean), tuple(std)))
+        described(tuple(labels), tuple(mean), tuple(std)).write_into(tiny_classifier_of_images(2))
 
 
 def test_only_image_classifiers_are_described() -> None:
-    must_fail(StageError, "one image input and one output", write_metadata, tiny_features(2), described(("a", "b")))
+    must_fail(
+        StageError, "one image input and one output", Metadata.write_into, tiny_features(2), described(("a", "b"))
+    )
 
 
-DESCRIBED = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
+DESCRIBED = described(("a", "b")).write_into(tiny_classifier_of_images(2))
 
 
 @with_cases
@@ -108,11 +110,11 @@ def test_a_missing_file_of_labels_and_one_without_end_are_refused(name: str, siz
         other.write(DESCRIBED[:start])
         with zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(name, bytes(size))
-        must_fail(UsageError, reason, read_metadata, other.getvalue())
+        must_fail(UsageError, reason, Metadata.read, other.getvalue())
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")
 def test_metadata_of_others_is_read() -> None:
-    found = read_metadata((SHARED / "tf2_mobilenet_v2_1.0_224_ptq.tflite").read_bytes())
+    found = Metadata.read((SHARED / "tf2_mobilenet_v2_1.0_224_ptq.tflite").read_bytes())
     assert (found.mean, found.std, len(found.labels)) == ((127.5,), (127.5,), 1001)
     assert found.labels[1] == "tench, Tinca tinca"

@@ -15,14 +15,13 @@ from advisor.tflite import (
     DETECTIONS,
     OPERATOR,
     SIDE_SCALE,
+    Metadata,
     Suppression,
     add_tensor,
     append_postprocess,
     cut_postprocess,
     read,
-    read_metadata,
     with_calibrated_scores,
-    write_metadata,
 )
 from tests.builders import must_fail
 
@@ -105,9 +104,9 @@ def test_a_model_without_these_outputs_and_anchors_of_another_number_are_refused
 def test_a_detector_is_described() -> None:
     data = append_postprocess(tiny_detector(), ANCHORS, Suppression())
     metadata = described(("a", "b", "c", "d"))
-    assert read_metadata(write_metadata(data, metadata)) == metadata
+    assert Metadata.read(metadata.write_into(data)) == metadata
     limited = replace(metadata, threshold=0.625)
-    assert read_metadata(write_metadata(data, limited)) == limited
+    assert Metadata.read(limited.write_into(data)) == limited
 
 
 def test_post_processing_that_was_cut_and_put_back_gives_the_same_boxes() -> None:

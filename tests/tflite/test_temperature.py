@@ -22,12 +22,10 @@ from advisor.tflite import (
     attach_head,
     new_operator,
     read,
-    read_metadata,
     to_float_io,
     with_probe,
     with_temperature,
     with_unknown,
-    write_metadata,
 )
 from tests.builders import must_fail
 from tests.measurement.small_models import Builder
@@ -159,9 +157,9 @@ def test_operators_integers_and_signatures_stay(parts: int, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["float16", "int8_float_io"])
 def test_labels_and_normalization_stay(name: str) -> None:
-    made = with_temperature(write_metadata(form(2, name), DESCRIPTION), 1.7)
-    assert read_metadata(made) == DESCRIPTION
-    assert made == write_metadata(with_temperature(form(2, name), 1.7), DESCRIPTION)
+    made = with_temperature(DESCRIPTION.write_into(form(2, name)), 1.7)
+    assert Metadata.read(made) == DESCRIPTION
+    assert made == DESCRIPTION.write_into(with_temperature(form(2, name), 1.7))
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
@@ -267,7 +265,7 @@ def test_published_quantized_networks_keep_their_logits_and_labels(file: str) ->
     given = logits(data, images)
     np.testing.assert_allclose(logits(made, images) * 1.6, given, rtol=1e-6)
     np.testing.assert_allclose(predict_arrays(made, images), softmax(given / 1.6), atol=1 / 256)
-    assert read_metadata(made) == read_metadata(data)
+    assert Metadata.read(made) == Metadata.read(data)
 
 
 @pytest.mark.parametrize(("parts", "name"), FORMS_OF_UNKNOWN)

@@ -18,7 +18,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import TensorType
 
-from advisor.catalog import Card, _architectures as architectures, load_catalogue
+from advisor.catalog import Card, Catalogue, _architectures as architectures
 from advisor.catalog._convert import OUTPUTS, settle_statistics, to_tflite
 from advisor.catalog._graph_file import read_graph
 from advisor.catalog._keras_layers import fill_layers, layers_of
@@ -58,7 +58,7 @@ ENTRY = (
 def main() -> None:
     """Make the graph files of the cards that are named, or of all."""
     GRAPHS.mkdir(exist_ok=True)
-    for card in load_catalogue().values():
+    for card in Catalogue.load().values():
         if not card.by_file and (len(sys.argv) == 1 or card.name in sys.argv[1:]):
             try:
                 print(f"{card.name}: {make(card, GRAPHS / f'{card.name}.graph')}", flush=True)

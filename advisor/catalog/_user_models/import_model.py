@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from advisor.catalog._cards import Card, Conversion, Preprocessing
 from advisor.catalog._catalogue import (
     BACKGROUND,
+    Catalogue,
     imagenet_labels,
-    load_catalogue,
     user_catalogue_file,
     with_card,
 )
@@ -269,7 +269,7 @@ def add(
     for photograph, label, probability in answers:
         seen.append((photograph, described.labels[label], probability))
     return ImportedModel(
-        card=load_catalogue([catalogue]).card(name),
+        card=Catalogue.load([catalogue]).card(name),
         catalogue=catalogue,
         model=model,
         features=facts.features,
@@ -327,7 +327,7 @@ def name_card(file: Path, description: ModelDescription, into: Path | None) -> s
             f"--name: '{name}' is not a name",
             "letters, digits, '_', '.', '+' and '-', 120 at most",
         )
-    taken = load_catalogue([catalogue] if catalogue.is_file() else [])
+    taken = Catalogue.load([catalogue] if catalogue.is_file() else [])
     if name in taken or (catalogue.parent / MODELS / f"{name}.tflite").exists():
         raise UsageError(f"the name '{name}' is already taken", "choose another with --name")
     return name
@@ -395,7 +395,7 @@ def _store_model(prepared: Path, model: Path, catalogue: Path, text: str) -> Non
     try:
         # The file first, then the card: a card without its file would fail every later search.
         write_atomically(catalogue, text.encode())
-        load_catalogue([catalogue])
+        Catalogue.load([catalogue])
     except BaseException:
         model.unlink()
         if before is None:
@@ -432,7 +432,7 @@ def make_shipped_card(
         )
     stem = _make_stem(file)[:100] or FAMILY
     name = stem
-    if stem in load_catalogue(catalogs):
+    if stem in Catalogue.load(catalogs):
         name = f"{stem}-{FAMILY}"
     # Under another task, the same file may become another card.
     folder_name = "-".join(filter(None, (sha256_file(file)[:32], str(VERSION), task, name)))
@@ -454,4 +454,4 @@ def make_shipped_card(
         except UsageError as error:
             shutil.rmtree(catalogue.parent, ignore_errors=True)
             raise UsageError(f"--candidates: {error.message}", error.hint) from None
-    return load_catalogue([*catalogs, catalogue]).card(name), catalogue
+    return Catalogue.load([*catalogs, catalogue]).card(name), catalogue

@@ -27,13 +27,11 @@ from advisor.tflite import (
     Model,
     pack,
     read,
-    read_metadata,
     scale_of_input,
     to_float32,
     unpack,
     with_channels_last,
     without_transposes,
-    write_metadata,
 )
 
 if TYPE_CHECKING:
@@ -105,20 +103,20 @@ class OwnFiles(Protocol):
     def remarks(self, added: ImportedModel) -> Iterator[str]:
         """Yield remarks on a card that is not taken as it is."""
 
+    @staticmethod
+    def of_task(task: str) -> OwnFiles:
+        """Return what a task does with users' own files; KeyError for a name that is no task.
+
+        The registry knows only the facts of a task: tasks are above this room.
+        """
+        return cast("TakesFiles", TASKS[task]).own_files()
+
 
 class TakesFiles(Protocol):
     """A task that takes users' own files."""
 
     def own_files(self) -> OwnFiles:
         """Return what is done with them."""
-
-
-def own_files_of(task: str) -> OwnFiles:
-    """Return what a task does with users' own files; KeyError for a name that is no task.
-
-    The registry knows only the facts of a task: tasks are above this room.
-    """
-    return cast("TakesFiles", TASKS[task]).own_files()
 
 
 def task_of(model: Model, asked: str = "") -> str:
@@ -128,7 +126,7 @@ def task_of(model: Model, asked: str = "") -> str:
     """
     taking = []
     for name, task in TASKS.items():
-        if task.own_cards is not None and own_files_of(name).takes(model, name == asked):
+        if task.own_cards is not None and OwnFiles.of_task(name).takes(model, name == asked):
             taking.append(name)
     # The first task takes every file: a more special one that takes it too comes later.
     return taking[-1]
@@ -150,7 +148,7 @@ def prepare(
     data, conversion = as_tflite(file, size)
     name = str(file)
     # The metadata is read first, because the edits below drop it.
-    metadata = read_metadata(data, name) or Metadata("", (), (), ())
+    metadata = Metadata.read(data, name) or Metadata("", (), (), ())
     data = with_channels_last(with_shapes(data, name), name)
     keeps_form = finished or bool(classifier.list_quantized(read(data, name)))
     if not keeps_form:
@@ -159,7 +157,7 @@ def prepare(
         if len(model.subgraphs) == len(model.signatures) == 1:
             data = without_transposes(data, name)
     model = read(data, name)
-    own_files = own_files_of(task_of(model, task))
+    own_files = OwnFiles.of_task(task_of(model, task))
     write_master = own_files.take if keeps_form else own_files.prepare
     facts = write_master(data, name, target, metadata)
     return replace(facts, scale=scale_of_input(model)), conversion
@@ -206,12 +204,12 @@ def describe(
     """
     data = target.read_bytes()
     answers = []
-    own_files = own_files_of(facts.task)
-    stated = read_metadata(data)
+    own_files = OwnFiles.of_task(facts.task)
+    stated = Metadata.read(data)
     wanted = (metadata.labels, metadata.mean, metadata.std)
     # A file that states the same keeps its bytes, and so its hash.
     if not stated or (stated.labels, stated.mean, stated.std) != wanted:
-        data = write_metadata(data, metadata)
+        data = metadata.write_into(data)
         target.write_bytes(data)
     for title, name in (
         ("a cat", "chelsea"),

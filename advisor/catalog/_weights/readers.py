@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.core import WeightsError
 from advisor.store import Schema, message_type
-from advisor.tflite import model as tflite, real_values
+from advisor.tflite import model as tflite
 
 Array = np.ndarray[Any, Any]
 Tensors = dict[str, Array]
@@ -192,7 +192,7 @@ def read_tflite(path: Path) -> Tensors:
     for tensor in tflite.read(path).tensors:
         values = None
         if tensor.is_constant and tensor.dtype in _TFLITE_TYPES:
-            values = real_values(tensor)
+            values = tensor.real_values()
         if values is not None:
             tensors[tensor.name] = values.astype(np.float32)
     return tensors

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.compression._diagnosis.figures import find_widest
 from advisor.core import Outlier
-from advisor.tflite import Model, Tensor, real_values
+from advisor.tflite import Model, Tensor
 
 _AXES = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0, "DEPTHWISE_CONV_2D": 3}
 """Axis of a kernel's output channels."""
@@ -55,7 +55,7 @@ def find_bias(model: Model, index: int) -> Tensor | None:
 
 def read_real_values(constant: Tensor | None) -> NDArray[np.float64] | None:
     """Return the real values of a constant; None if there is none, or one of 4 bits."""
-    return None if constant is None else real_values(constant)
+    return None if constant is None else constant.real_values()
 
 
 def find_widest_kernel(reference: Model, index: int) -> Outlier | None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
 from advisor.isolation import usable_cores
-from advisor.tflite import Model, make_editable, open_model, pack, real_values
+from advisor.tflite import Model, make_editable, open_model, pack
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -196,7 +196,7 @@ def _list_padded_with_lowest(model: Model) -> dict[int, int]:
     for operator in model.operators:
         if operator.name != "PADV2":
             continue
-        margin = real_values(model.tensors[operator.inputs[2]])
+        margin = model.tensors[operator.inputs[2]].real_values()
         if margin is not None and np.max(margin) <= LOWEST:
             padded[operator.outputs[0]] = operator.inputs[0]
     return padded

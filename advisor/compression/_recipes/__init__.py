@@ -6,6 +6,8 @@ file. To add a recipe, add an object to ``RECIPES``: ``docs/extend-stages.md``. 
 recipe stands in file names, caches and runs, and stays.
 """
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +42,6 @@ from advisor.tflite import (
     split_postprocess,
     to_float16,
     to_float_io,
-    write_metadata,
 )
 
 __all__ = [
@@ -54,7 +55,6 @@ __all__ = [
     "measure_deflated",
     "prepare_file",
     "recipe",
-    "sizes_of",
     "zstd_bytes",
 ]
 
@@ -185,6 +185,12 @@ class Sizes:
         }
         return {name: size for name, size in known.items() if size is not None}
 
+    @classmethod
+    def of_file(cls, path: Path) -> Sizes:
+        """Return the sizes of a ``.tflite``; a damaged one is a UsageError."""
+        data = path.read_bytes()
+        return cls(len(data), measure_deflated(data), zstd_bytes(data), arena_bytes(path))
+
 
 def prepare_file(
     model: Path,
@@ -236,14 +242,8 @@ def make_file(
     raw, process = split_postprocess(model.read_bytes(), model.name)
     compressed = chosen.make(raw, replace(inputs, calibration=arrays))
     data = process.put_back(compressed.data) if process else compressed.data
-    out.write_bytes(write_metadata(data, metadata) if metadata else data)
+    out.write_bytes(metadata.write_into(data) if metadata else data)
     return dict(compressed.notes)
-
-
-def sizes_of(path: Path) -> Sizes:
-    """Return the sizes of a ``.tflite``; a damaged one is a UsageError."""
-    data = path.read_bytes()
-    return Sizes(len(data), measure_deflated(data), zstd_bytes(data), arena_bytes(path))
 
 
 def arena_bytes(path: Path) -> int:

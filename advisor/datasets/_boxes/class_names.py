@@ -22,7 +22,7 @@ from advisor.datasets._boxes.set_folders import (
 from advisor.datasets._boxes.text_rows import UNCOUNTED, TextRow, is_number
 from advisor.datasets._category_files import CLASS_LISTS, find_first_number, require_beside
 from advisor.datasets._folder_questions import some_of
-from advisor.store import labels_in, read_yaml
+from advisor.store import YamlDocument, labels_in
 
 NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
 YAML = frozenset({".yaml", ".yml"})
@@ -140,7 +140,7 @@ def _read_names(file: Path) -> dict[str, str]:
 
 def read_yaml_values(file: Path) -> Mapping[str, Any]:
     """Return the values of a YAML file as they are written."""
-    values = read_yaml(file, as_text=True).values
+    values = YamlDocument.read(file, as_text=True).values
     return values if isinstance(values, dict) else {}
 
 

@@ -22,7 +22,7 @@ from advisor.datasets._checks.findings import (
 )
 from advisor.datasets._checks.image_quality import check_captures, report_sizes
 from advisor.datasets._dataset import Dataset, members_of
-from advisor.datasets._duplicates import Pair, group_pairs, near_duplicates
+from advisor.datasets._duplicates import Pair
 from advisor.datasets._parts import PARTS
 from advisor.datasets._survey import Survey
 
@@ -71,7 +71,7 @@ def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
         is_same_class = labels[pair.first] == labels[pair.second]
         if is_same_class or not pair.turned:
             copies.append(pair)
-    return group_pairs(copies, len(dataset.images))
+    return Pair.group(copies, len(dataset.images))
 
 
 def find_copies_of_learnt(
@@ -115,7 +115,7 @@ def list_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, 
     for group in by_name.values():
         if len(group) > 1:
             named_groups.append(tuple(group))
-    return (*group_pairs(pairs, len(dataset.images)), *named_groups)
+    return (*Pair.group(pairs, len(dataset.images)), *named_groups)
 
 
 def _report_across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Finding]:
@@ -215,7 +215,7 @@ def check_survey(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[F
     ``alike`` are the pairs of similar images; None: they are searched.
     """
     dataset = survey.dataset
-    pairs = near_duplicates(survey.thumbnails) if alike is None else alike
+    pairs = Pair.find_alike(survey.thumbnails) if alike is None else alike
     return (
         *report_unreadable(dataset),
         *report_spellings(dataset.spellings),

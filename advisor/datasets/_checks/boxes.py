@@ -4,6 +4,8 @@ Object detection calls :func:`check_boxes` for ``advisor data check``, and :func
 ``--fix``; ``_division.py`` calls :func:`require_usable_boxes` before it draws a split.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -82,22 +84,22 @@ class ObjectSizes:
         """Return a JSON object, with four decimals."""
         return round_values(asdict(self))
 
-
-def measure_object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
-    """Return the sizes of the objects at each of :data:`INPUTS`."""
-    areas = []
-    for (width, height), boxes in zip(read.sizes, read.boxes, strict=True):
-        areas += [box.width * box.height / (width * height) for box in boxes]
-    # As shares of the side of the image, which a model's input fills.
-    sides = np.sqrt(np.array(areas))
-    low, median, high = np.quantile(sides, (0.05, 0.5, 0.95)).tolist()
-    sizes_at_inputs = []
-    for side in INPUTS:
-        is_small = side * sides < ObjectSizes.SMALL_SIDE
-        sizes_at_inputs.append(
-            ObjectSizes(side, side * low, side * median, side * high, float(is_small.mean()))
-        )
-    return tuple(sizes_at_inputs)
+    @classmethod
+    def measure(cls, read: BoxSurvey) -> tuple[ObjectSizes, ...]:
+        """Return the sizes of the objects at each of :data:`INPUTS`."""
+        areas = []
+        for (width, height), boxes in zip(read.sizes, read.boxes, strict=True):
+            areas += [box.width * box.height / (width * height) for box in boxes]
+        # As shares of the side of the image, which a model's input fills.
+        sides = np.sqrt(np.array(areas))
+        low, median, high = np.quantile(sides, (0.05, 0.5, 0.95)).tolist()
+        sizes_at_inputs = []
+        for side in INPUTS:
+            is_small = side * sides < ObjectSizes.SMALL_SIDE
+            sizes_at_inputs.append(
+                cls(side, side * low, side * median, side * high, float(is_small.mean()))
+            )
+        return tuple(sizes_at_inputs)
 
 
 def find_small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
@@ -131,7 +133,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
         *_check_marks(read),
         *_report_empty(read),
         *_report_classes(read),
-        *find_small_objects(measure_object_sizes(read)),
+        *find_small_objects(ObjectSizes.measure(read)),
         *report_sizes(images),
         *check_captures(images, MEASURES_OF_ANY_PLACE),
     )

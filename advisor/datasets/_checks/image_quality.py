@@ -5,6 +5,8 @@ devices are often poorly framed, badly lit". A set without such images neither t
 them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -70,6 +72,26 @@ class MeasureDistribution:
         """Return a JSON object, with four decimals."""
         return round_values(asdict(self))
 
+    @classmethod
+    def measure_conditions(cls, survey: Survey, framing: bool) -> tuple[MeasureDistribution, ...]:
+        """Return the distribution of each measure; that of compression is for JPEGs only.
+
+        ``framing``: also measure it, for images of one thing, which belongs into the middle.
+        """
+        rows = []
+        for measure in MEASURES if framing else MEASURES_OF_ANY_PLACE:
+            values = survey.stats[measure.field]
+            values = values[values > 0] if measure.field == "jpeg_quality" else values
+            if not len(values):
+                continue
+            low, median, high = map(float, np.quantile(values, (0.05, 0.5, 0.95)))
+            outside = 0.0
+            for _, mask in _find_beyond_limits(measure, values):
+                outside += float(mask.mean())
+            words = " or ".join(filter(None, (measure.low_word, measure.high_word)))
+            rows.append(cls(measure.name, low, median, high, outside, words))
+        return tuple(rows)
+
 
 def round_values(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a JSON object with four decimals."""
@@ -77,26 +99,6 @@ def round_values(document: Mapping[str, Any]) -> dict[str, Any]:
     for name, entry in document.items():
         rounded[name] = round(entry, 4) if isinstance(entry, float) else entry
     return rounded
-
-
-def measure_conditions(survey: Survey, framing: bool) -> tuple[MeasureDistribution, ...]:
-    """Return the distribution of each measure; that of compression is for JPEGs only.
-
-    ``framing``: also measure it, for images of one thing, which belongs into the middle.
-    """
-    rows = []
-    for measure in MEASURES if framing else MEASURES_OF_ANY_PLACE:
-        values = survey.stats[measure.field]
-        values = values[values > 0] if measure.field == "jpeg_quality" else values
-        if not len(values):
-            continue
-        low, median, high = map(float, np.quantile(values, (0.05, 0.5, 0.95)))
-        outside = 0.0
-        for _, mask in _find_beyond_limits(measure, values):
-            outside += float(mask.mean())
-        words = " or ".join(filter(None, (measure.low_word, measure.high_word)))
-        rows.append(MeasureDistribution(measure.name, low, median, high, outside, words))
-    return tuple(rows)
 
 
 def check_captures(survey: Survey, measures: Sequence[Measure] = MEASURES) -> Iterator[Finding]:

@@ -101,12 +101,12 @@ class LabelSetSurvey:
 
         The user's own split is kept.
         """
-        from advisor.datasets._division import divide_survey
+        from advisor.datasets._division import Division
         from advisor.datasets._strata import make_stratifier
 
         dataset = self.images.dataset
         contents = [Counter(self.labels_of(place)) for place in range(len(self.truth))]
-        division = divide_survey(self.images, seed, alike, make_stratifier(dataset, contents))
+        division = Division.of_survey(self.images, seed, alike, make_stratifier(dataset, contents))
         if division.split.given or len(set(division.groups)) < FEWEST_GROUPS:
             return division
         split = division.split

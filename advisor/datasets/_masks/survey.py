@@ -114,13 +114,13 @@ class MaskSurvey:
     def divide_images(self, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
         """Return a division in which each part has its share of each class.
 
-        ``alike`` are pairs of similar images. Raises UsageError as :func:`.divide_survey`.
+        ``alike`` are pairs of similar images. Raises UsageError as :meth:`.Division.of_survey`.
         """
-        from advisor.datasets._division import divide_survey
+        from advisor.datasets._division import Division
         from advisor.datasets._strata import make_stratifier
 
         stratify = make_stratifier(self.images.dataset, self.contents)
-        return divide_survey(self.without_classes, seed, alike, stratify)
+        return Division.of_survey(self.without_classes, seed, alike, stratify)
 
     def write_table(self, path: Path, findings: Sequence[Finding]) -> int:
         """Write a table of images and masks without those that findings leave out.

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from advisor.catalog import Card, load_catalogue
+from advisor.catalog import Card, Catalogue
 from advisor.core import UsageError
 from advisor.devices._calibration.decisive import PickForBudget
 from advisor.devices._calibration.errors import (
@@ -40,7 +40,7 @@ from advisor.devices._profiles import (
     DeviceProfile,
     DeviceTarget,
 )
-from advisor.devices._profiles.runtimes import local_runtimes
+from advisor.devices._profiles.runtimes import LocalRuntime
 from advisor.devices._profiles.storing import folder_of, write_profile
 from advisor.isolation import ChildPool, Scratch
 
@@ -94,7 +94,7 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     not the CPU, which run neither float32 nor int8 files, or whose build computes with other
     kernels than the one that is measured.
     """
-    if profile.name == HOST or profile.name in local_runtimes():
+    if profile.name == HOST or profile.name in LocalRuntime.list_all():
         raise UsageError(
             f"'{profile.name}' needs no calibration, because every search measures it",
             "name another device",
@@ -241,7 +241,7 @@ def _map_predictable(known: Collection[str]) -> dict[str, Card]:
     whose networks can be made with random weights.
     """
     cards = {}
-    for card in load_catalogue().values():
+    for card in Catalogue.load().values():
         if card.name in known and not card.own_file:
             cards[card.name] = card
     return cards

@@ -14,7 +14,7 @@ from advisor.devices._connections.agent import (
     timings_of_agent,
 )
 from advisor.devices._connections.protocol import MeasurementJob, Timing
-from advisor.devices._connections.runtime_files import file_for
+from advisor.devices._connections.runtime_files import RuntimeFile
 from advisor.isolation import run_program
 
 
@@ -32,7 +32,7 @@ class HostConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.Connection`."""
         job.check()
-        exports = {model: file_for(job.runtime, model) for model in job.models}
+        exports = {model: RuntimeFile.make(job.runtime, model) for model in job.models}
         names = [str(exports[model].path.resolve()) for model in job.models]
         argv = [sys.executable, str(self.agent), *job.agent_arguments(names)]
         document = read_document(run_program(argv, timeout_s=job.timeout_s))

@@ -56,6 +56,41 @@ class RuntimeFile:
             return timing
         return replace(timing, details={**timing.details, "onnx_export": dict(self.facts)})
 
+    @classmethod
+    def make(cls, runtime: str, model: Path) -> RuntimeFile:
+        """Return the file that a runtime runs for a ``.tflite`` file.
+
+        UsageError if a package that makes the export is not installed; StageError if the export
+        cannot be made, does not run, or computes something else.
+        """
+        if not needs_export(runtime):
+            return cls(model, {})
+        exporter = exporter_for(runtime)
+
+        def write_in_child(folder: Path) -> None:
+            with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
+                function = f"{exporter.write.__module__}:{exporter.write.__name__}"
+                pool.call(function, model.resolve(), folder, limits=exporter.LIMITS)
+
+        inputs = exporter.inputs(sha256_file(model))
+        # A refusal is cached like an export: it depends on the same inputs.
+        folder = ArtifactCache().get(f"twin-{exporter.VERSION}", inputs, write_in_child)
+        return RuntimeFile.read_export(folder)
+
+    @classmethod
+    def read_export(cls, folder: Path) -> RuntimeFile:
+        """Return the export that :meth:`Exporter.write` left in a folder;
+        StageError if it was refused.
+        """
+        refused = folder / _REFUSED
+        if refused.is_file():
+            # Of older versions.
+            raise StageError(
+                refused.read_text(encoding="utf-8").replace(" twin: ", " export: ", 1)
+            )
+        (path,) = folder.glob("model.*")
+        return cls(path, json.loads((folder / _FACTS).read_text(encoding="utf-8")))
+
 
 class Exporter(Protocol):
     """Makes the exports of files in one format."""
@@ -95,39 +130,6 @@ def exporter_for(runtime: str) -> Exporter:
     """Return what makes the exports that a runtime needs."""
     exporter: Exporter = load_integration(EXPORTERS, runtime)
     return exporter
-
-
-def file_for(runtime: str, model: Path) -> RuntimeFile:
-    """Return the file that a runtime runs for a ``.tflite`` file.
-
-    UsageError if a package that makes the export is not installed; StageError if the export cannot
-    be made, does not run, or computes something else.
-    """
-    if not needs_export(runtime):
-        return RuntimeFile(model, {})
-    exporter = exporter_for(runtime)
-
-    def write_in_child(folder: Path) -> None:
-        with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
-            function = f"{exporter.write.__module__}:{exporter.write.__name__}"
-            pool.call(function, model.resolve(), folder, limits=exporter.LIMITS)
-
-    inputs = exporter.inputs(sha256_file(model))
-    # A refusal is cached like an export: it depends on the same inputs.
-    folder = ArtifactCache().get(f"twin-{exporter.VERSION}", inputs, write_in_child)
-    return read_export(folder)
-
-
-def read_export(folder: Path) -> RuntimeFile:
-    """Return the export that :meth:`Exporter.write` left in a folder;
-    StageError if it was refused.
-    """
-    refused = folder / _REFUSED
-    if refused.is_file():
-        # Of older versions.
-        raise StageError(refused.read_text(encoding="utf-8").replace(" twin: ", " export: ", 1))
-    (path,) = folder.glob("model.*")
-    return RuntimeFile(path, json.loads((folder / _FACTS).read_text(encoding="utf-8")))
 
 
 def keep_export(comparison: Mapping[str, float] | str, folder: Path, title: str) -> None:

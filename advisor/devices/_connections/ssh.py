@@ -25,7 +25,7 @@ from advisor.devices._connections.agent import (
     timings_of_agent,
 )
 from advisor.devices._connections.protocol import MeasurementJob, Presence, Timing
-from advisor.devices._connections.runtime_files import file_for
+from advisor.devices._connections.runtime_files import RuntimeFile
 from advisor.isolation import Finished, Scratch, run_program
 from advisor.store import sha256_file
 
@@ -132,7 +132,7 @@ class SshConnection:
         sent again.
         """
         job.check()
-        exports = {model: file_for(job.runtime, model) for model in job.models}
+        exports = {model: RuntimeFile.make(job.runtime, model) for model in job.models}
         files = _name_files([exports[model].path for model in job.models])
         names = list(files)[1:]
         finished = self.run(files, ["agent.py", *job.agent_arguments(names)], job.timeout_s)

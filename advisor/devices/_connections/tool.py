@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.core import UsageError
 from advisor.devices._connections.attached import read_phone
-from advisor.store import FetchOptions, Program, fetch_program
+from advisor.store import FetchOptions, Program
 
 HOME = "https://storage.googleapis.com/tensorflow-nightly-public/prod/tensorflow/release/lite/tools/nightly/latest/"
 """Address at which TensorFlow publishes the tool: the "native benchmark binary" of LiteRT's guide
@@ -35,7 +35,7 @@ def fetch_tool(abi: str, options: FetchOptions) -> Program:
 
     UsageError if there is none to fetch.
     """
-    program = fetch_program(HOME + TOOLS[abi], options)
+    program = Program.fetch(HOME + TOOLS[abi], options)
     try:
         check_tool(program.path, abi)
     except UsageError:

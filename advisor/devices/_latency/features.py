@@ -89,6 +89,35 @@ class ModelFeatures:
                 )
         return (*map(math.log, counts.values()), *self.traits.values)
 
+    @classmethod
+    def of_file(
+        cls, file: FileFeatures, name: str, family: str, table: FeatureTable
+    ) -> ModelFeatures | None:
+        """Return the features for the predictor;
+        None for a file without MACs, weights, image input or layers.
+
+        ``name`` and ``family`` are those of the model card. Known latencies of ``name`` are used
+        only if the file has about as many MACs as that model.
+        """
+        if min(file.macs, file.parameters, file.input_size, file.layers) <= 0:
+            return None
+        listed = table.models.get(name)
+        architecture = table.architecture(name) or table.architecture(family)
+        # A file of the user may have the name of a published network and other layers.
+        # Its known latencies do not apply then.
+        has_other_layers = (
+            listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
+        )
+        return cls(
+            name=f"{name} with other layers" if has_other_layers else name,
+            family=architecture.family if architecture else family,
+            macs=float(file.macs),
+            params=float(file.parameters),
+            input_size=file.input_size,
+            layers=float(file.layers),
+            traits=file.traits,
+        )
+
 
 def traits_of_operators(counts: Mapping[str, int]) -> Traits:
     """Return the traits of a ``.tflite`` file from the number of its operators
@@ -179,33 +208,6 @@ def _parse_number(row: Mapping[str, str], key: str, at: str) -> float:
         raise UsageError(
             f"{at}: the column '{key}' is not a number", "install the package again"
         ) from None
-
-
-def model_features(
-    file: FileFeatures, name: str, family: str, table: FeatureTable
-) -> ModelFeatures | None:
-    """Return the features for the predictor;
-    None for a file without MACs, weights, image input or layers.
-
-    ``name`` and ``family`` are those of the model card. Known latencies of ``name`` are used only
-    if the file has about as many MACs as that model.
-    """
-    if min(file.macs, file.parameters, file.input_size, file.layers) <= 0:
-        return None
-    listed = table.models.get(name)
-    architecture = table.architecture(name) or table.architecture(family)
-    # A file of the user may have the name of a published network and other layers.
-    # Its known latencies do not apply then.
-    has_other_layers = listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
-    return ModelFeatures(
-        name=f"{name} with other layers" if has_other_layers else name,
-        family=architecture.family if architecture else family,
-        macs=float(file.macs),
-        params=float(file.parameters),
-        input_size=file.input_size,
-        layers=float(file.layers),
-        traits=file.traits,
-    )
 
 
 def read_features(source: Path | bytes) -> FileFeatures:

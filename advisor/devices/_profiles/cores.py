@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from advisor.core import UsageError
-from advisor.store import read_yaml, shipped_folder
+from advisor.store import YamlDocument, shipped_folder
 
 CORES_FILE = "cores.yaml"
 
@@ -93,7 +93,7 @@ def read_cores(path: Path | None = None) -> dict[str, Core]:
     ``path`` is the file to read, by default the shipped one.
     UsageError if it is not valid, or two cores share a name.
     """
-    document = read_yaml(path or shipped_folder("device_profiles") / CORES_FILE)
+    document = YamlDocument.read(path or shipped_folder("device_profiles") / CORES_FILE)
     if not isinstance(document.values, Mapping):
         raise UsageError(
             f"'{document.path}' has no cores", "give a mapping of names to the figures of a core"

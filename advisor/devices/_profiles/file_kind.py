@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from advisor.core import Problems, UsageError, nearest
-from advisor.store import YamlDocument, read_yaml
+from advisor.store import YamlDocument
 
 # A profile has a few kilobytes; one with every published measurement has several hundred.
 MAX_YAML_BYTES = 4_000_000
@@ -39,7 +39,7 @@ class FileKind(Generic[Schema]):
         """Return the validated content of the file at ``path``;
         the UsageError names file and line.
         """
-        return self.validate_file(read_yaml(path, MAX_YAML_BYTES))
+        return self.validate_file(YamlDocument.read(path, MAX_YAML_BYTES))
 
     def validate_file(self, document: YamlDocument) -> Schema:
         """Return the validated content of the file,

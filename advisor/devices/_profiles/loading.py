@@ -22,7 +22,7 @@ from advisor.devices._profiles.reading import (
     read_folder,
     read_profile,
 )
-from advisor.devices._profiles.runtimes import LITERT, canonical, profiles_here, require_runtime
+from advisor.devices._profiles.runtimes import LITERT, LocalRuntime, canonical, profiles_here
 from advisor.devices._profiles.values import (
     HOST,
     TFLITE_RUNTIMES,
@@ -119,7 +119,7 @@ class Profiles(dict[str, DeviceProfile]):
         refuse a runtime that is missing.
         """
         profile, target = prefer_tflite(selector, *self.select(selector))
-        require_runtime(profile)
+        LocalRuntime.require(profile)
         return profile, target
 
     def _select_in_cloud(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
@@ -180,13 +180,13 @@ def read_checked_profile(path: Path) -> DeviceProfile:
     also of your own. A row must not name another one, the latencies of a target not be in another
     unit, the cores not contradict the SoC. The error has one line for each.
     """
-    from advisor.catalog import load_catalogue
+    from advisor.catalog import Catalogue
 
     macs: dict[str, float | None] = {}
     for profile in load_shipped().values():
         for row in profile.measurements:
             macs[row.model] = None
-    macs |= {card.name: float(card.macs) for card in load_catalogue().values()}
+    macs |= {card.name: float(card.macs) for card in Catalogue.load().values()}
     with (find_shipped_profiles() / "model_features.csv").open(
         newline="", encoding="utf-8"
     ) as file:

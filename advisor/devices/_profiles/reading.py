@@ -48,12 +48,12 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
     """
     from advisor.devices._profiles.file_kind import MAX_YAML_BYTES
     from advisor.devices._profiles.schema import profile_from
-    from advisor.store import read_yaml
+    from advisor.store import YamlDocument
 
     problems = Problems()
     profile = None
     with problems.collected():
-        profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
+        profile = profile_from(YamlDocument.read(path, MAX_YAML_BYTES))
     names = [target.name for target in profile.targets] if profile else None
     measurements: tuple[Measurement, ...] = ()
     rows = path.parent / f"{path.stem}.csv"

@@ -53,6 +53,36 @@ class LocalRuntime(Protocol):
     def connect(self, target: DeviceTarget) -> Connection:
         """Return what measures files with this runtime."""
 
+    @staticmethod
+    @cache
+    def list_all() -> Mapping[str, LocalRuntime]:
+        """Return the runtimes by the names of their devices."""
+        runtimes: list[LocalRuntime] = [
+            load_integration(RUNTIMES, name) for name in list_registered(RUNTIMES)
+        ]
+        return {runtime.name: runtime for runtime in runtimes}
+
+    @staticmethod
+    def find(selector: str) -> LocalRuntime | None:
+        """Return the runtime of a device of this machine by ``device`` or ``device:target``;
+        None for another device.
+        """
+        return LocalRuntime.list_all().get(selector) or LocalRuntime.list_all().get(
+            selector.rpartition(":")[0]
+        )
+
+    @staticmethod
+    def require(profile: DeviceProfile) -> LocalRuntime | None:
+        """Return the runtime of a device of this machine, or None;
+        refuse one that cannot run here (UsageError).
+        """
+        runtime = LocalRuntime.list_all().get(profile.name)
+        if runtime is not None:
+            problem, hint = runtime.missing()
+            if problem:
+                raise UsageError(f"{runtime.name} {problem}", hint)
+        return runtime
+
 
 @dataclass(frozen=True)
 class PackagedRuntime:
@@ -110,15 +140,6 @@ class PackagedRuntime:
         return self.connection
 
 
-@cache
-def local_runtimes() -> Mapping[str, LocalRuntime]:
-    """Return the runtimes by the names of their devices."""
-    runtimes: list[LocalRuntime] = [
-        load_integration(RUNTIMES, name) for name in list_registered(RUNTIMES)
-    ]
-    return {runtime.name: runtime for runtime in runtimes}
-
-
 def on_this_machine(runtime: str, host: DeviceProfile) -> str:
     """Return the title of a runtime with this machine's processor,
     which the title of its profile names in brackets.
@@ -141,20 +162,13 @@ def canonical(device: str) -> str:
     return HOST if device == LITERT else device
 
 
-def runtime_of(selector: str) -> LocalRuntime | None:
-    """Return the runtime of a device of this machine by ``device`` or ``device:target``;
-    None for another device.
-    """
-    return local_runtimes().get(selector) or local_runtimes().get(selector.rpartition(":")[0])
-
-
 def title_of(selector: str) -> str:
     """Return the name of a runtime of this machine for people, with a named target;
     empty for another device.
     """
     if canonical(selector) == HOST:
         return "LiteRT"
-    runtime = runtime_of(selector)
+    runtime = LocalRuntime.find(selector)
     if runtime is None:
         return ""
     if selector == runtime.name:
@@ -163,21 +177,9 @@ def title_of(selector: str) -> str:
     return f"{runtime.title} {target}"
 
 
-def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
-    """Return the runtime of a device of this machine, or None;
-    refuse one that cannot run here (UsageError).
-    """
-    runtime = local_runtimes().get(profile.name)
-    if runtime is not None:
-        problem, hint = runtime.missing()
-        if problem:
-            raise UsageError(f"{runtime.name} {problem}", hint)
-    return runtime
-
-
 def profiles_here() -> dict[str, DeviceProfile]:
     """Return the profiles of this machine and of its runtimes by name."""
     return {
         HOST: host_profile(),
-        **{name: runtime.profile() for name, runtime in local_runtimes().items()},
+        **{name: runtime.profile() for name, runtime in LocalRuntime.list_all().items()},
     }

@@ -67,6 +67,25 @@ class Soc:
     cores: tuple[Cluster, ...]
     source: str
 
+    @classmethod
+    @cache
+    def read_all(cls) -> tuple[Soc, ...]:
+        """Return the shipped systems on chip."""
+        socs = []
+        for row in read_rows(shipped_folder("device_profiles") / SOCS_FILE):
+            socs.append(
+                cls(
+                    row["maker"],
+                    row["soc"],
+                    split_names(row["names"]),
+                    row["gpu"],
+                    row["npu"],
+                    clusters_of(row["cores"]),
+                    row["source"],
+                )
+            )
+        return tuple(socs)
+
 
 def title_with_maker(maker: str, name: str) -> str:
     """Return a name with its maker's before it, once."""
@@ -90,28 +109,9 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 @cache
-def read_socs() -> tuple[Soc, ...]:
-    """Return the shipped systems on chip."""
-    socs = []
-    for row in read_rows(shipped_folder("device_profiles") / SOCS_FILE):
-        socs.append(
-            Soc(
-                row["maker"],
-                row["soc"],
-                split_names(row["names"]),
-                row["gpu"],
-                row["npu"],
-                clusters_of(row["cores"]),
-                row["source"],
-            )
-        )
-    return tuple(socs)
-
-
-@cache
 def _socs_by_name() -> Mapping[str, Soc]:
     socs = {}
-    for soc in read_socs():
+    for soc in Soc.read_all():
         for name in (soc.name, *soc.names):
             socs[_plain_soc(name)] = soc
     return MappingProxyType(socs)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from advisor.compression import Needs, Recipe, RecipeInputs, sizes_of
+from advisor.compression import Needs, Recipe, RecipeInputs, Sizes
 from advisor.core import (
     FLOAT,
     AdvisorError,
@@ -50,7 +50,7 @@ from advisor.engine._question.values import Execution
 from advisor.engine._space.recipes import recipe_applies
 from advisor.isolation import CallLimits, Children, Scratch, Trainers
 from advisor.measurement import Accelerator, Delegation, FileBenchmark, benchmark
-from advisor.store import limited_cache, require_cache, sha256_file
+from advisor.store import ArtifactCache, require_cache, sha256_file
 from advisor.tflite import Metadata, read
 
 Tell = Callable[[str], None]
@@ -182,7 +182,7 @@ def _make_forms(
 ) -> list[RecipeResult]:
     """Make each form of the question, in child processes that write to ``log``."""
     executor = executor_for(Execution(), lambda: log)
-    with contextlib.closing(executor), limited_cache(cache_size) as cache:
+    with contextlib.closing(executor), ArtifactCache.open_limited(cache_size) as cache:
         materials = Materials(cache, None, {}, executor.host, asked.question)
         walker = Walker(materials, Workers(executor.machine, executor.pools))
 
@@ -205,7 +205,7 @@ async def _make_row(
             tell(f"making {recipe.name}")
             notes = await _write_form(asked, walker, recipe.name, path)
         taken = _count_delegated(path, asked.accelerator)
-        sizes = sizes_of(path)
+        sizes = Sizes.of_file(path)
     except AdvisorError as error:
         # The walker wraps what a job raised.
         # Only the cause says whether a recipe was refused or has failed.

@@ -34,11 +34,9 @@ from advisor.store import ensure_output_dir
 from advisor.tflite import (
     Metadata,
     read,
-    read_metadata,
     split_postprocess,
     to_float32,
     with_fixed_batch,
-    write_metadata,
 )
 
 OR_SAMPLES = (
@@ -209,7 +207,7 @@ def _with_images(
     model = asked.model
     graph = read(asked.model)
     folder = options["calibration"]
-    metadata = read_metadata(data, model.name)
+    metadata = Metadata.read(data, model.name)
     try:
         spec = spec_of_file(model.name, graph, metadata, options["mean"], options["std"])
         classes = asked.kind.classes(data, graph, model.name)
@@ -249,7 +247,7 @@ def _prepare_folder(
     if not is_other:
         return asked
     if asked.metadata:
-        float_file = write_metadata(float_file, asked.metadata)
+        float_file = asked.metadata.write_into(float_file)
     copy.write_bytes(float_file)
     return replace(asked, model=copy, stem=model.stem)
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import HOST, AdvisorError, UsageError
-from advisor.devices import runtime_of
+from advisor.devices import LocalRuntime
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.manifest import card_hash
 from advisor.engine._history.run_inputs import read_section
@@ -24,7 +24,6 @@ from advisor.engine._targets.device_prediction import DevicePredictor, environme
 from advisor.engine._targets.target_devices import (
     TargetDevice,
     TargetDevices,
-    select_devices,
     select_targets,
 )
 from advisor.measurement import host
@@ -149,12 +148,12 @@ def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
     # a runtime of this machine is.
     names = []
     for name in then:
-        if name != HOST and (name not in measured or runtime_of(name) is not None):
+        if name != HOST and (name not in measured or LocalRuntime.find(name) is not None):
             names.append(name)
     if not names:
         return changes
     try:
-        devices = select_devices(names, run.question.profiles, "--device")
+        devices = TargetDevice.select(names, run.question.profiles, "--device")
     except UsageError as error:
         remark = f"the devices of the run cannot be read: {error.message}"
         return replace(changes, device_remark=remark)
@@ -203,7 +202,7 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
             targets = TargetDevices(host=True)
         else:
             targets = select_targets(question)
-        cards = choose_cards(question, load_catalogue(question.catalog), targets)
+        cards = choose_cards(question, Catalogue.load(question.catalog), targets)
     except AdvisorError as error:
         return CardChanges({}, remark=f"the catalogue cannot be read: {error.message}")
     now = {card.name: card_hash(card) for card in cards}

@@ -177,6 +177,41 @@ class Comparison(Written):
 
         return build_frame(ChangedFigure.columns, (changed.to_row() for changed in self.figures))
 
+    @classmethod
+    def of_runs(cls, before: LoadedRun, after: LoadedRun) -> Comparison:
+        """Compare a run with an earlier one.
+
+        The recommendation counts as changed only where the decision still changes after every
+        figure within the noise is set back to its earlier value.
+        """
+        deltas = _find_deltas(before, after)
+        differences = find_differences(before, after)
+        # A run without any result has no pick either,
+        # which would otherwise read as a changed recommendation.
+        if after.too_early:
+            result = ComparisonResult.INCOMPLETE
+        else:
+            steady = _decide_without_noise(after, deltas)
+            result = _judge_change(before, after, steady, deltas)
+        reasons = [_explain_result(result, before, after, deltas, differences)]
+        if _images_differ(before, after):
+            reasons.append(OTHER_IMAGES)
+        changed = []
+        for configuration, of_configuration in deltas.items():
+            for delta in of_configuration:
+                if _value_of(delta.before) != _value_of(delta.after):
+                    changed.append(ChangedFigure(configuration, delta))
+        return cls(
+            before=before.name,
+            after=after.name,
+            result=result,
+            reason=" ".join(filter(None, reasons)),
+            pick_before=before.decision.pick,
+            pick_after=after.decision.pick,
+            differences=differences,
+            figures=tuple(sorted(changed, key=lambda row: (not row.delta.counts, row.key))),
+        )
+
 
 @dataclass(frozen=True)
 class Reevaluation(Written):
@@ -221,41 +256,6 @@ class Reevaluation(Written):
     def changed(self) -> bool:
         """True where the recommendation changed, or got worse."""
         return self.comparison is not None and self.comparison.recommends_otherwise
-
-
-def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
-    """Compare a run with an earlier one.
-
-    The recommendation counts as changed only where the decision still changes after every figure
-    within the noise is set back to its earlier value.
-    """
-    deltas = _find_deltas(before, after)
-    differences = find_differences(before, after)
-    # A run without any result has no pick either,
-    # which would otherwise read as a changed recommendation.
-    if after.too_early:
-        result = ComparisonResult.INCOMPLETE
-    else:
-        steady = _decide_without_noise(after, deltas)
-        result = _judge_change(before, after, steady, deltas)
-    reasons = [_explain_result(result, before, after, deltas, differences)]
-    if _images_differ(before, after):
-        reasons.append(OTHER_IMAGES)
-    changed = []
-    for configuration, of_configuration in deltas.items():
-        for delta in of_configuration:
-            if _value_of(delta.before) != _value_of(delta.after):
-                changed.append(ChangedFigure(configuration, delta))
-    return Comparison(
-        before=before.name,
-        after=after.name,
-        result=result,
-        reason=" ".join(filter(None, reasons)),
-        pick_before=before.decision.pick,
-        pick_after=after.decision.pick,
-        differences=differences,
-        figures=tuple(sorted(changed, key=lambda row: (not row.delta.counts, row.key))),
-    )
 
 
 def _decide_without_noise(run: LoadedRun, deltas: Deltas) -> Decision:

@@ -31,7 +31,7 @@ from advisor.engine._targets.device_measurement import (
 )
 from advisor.engine._targets.device_prediction import MIN_BUDGET_PROBABILITY
 from advisor.engine._targets.target_devices import TargetDevice
-from advisor.store import artefact_problem, sha256_json
+from advisor.store import Problem, sha256_json
 
 if TYPE_CHECKING:
     from advisor.devices import ConnectionSettings
@@ -230,7 +230,7 @@ class ConnectedDevice:
         rows = {evaluation.configuration.key: evaluation for evaluation in evaluations}
         gone = set()
         for key, row in rows.items():
-            if row.status is Status.OK and artefact_problem(run.folder, row):
+            if row.status is Status.OK and Problem.find_in_artefact(run.folder, row):
                 gone.add(key)
         # What an earlier call measured with the same software counts towards the limit.
         done = {key for key, row in rows.items() if self._is_current(row)}

@@ -1,7 +1,7 @@
 """Find what the files of a run contradict, where each file is valid alone.
 
 ``advisor doctor RUN`` calls ``find_contradictions`` after the checks of hashes and formats
-(:func:`advisor.store.integrity_problems`): an edit that renewed the hashes shows here.
+(:meth:`Problem.list_in_run`): an edit that renewed the hashes shows here.
 """
 
 import json
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from advisor.core import Evaluation, Quantity, Status
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION
-from advisor.engine._history.loaded_run import LoadedRun, load_run
+from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.run_inputs import read_section
 from advisor.engine._image_answers import PART_NAMES, correct_answers
 from advisor.engine._pipeline.evaluation.accuracy import share_of
@@ -26,7 +26,7 @@ def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     """Yield what the files of a run contradict:
     counts, sizes of files, accuracies and the answer.
     """
-    run = load_run(folder)
+    run = LoadedRun.load(folder)
     lines = folder.evaluations_file.name
     if not _fits_split(run):
         yield Problem("dataset.json", "counts other images than split.json")

@@ -13,7 +13,7 @@ from pathlib import Path
 from advisor.core import FLOAT, AdvisorError, Diagnosis, Evaluation, Status, parse
 from advisor.datasets import sha256_of
 from advisor.engine._diagnosis import run_in_child
-from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run
+from advisor.engine._history.loaded_run import LoadedRun, input_spec
 from advisor.engine._history.run_inputs import images_folder
 from advisor.store import ArtifactCache, RunFolder, read_json, sha256_file
 
@@ -45,7 +45,7 @@ def diagnose_run(folder: RunFolder) -> None:
     """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be
     diagnosed.
     """
-    run = load_run(folder)
+    run = LoadedRun.load(folder)
     entries = []
     forms = list_losing(run)
     images = _choose_images(run) if forms else ()

@@ -8,7 +8,7 @@ import math
 import shlex
 from dataclasses import dataclass
 
-from advisor.catalog import Card, load_catalogue
+from advisor.catalog import Card, Catalogue
 from advisor.core import FINETUNE_CACHED, HEAD, AdvisorError, recipe_of
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._pipeline.cost_calibration import CostCalibration
@@ -83,7 +83,7 @@ def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
     if _was_tuned(run, name):
         return None
     try:
-        card = load_catalogue(run.question.catalog).get(name)
+        card = Catalogue.load(run.question.catalog).get(name)
     except AdvisorError:
         return None
     if card is None or card.own_file:

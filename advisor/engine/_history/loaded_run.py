@@ -1,8 +1,10 @@
 """Load a run and decide anew, under its own limits or others.
 
-Every command on a finished run begins with ``load_run``: reports, comparisons, exports and
+Every command on a finished run begins with ``LoadedRun.load``: reports, comparisons, exports and
 re-evaluations. Damaged and changed files are left out, and ``problems`` names them.
 """
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +16,7 @@ from advisor.datasets import InputSpec
 from advisor.engine._decide import decide_run
 from advisor.engine._history.run_inputs import locate_paths, read_section, read_stored_request
 from advisor.engine._question import Question, Request, resolve
-from advisor.store import CHANGED, SEAL, Problem, RunFolder, seal_problems
+from advisor.store import CHANGED, SEAL, Problem, RunFolder
 
 PATHS = ("data", "profiles", "catalog")
 """Options of the question that name files."""
@@ -33,7 +35,7 @@ class LoadedRun:
         decision: the one model for all devices.
         by_device: the decision for each of several devices.
         own_question: the limits are those that the run was asked with.
-        problems: what does not prove itself, see :func:`advisor.store.seal_problems`.
+        problems: what does not prove itself, see :meth:`Problem.list_in_seal`.
     """
 
     folder: RunFolder
@@ -94,37 +96,37 @@ class LoadedRun:
                     " run, or search again",
                 )
 
+    @classmethod
+    def load(
+        cls, run: Path | str | RunFolder, changes: Mapping[str, object] | None = None
+    ) -> LoadedRun:
+        """Load a run folder, complete or not, and decide;
+        refuse a damaged request or one of another version.
 
-def load_run(
-    run: Path | str | RunFolder, changes: Mapping[str, object] | None = None
-) -> LoadedRun:
-    """Load a run folder, complete or not, and decide;
-    refuse a damaged request or one of another version.
-
-    ``changes`` are options of the request to change, such as ``{"budget": "30ms"}``;
-    None values change nothing.
-    """
-    folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
-    stored = _read_request(folder)
-    request = _change_request(stored, changes or {})
-    question = request.question
-    evaluations = _with_required(folder.evaluations(), question)
-    answer = decide_run(folder, evaluations, question)
-    loaded = LoadedRun(
-        folder=folder,
-        request=request,
-        manifest=_without_version(folder.read_json("manifest.json")),
-        dataset=_without_version(folder.read_json("dataset.json")),
-        evaluations=answer.evaluations,
-        decision=answer.decision,
-        by_device=answer.by_device,
-        own_question=_list_deciding(question) == _list_deciding(stored.question),
-        problems=tuple(seal_problems(folder)),
-    )
-    early = loaded.too_early
-    if early:
-        return replace(loaded, decision=replace(loaded.decision, reason=early))
-    return loaded
+        ``changes`` are options of the request to change, such as ``{"budget": "30ms"}``;
+        None values change nothing.
+        """
+        folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
+        stored = _read_request(folder)
+        request = _change_request(stored, changes or {})
+        question = request.question
+        evaluations = _with_required(folder.evaluations(), question)
+        answer = decide_run(folder, evaluations, question)
+        loaded = cls(
+            folder=folder,
+            request=request,
+            manifest=_without_version(folder.read_json("manifest.json")),
+            dataset=_without_version(folder.read_json("dataset.json")),
+            evaluations=answer.evaluations,
+            decision=answer.decision,
+            by_device=answer.by_device,
+            own_question=_list_deciding(question) == _list_deciding(stored.question),
+            problems=tuple(Problem.list_in_seal(folder)),
+        )
+        early = loaded.too_early
+        if early:
+            return replace(loaded, decision=replace(loaded.decision, reason=early))
+        return loaded
 
 
 def _read_request(folder: RunFolder) -> Request:
@@ -175,9 +177,9 @@ def _with_required(
     if not missing or not has_files:
         return evaluations
     from advisor.engine._targets.device_prediction import DevicePredictor
-    from advisor.engine._targets.target_devices import select_devices
+    from advisor.engine._targets.target_devices import TargetDevice
 
-    devices = select_devices(missing, question.profiles, "--must-run-on")
+    devices = TargetDevice.select(missing, question.profiles, "--must-run-on")
     for device in devices:
         if device.runtime is not None:
             raise UsageError(

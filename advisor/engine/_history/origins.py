@@ -113,51 +113,50 @@ class Child:
     sources: Sequence[Path] = ()
     origin: Mapping[str, str] = field(default_factory=dict)
 
+    def write(self, parent: LoadedRun, origin: Origin) -> RunFolder:
+        """Write a new run beside its parent, with which it shares unchanged files;
+        the request is written last.
 
-def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
-    """Write a new run beside its parent, with which it shares unchanged files;
-    the request is written last.
-
-    Its name has ``again`` and the device.
-    """
-    # Without the time of the first search, because the new folder begins with its own time.
-    name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
-    # ``latest`` stays the search's, so that exporting it ships what somebody decided.
-    run = RunFolder.create(
-        parent.folder.path.parent, f"{name[:20]} again {child.device}", is_latest=False
-    )
-    facts = {
-        "parent": parent.name,
-        "root": origin.root,
-        "device": child.device,
-        "environment": child.environment,
-        **child.origin,
-    }
-    updated = datetime.now(UTC).isoformat(timespec="microseconds")
-    entries = {
-        **parent.manifest,
-        **child.manifest,
-        "advisor": __version__,
-        "updated": updated,
-        "reevaluated": facts,
-    }
-    for file, labels in child.answers.items():
-        run.keep_answers(Path(file).stem, labels)
-    for source in (parent.folder.path, *child.sources):
-        _share_files(source, run, child.evaluations)
-    run.write(run.evaluations_file.name, chain_lines(child.evaluations)[0])
-    run.write_json("manifest.json", entries)
-    device = parent.request.written["device"] if child.device == HOST else child.device
-    request = {**parent.request.written, "device": device}
-    if ConnectionSettings.names_cloud(str(device)):
-        # A search that opened no connection does not forbid
-        # to ask about a device of a cloud afterwards.
-        request["offline"] = False
-    # Last, because a folder without a request is not taken for a run:
-    # a kill before leaves nothing that looks complete.
-    run.write_request(request)
-    run.reseal("request.yaml")
-    return run
+        Its name has ``again`` and the device.
+        """
+        # Without the time of the first search, because the new folder begins with its own time.
+        name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
+        # ``latest`` stays the search's, so that exporting it ships what somebody decided.
+        run = RunFolder.create(
+            parent.folder.path.parent, f"{name[:20]} again {self.device}", is_latest=False
+        )
+        facts = {
+            "parent": parent.name,
+            "root": origin.root,
+            "device": self.device,
+            "environment": self.environment,
+            **self.origin,
+        }
+        updated = datetime.now(UTC).isoformat(timespec="microseconds")
+        entries = {
+            **parent.manifest,
+            **self.manifest,
+            "advisor": __version__,
+            "updated": updated,
+            "reevaluated": facts,
+        }
+        for file, labels in self.answers.items():
+            run.keep_answers(Path(file).stem, labels)
+        for source in (parent.folder.path, *self.sources):
+            _share_files(source, run, self.evaluations)
+        run.write(run.evaluations_file.name, chain_lines(self.evaluations)[0])
+        run.write_json("manifest.json", entries)
+        device = parent.request.written["device"] if self.device == HOST else self.device
+        request = {**parent.request.written, "device": device}
+        if ConnectionSettings.names_cloud(str(device)):
+            # A search that opened no connection does not forbid
+            # to ask about a device of a cloud afterwards.
+            request["offline"] = False
+        # Last, because a folder without a request is not taken for a run:
+        # a kill before leaves nothing that looks complete.
+        run.write_request(request)
+        run.reseal("request.yaml")
+        return run
 
 
 def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:

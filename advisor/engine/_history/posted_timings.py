@@ -11,7 +11,7 @@ from pathlib import Path
 from advisor.core import Evaluation, Target, UsageError
 from advisor.devices import Timing
 from advisor.engine._history.loaded_run import LoadedRun
-from advisor.engine._history.origins import Child, read_origin, write_child
+from advisor.engine._history.origins import Child, read_origin
 from advisor.engine._pipeline.stages.other_runtimes import figures_of
 from advisor.engine._targets.device_rows import move_to_target
 from advisor.store import RunFolder, sha256_json
@@ -49,5 +49,5 @@ def record_timings(
     medians_ms = [timing.median_ms for _evaluation, _unit, timing in timings]
     environment = sha256_json([device, now, medians_ms])
     child = Child(evaluations, device, environment, {"devices": {device: environment}})
-    folder = write_child(run, read_origin(Path(run.folder.path)), child)
+    folder = child.write(run, read_origin(Path(run.folder.path)))
     return folder, folder.evaluations()

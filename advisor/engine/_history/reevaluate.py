@@ -18,17 +18,16 @@ from typing import Protocol
 from advisor.core import HOST, AdvisorError, Evaluation, UsageError, plural
 from advisor.engine._history.changes import Changes, find_changes
 from advisor.engine._history.chosen_devices import Devices
-from advisor.engine._history.compare import Reevaluation, compare
+from advisor.engine._history.compare import Comparison, Reevaluation
 from advisor.engine._history.connected import ConnectedDevice, Finalists
 from advisor.engine._history.earlier_timings import with_day, with_earlier_timings
-from advisor.engine._history.loaded_run import LoadedRun, load_run
+from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.origins import (
     Child,
     Origin,
     find_latest_descendant,
     read_origin,
     read_origins,
-    write_child,
 )
 from advisor.engine._history.remeasurement import (
     Answers,
@@ -178,7 +177,7 @@ class Session:
     def _load_run(self, path: Path) -> LoadedRun:
         """Return a run, which all devices of one origin share."""
         if path not in self._loaded:
-            self._loaded[path] = load_run(self._opened.get(path, path))
+            self._loaded[path] = LoadedRun.load(self._opened.get(path, path))
         return self._loaded[path]
 
     def _load_searched(self, origin: Origin) -> LoadedRun:
@@ -211,7 +210,7 @@ class Session:
 
     def _write_child(self, parent: LoadedRun, start: Origin, child: Child) -> RunFolder:
         """Return the new run with the content of a child."""
-        run = write_child(parent, start, child)
+        run = child.write(parent, start)
         self.known.append(read_origin(run.path))
         return run
 
@@ -226,8 +225,8 @@ class Session:
         """Return a run that was made now or before, compared with its parent;
         its report is written if it has none.
         """
-        after = load_run(child)
-        comparison = compare(before, after)
+        after = LoadedRun.load(child)
+        comparison = Comparison.of_runs(before, after)
         if self.reports:
             self.reports.write(after)
         return Reevaluation(before.name, device, causes, child.path, comparison, remarks)

@@ -32,7 +32,7 @@ from advisor.engine._targets.device_measurement import check_arena, measure_here
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host
-from advisor.store import ArtifactCache, answers_file, artefact_problem
+from advisor.store import ArtifactCache, Problem, answers_file
 
 MOST_JUDGED = 3
 """Files that run on the hold-out for one device at most: each may take the place of the pick."""
@@ -182,7 +182,7 @@ async def _time_file(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> 
     runtime = f"{RUNTIME}=={list_versions(RUNTIME)[RUNTIME]}"
     target = replace(configuration.target, runtime=runtime)
     moved = replace(evaluation, configuration=replace(configuration, target=target))
-    reason = str(artefact_problem(run.folder, evaluation) or "")
+    reason = str(Problem.find_in_artefact(run.folder, evaluation) or "")
     if not reason:
         stage = timing_stage(scope_of(evaluation), artefact_of(run.folder, evaluation))
         try:
@@ -247,7 +247,7 @@ async def _measure_file(
     """
     if evaluation.status is not Status.OK or device.local is None:
         return evaluation
-    problem = artefact_problem(run.folder, evaluation)
+    problem = Problem.find_in_artefact(run.folder, evaluation)
     if problem is not None:
         # Of a microcontroller, the prediction stays. A runtime has none.
         if device.runtime is None:

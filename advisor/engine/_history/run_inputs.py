@@ -15,7 +15,7 @@ import yaml
 
 from advisor.core import HEAD, HEAD_SUBSET, UsageError, parse_known, without_passwords
 from advisor.engine._question import Question, Request, resolve_resumed
-from advisor.store import RunFolder, read_yaml
+from advisor.store import RunFolder, YamlDocument
 
 INPUTS = "inputs.json"
 
@@ -31,7 +31,7 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
         # Numbers and not names: two catalogues may have one name in different folders.
         name = f"{CATALOGS}/{number}.yaml"
         copies[_write_path(path)] = name
-        values = {**read_yaml(path).values, "folder": _write_path(path.absolute().parent)}
+        values = {**YamlDocument.read(path).values, "folder": _write_path(path.absolute().parent)}
         content = yaml.safe_dump(without_passwords(values), sort_keys=False, allow_unicode=True)
         run.write(name, content)
     run.write_json(INPUTS, {"folder": _write_path(Path.cwd()), "catalogs": copies})

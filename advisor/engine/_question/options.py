@@ -24,7 +24,7 @@ from advisor.core import (
     without_passwords,
 )
 from advisor.isolation import usable_cores
-from advisor.store import read_yaml
+from advisor.store import YamlDocument
 
 SCHEMA_VERSION = 1
 """Version of request files; raised when a key changes its meaning."""
@@ -109,7 +109,7 @@ def collect_options(written: Mapping[str, object], table: Table = PLAN) -> Optio
 def read_request_file(file: Path) -> Mapping[str, object]:
     """Return the options of a request file; dashes in names become underscores."""
     try:
-        values = read_yaml(file).values
+        values = YamlDocument.read(file).values
     except UsageError as error:
         raise UsageError(
             f"--request: {error.message}", "give the path of a YAML file; advisor init writes one"

@@ -110,10 +110,10 @@ def _fit_top1() -> tuple[float, ...]:
     """
     import numpy as np
 
-    from advisor.catalog import load_catalogue
+    from advisor.catalog import Catalogue
 
     known = []
-    for card in load_catalogue().values():
+    for card in Catalogue.load().values():
         if card.top1() and card.macs and card.params:
             known.append(card)
     # Four weights from fewer figures would follow the noise of single papers.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from advisor.catalog import (
     Card,
-    load_catalogue,
+    Catalogue,
 )
 from advisor.core import (
     LOCAL,
@@ -160,6 +160,6 @@ def resolve_cards(request: Request) -> Resolved:
     question = request.question
     recipes = choose_recipes(question)
     targets = select_targets(question).allow_upload(request.execution)
-    catalogue = load_catalogue(question.catalog)
+    catalogue = Catalogue.load(question.catalog)
     cards = choose_cards(question, catalogue, targets)
     return Resolved(request, catalogue, targets, recipes, cards)

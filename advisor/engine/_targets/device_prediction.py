@@ -60,9 +60,9 @@ class _LatencyModel:
     """A fitted predictor, and the features of the networks that it knows."""
 
     def __init__(self, predictor: Predictor | None) -> None:
-        from advisor.devices import device_predictor, load_features
+        from advisor.devices import Predictor, load_features
 
-        self.predictor = predictor or device_predictor()
+        self.predictor = predictor or Predictor.load()
         self.table = load_features()
 
 
@@ -173,13 +173,13 @@ class DevicePredictor:
         """Return the form and the features of an artefact:
         from its file if it was read, else from its card.
         """
-        from advisor.devices import model_features
+        from advisor.devices import ModelFeatures
 
         configuration = evaluation.configuration
         card = evaluation.card_facts
         file = evaluation.file_features
         if file is not None:
-            features = model_features(
+            features = ModelFeatures.of_file(
                 file, configuration.card, evaluation.family, self._model.table
             )
             return file.form, features

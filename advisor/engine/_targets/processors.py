@@ -23,7 +23,7 @@ from advisor.engine._targets.delegated_nodes import (
     list_node_shares,
 )
 from advisor.engine._targets.device_prediction import CardPredictor, DevicePredictor
-from advisor.engine._targets.target_devices import TargetDevice, select_devices
+from advisor.engine._targets.target_devices import TargetDevice
 
 if TYPE_CHECKING:
     from advisor.devices import Prediction
@@ -219,7 +219,7 @@ def _find_other_units(device: TargetDevice) -> Iterator[TargetDevice]:
             # Of some phones one processor was measured,
             # and others are predicted where they are named.
             try:
-                yield from select_devices((selector,), (), "--device")
+                yield from TargetDevice.select((selector,), (), "--device")
             except UsageError:
                 continue
 

@@ -22,7 +22,6 @@ from advisor.devices import (
     host_profile,
     list_remarks,
     load_known_devices,
-    local_runtimes,
     phone_remarks,
     remark_unmeasured,
     runtime_remark,
@@ -62,7 +61,7 @@ class TargetDevice:
         """The runtime of this machine that the device is; it is measured without a prediction.
         None for another.
         """
-        return local_runtimes().get(self.profile.name)
+        return LocalRuntime.list_all().get(self.profile.name)
 
     @property
     def local(self) -> LocalTarget | None:
@@ -97,6 +96,19 @@ class TargetDevice:
             return self.runtime.connect(self.target)
         assert self.profile.connection is not None, "the device is connected"
         return self.profile.connection.connect(self.target.accelerator)
+
+    @staticmethod
+    def select(
+        selectors: Sequence[str], folders: Sequence[Path], option: str
+    ) -> tuple[TargetDevice, ...]:
+        """Return the device and target of each ``device`` or ``device:target``.
+
+        An unknown one, this machine, and a runtime of it that is not installed are UsageErrors.
+        """
+        if not selectors:
+            return ()
+        profiles = load_known_devices(folders)
+        return tuple(_select_device(selector, profiles, option) for selector in selectors)
 
 
 @dataclass(frozen=True)
@@ -206,19 +218,6 @@ def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevic
         target = replace(device.target, name=names[count], threads=count)
         devices.append(replace(device, target=target))
     return tuple(devices)
-
-
-def select_devices(
-    selectors: Sequence[str], folders: Sequence[Path], option: str
-) -> tuple[TargetDevice, ...]:
-    """Return the device and target of each ``device`` or ``device:target``.
-
-    An unknown one, this machine, and a runtime of it that is not installed are UsageErrors.
-    """
-    if not selectors:
-        return ()
-    profiles = load_known_devices(folders)
-    return tuple(_select_device(selector, profiles, option) for selector in selectors)
 
 
 def _select_device(selector: str, profiles: Profiles, option: str) -> TargetDevice:

@@ -23,9 +23,9 @@ from advisor.devices import (
     DeviceProfile,
     DeviceTarget,
     MeasurementJob,
+    RuntimeFile,
     Timing,
     exporter_for,
-    file_for,
     needs_export,
     on_this_machine,
     read_document,
@@ -68,7 +68,7 @@ class BrowserConnection:
         have ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
         """
         job.check()
-        exports = {model: file_for(self.runtime, model) for model in job.models}
+        exports = {model: RuntimeFile.make(self.runtime, model) for model in job.models}
         files = {str(export.path.resolve()): model for model, export in exports.items()}
         document = self._run_agent(job.agent_arguments(list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
@@ -97,7 +97,7 @@ class BrowserConnection:
         with Scratch() as folder:
             values = folder / "inputs"
             values.write_bytes(np.ascontiguousarray(inputs).tobytes())
-            file = file_for(self.runtime, model).path.resolve()
+            file = RuntimeFile.make(self.runtime, model).path.resolve()
             arguments = [str(file), "--threads", str(threads), "--inputs", str(values)]
             document = self._run_agent(arguments, STARTS_IN_S + 2.0 * len(inputs))
         error = document.get("error")
@@ -126,7 +126,7 @@ class BrowserConnection:
 
     def _with_sizes(self, timing: Timing) -> Timing:
         folder = fetch_package(PACKAGES[self.runtime])
-        file = file_for(self.runtime, timing.model).path
+        file = RuntimeFile.make(self.runtime, timing.model).path
         page_bytes = file.stat().st_size
         for name in runtime_files(self.runtime, timing.threads):
             page_bytes += (folder / name).stat().st_size

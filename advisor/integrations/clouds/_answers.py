@@ -117,9 +117,9 @@ def answer_images(model: Path, images: Sequence[Path], folder: Path) -> str:
 
 def _read_normalisation(model: Path) -> tuple[Channels, Channels]:
     """Return mean and deviation for each channel, assumed ones if the file states none."""
-    from advisor.tflite import read_metadata
+    from advisor.tflite import Metadata
 
-    metadata = read_metadata(model.read_bytes())
+    metadata = Metadata.read(model.read_bytes())
     if metadata is None or not metadata.mean or not metadata.std:
         return ASSUMED, ASSUMED
     # A single number is that of every channel.

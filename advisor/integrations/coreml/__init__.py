@@ -17,7 +17,7 @@ from pathlib import Path
 from advisor.core import Evaluation, StageError, Status, UsageError, install_extra
 from advisor.engine import LoadedRun
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
-from advisor.reporting import ExportedModel, ShippedModel, Shipping, artefact_of, prepare_model
+from advisor.reporting import ExportedModel, ShippedModel, Shipping, artefact_of
 
 CONTENT = (
     "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
@@ -47,7 +47,7 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
     floats = float_form(exported.run, exported.evaluation)
     more = exported.evaluation.on_all
     if floats is exported.evaluation:
-        return coreml_package(prepare_model(exported.artefact, floats.artefact), floats)
+        return coreml_package(ShippedModel.prepare(exported.artefact, floats.artefact), floats)
     if more is not None and more.file:
         why = (
             f"--coreml: {floats.configuration.key} has not learnt from all images, as the file of"
@@ -55,7 +55,7 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
         )
         raise UsageError(why, "leave --coreml out, or search again without --ship-on all")
     return coreml_package(
-        prepare_model(artefact_of(exported.run, floats), floats.artefact), floats
+        ShippedModel.prepare(artefact_of(exported.run, floats), floats.artefact), floats
     )
 
 

@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional
 
 from advisor.core import StageError
-from advisor.tflite import Model, Tensor, real_values, slices_of
+from advisor.tflite import Model, Tensor, slices_of
 
 # Axes that bring channels to the second place, as PyTorch wants them, and back to the last.
 _FIRST = (0, 3, 1, 2)
@@ -138,7 +138,7 @@ class _Value:
 
 
 def _read_array(tensor: Tensor) -> Any:
-    values = real_values(tensor)
+    values = tensor.real_values()
     if values is None:
         raise StageError("a constant of the file has no values")
     dtype = np.float32 if tensor.dtype.startswith("float") else np.int64

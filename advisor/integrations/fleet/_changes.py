@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import HOST, listed
-from advisor.engine import Child, load_run, read_origin, write_child
+from advisor.engine import Child, LoadedRun, read_origin
 from advisor.integrations.fleet._answer import FleetAnswer, fleet_answer
 from advisor.store import sha256_json
 
@@ -96,10 +96,10 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
         UsageError: the fleet or the run cannot be read, or the run does not prove itself.
         StageError: the run has no file.
     """
-    before = load_run(run)
+    before = LoadedRun.load(run)
     before.require_proof()
     then = _read_stored(before.folder.read_json("recommendation.json"))
-    after = load_run(before.folder, {"fleet": fleet})
+    after = LoadedRun.load(before.folder, {"fleet": fleet})
     answer = fleet_answer(after.question, after.evaluations)
     now = _tiers_by_phone(answer)
     shares = {phone.name: phone.share for phone in answer.fleet.phones}
@@ -113,7 +113,7 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
     earlier_files = set(then.values())
     environment = sha256_json([after.question.fleet, now])
     origin = read_origin(before.folder.path.resolve())
-    child = write_child(after, origin, Child(after.evaluations, HOST, environment, {}))
+    child = Child(after.evaluations, HOST, environment, {}).write(after, origin)
     return FleetChange(
         child.path,
         before.name,

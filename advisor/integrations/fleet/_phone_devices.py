@@ -22,7 +22,6 @@ from advisor.devices import (
     Soc,
     clusters_of,
     find_phone,
-    read_socs as shipped_socs,
     target_vector,
 )
 from advisor.engine import TargetDevice
@@ -36,7 +35,7 @@ THREADS = 4
 def index_socs() -> Mapping[str, Soc]:
     """Return the shipped systems on chip by each of their names, see :func:`.selector.plain`."""
     socs = {}
-    for soc in shipped_socs():
+    for soc in Soc.read_all():
         for name in (soc.name, *soc.names):
             socs[plain(name)] = soc
     return socs

@@ -29,7 +29,6 @@ from advisor.reporting import (
     ShippedModel,
     Shipping,
     draw_vector_images,
-    make_exported_model,
     make_runners,
     text,
 )
@@ -83,7 +82,10 @@ class TiersPart:
             )
         answer = fleet_answer(run.question, run.evaluations)
         option = answer.with_files(wanted)
-        models = [make_exported_model(run, evaluation, False).model for evaluation in option.files]
+        models = [
+            ExportedModel.of_evaluation(run, evaluation, False).model
+            for evaluation in option.files
+        ]
         limits = run.question.limits
         rules = rules_document(
             option.files,

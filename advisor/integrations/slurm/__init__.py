@@ -29,7 +29,7 @@ from advisor.integrations.slurm._calls import (
     serve,
 )
 from advisor.isolation import TRAINERS, UNWANTED, CallLimits, Pause, TimedOut, map_pools
-from advisor.store import cache_root, read_yaml
+from advisor.store import YamlDocument, cache_root
 
 if TYPE_CHECKING:
     from advisor.engine import Execution, Executor
@@ -89,7 +89,7 @@ def read_settings(file: str) -> dict[str, Any]:
         UsageError: the file cannot be read, or a section of it is unknown or no mapping.
     """
     path = Path(os.path.expanduser(file))  # noqa: PTH111 -- an unknown user is no error
-    values = (read_yaml(path).values or {}) if file else {}
+    values = (YamlDocument.read(path).values or {}) if file else {}
     if not isinstance(values, dict):
         raise UsageError(
             f"--executor: '{file}' has no sections",

@@ -18,7 +18,7 @@ import numpy as np
 from advisor.core import UsageError
 from advisor.isolation import agent
 from advisor.measurement._processes import call_json, existing_model
-from advisor.tflite import read_metadata
+from advisor.tflite import Metadata
 
 TIME_LIMIT_S = 1.5
 MOST_RUNS = 100
@@ -110,7 +110,7 @@ def _find_photograph() -> Path:
 
 def _read_normalization(path: Path) -> tuple[tuple[float, ...], tuple[float, ...], str]:
     """Return mean and deviation for each channel, and where they come from."""
-    metadata = read_metadata(path.read_bytes())
+    metadata = Metadata.read(path.read_bytes())
     if metadata is None or not metadata.mean or not metadata.std:
         return (
             ASSUMED,

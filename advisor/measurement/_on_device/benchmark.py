@@ -25,9 +25,9 @@ from advisor.core import (
 )
 from advisor.devices import (
     Connection,
+    LocalRuntime,
     MeasurementJob,
     Timing,
-    local_runtimes,
     needs_export,
     runtime_remark,
 )
@@ -116,7 +116,11 @@ def benchmark_on_device(
 
 def _require_measurable(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Refuse a target whose runtime no connection measures (UsageError)."""
-    if profile.name in local_runtimes() or target.measurable or needs_export(target.runtime):
+    if (
+        profile.name in LocalRuntime.list_all()
+        or target.measurable
+        or needs_export(target.runtime)
+    ):
         return
     raise UsageError(
         f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a"
@@ -251,7 +255,7 @@ def _predict_file(
     """Return a row with the predicted latency,
     if the target runs the file's form and it can be predicted.
     """
-    from advisor.devices import features_of, load_features, model_features
+    from advisor.devices import ModelFeatures, features_of, load_features
     from advisor.tflite import count_graph_works
 
     file_features = features_of(file.graph)
@@ -265,7 +269,7 @@ def _predict_file(
     # Of several names in it, the longest one is the most exact.
     stem = file.path.stem
     name = max((known for known in table.models if known in stem), key=len, default=stem)
-    features = model_features(file_features, name, "", table)
+    features = ModelFeatures.of_file(file_features, name, "", table)
     if features is None:
         raise UsageError(
             "it has no image input or no known arithmetic, so its latency cannot be predicted",

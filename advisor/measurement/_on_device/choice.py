@@ -18,13 +18,12 @@ from advisor.devices import (
     DeviceProfile,
     DeviceTarget,
     HostConnection,
+    LocalRuntime,
+    Predictor,
     Profiles,
     canonical,
-    device_predictor,
     load_known_devices,
-    local_runtimes,
     prefer_tflite,
-    require_runtime,
 )
 from advisor.measurement._latency.timing import effort_named
 from advisor.measurement._on_device.benchmark import benchmark_on_device
@@ -79,7 +78,7 @@ def benchmark_device(
         profile,
         target,
         _open_connection(profile, target, connection_settings),
-        device_predictor,
+        Predictor.load,
         threads,
         effort,
         tell,
@@ -96,7 +95,7 @@ def _select_target(
         target = profile.target()
     else:
         profile, target = known.select(device)
-    require_runtime(profile)
+    LocalRuntime.require(profile)
     if profile.kind == "microcontroller":
         profile, target = prefer_tflite(device, profile, target)
     return profile, _select_kind(profile, target, accelerator, ":" in device)
@@ -110,7 +109,7 @@ def _open_connection(
     """
     if settings:
         return settings.connect(target.accelerator)
-    runtime = require_runtime(profile)
+    runtime = LocalRuntime.require(profile)
     return runtime.connect(target) if runtime else None
 
 
@@ -127,8 +126,8 @@ def _refuse_other_devices(
     names: Sequence[str], accelerator: str, settings: ConnectionSettings | None
 ) -> None:
     for name in names:
-        if name != HOST and name not in local_runtimes():
-            valid = (LITERT, *local_runtimes())
+        if name != HOST and name not in LocalRuntime.list_all():
+            valid = (LITERT, *LocalRuntime.list_all())
             raise UsageError(
                 f"--device: '{name}' is no runtime of this machine{nearest(name, valid)}",
                 f"several names compare runtimes of this machine: {', '.join(valid)}; name other"
@@ -152,7 +151,7 @@ def _benchmark_runtimes(
     chosen = []
     for name in dict.fromkeys(names):
         profile, target = profiles.select(name)
-        runtime = require_runtime(profile)
+        runtime = LocalRuntime.require(profile)
         connection = runtime.connect(target) if runtime else HostConnection()
         chosen.append(RuntimeHere(LITERT if name == HOST else name, target.runtime, connection))
     return benchmark_in_runtimes(models, chosen, threads or (1,), effort, tell)

@@ -18,8 +18,8 @@ from advisor.devices import (
     Connection,
     HostConnection,
     MeasurementJob,
+    RuntimeFile,
     Timing,
-    file_for,
 )
 from advisor.measurement._latency import Ratio
 from advisor.measurement._latency.timing import (
@@ -102,7 +102,7 @@ def _describe_agreement(file: ModelFile, runtime: RuntimeHere) -> str:
     empty if the runtime runs the file, or cannot.
     """
     try:
-        facts: Mapping[str, float] = file_for(runtime.runtime, file.path).facts
+        facts: Mapping[str, float] = RuntimeFile.make(runtime.runtime, file.path).facts
     except AdvisorError:
         return ""
     if not facts:
@@ -125,7 +125,7 @@ def _measure_in_runtimes(
     failures = dict[str, str]()
     for runtime in runtimes:
         try:
-            files[runtime.name] = file_for(runtime.runtime, file.path).path
+            files[runtime.name] = RuntimeFile.make(runtime.runtime, file.path).path
         except AdvisorError as error:
             failures[runtime.name] = error.message
     # What the agent on this machine runs can take turns in one process;

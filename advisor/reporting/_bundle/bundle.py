@@ -29,7 +29,7 @@ from advisor.core import (
     require_known,
     units,
 )
-from advisor.engine import LoadedRun, load_run
+from advisor.engine import LoadedRun
 from advisor.reporting._app_size import app_growth
 from advisor.reporting._bundle import check
 from advisor.reporting._bundle.documents import (
@@ -44,7 +44,7 @@ from advisor.reporting._bundle.documents import (
 )
 from advisor.reporting._bundle.folder import replace_bundle, require_replaceable
 from advisor.reporting._bundle.model import ShippedModel
-from advisor.reporting._bundle.shipping import PARTS, ExportedModel, make_exported_model, parts_of
+from advisor.reporting._bundle.shipping import PARTS, ExportedModel, parts_of
 from advisor.reporting._bundle.vectors import vector_files
 from advisor.reporting._risk import Risk
 from advisor.reporting._risks import list_run_risks
@@ -174,7 +174,7 @@ def export(
     # Folder and key come first: what is wrong with them is an error before the run is read.
     folder = require_replaceable(Path(to), force)
     sign_bytes = None if sign is None else read_signer(Path(sign))
-    stored = load_run(run)
+    stored = LoadedRun.load(run)
     evaluation = choose_candidate(stored, pick)
     # Another row cannot change what was named.
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()
@@ -182,7 +182,7 @@ def export(
     known_targets = (*PLATFORMS, EDGETPU, *list_registered(PARTS))
     wanted = tuple(require_known("targets", target, known_targets) for target in targets)
     wanted = wanted or PLATFORMS
-    exported = replace(make_exported_model(stored, evaluation, unknown_class), tiers=tiers)
+    exported = replace(ExportedModel.of_evaluation(stored, evaluation, unknown_class), tiers=tiers)
     wanted = (*wanted, WEB) if web else wanted
     _check_targets(wanted, exported, unknown_class)
     parts, without_page = _make_parts(exported, wanted, web is not False)

@@ -1,9 +1,9 @@
 """Make the model that a bundle ships from the file that a run measured.
 
-The export, photographs (``advisor predict``, pages) and integrations call :func:`prepare_model`,
-so all of them run the same bytes. Clients read the file with MediaPipe 1.2: float32 in and out,
-one mean and deviation, labels and thresholds in the metadata. The sentences of ``edits`` are
-written into ``bundle.json`` and the model card.
+The export, photographs (``advisor predict``, pages) and integrations call
+:meth:`ShippedModel.prepare`, so all of them run the same bytes. Clients read the file with
+MediaPipe 1.2: float32 in and out, one mean and deviation, labels and thresholds in the metadata.
+The sentences of ``edits`` are written into ``bundle.json`` and the model card.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.core import Evaluation, ShippedThresholds, UsageError
-from advisor.store import artefact_problem
+from advisor.store import Problem
 from advisor.tflite import (
     Metadata,
     make_editable,
     open_model,
-    read_description,
-    write_description,
 )
 
 if TYPE_CHECKING:
@@ -74,50 +72,50 @@ class ShippedModel:
         uneven = any(len(set(values)) > 1 for values in (self.measured.mean, self.measured.std))
         return uneven or bool(self.types - {"float32"})
 
+    @classmethod
+    def prepare(
+        cls, artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD
+    ) -> ShippedModel:
+        """Return the artefact as MediaPipe 1.2 needs it:
+        float32 in and out, one mean and std, a threshold.
 
-def prepare_model(
-    artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD
-) -> ShippedModel:
-    """Return the artefact as MediaPipe 1.2 needs it:
-    float32 in and out, one mean and std, a threshold.
+        No edit changes the values that the network computes. Metadata is written last, because
+        every edit drops it. Clients show a box or a class from its score in ``thresholds`` on.
 
-    No edit changes the values that the network computes. Metadata is written last, because every
-    edit drops it. Clients show a box or a class from its score in ``thresholds`` on.
-
-    Raises:
-        UsageError: the file, called ``name``, is damaged, or has no metadata.
-    """
-    tables, model = open_model(artefact, name)
-    metadata = read_description(model, artefact, name)
-    if metadata is None or not metadata.labels or not metadata.mean:
-        raise UsageError(
-            f"{name} has no metadata with labels and normalization",
-            "search again: artefacts of this version have it",
+        Raises:
+            UsageError: the file, called ``name``, is damaged, or has no metadata.
+        """
+        tables, model = open_model(artefact, name)
+        metadata = Metadata.read_description(model, artefact, name)
+        if metadata is None or not metadata.labels or not metadata.mean:
+            raise UsageError(
+                f"{name} has no metadata with labels and normalization",
+                "search again: artefacts of this version have it",
+            )
+        types = frozenset(tensor.dtype for tensor in (*model.inputs, *model.outputs))
+        described, edits = _adapt_tables(tables, types, metadata)
+        scores = _scores_of_labels(thresholds, metadata.labels)
+        # No client reads a threshold of a map.
+        is_map = len(model.outputs[0].shape) >= 4
+        if scores and not is_map:
+            # MediaPipe reads one threshold for all classes.
+            # The lowest one hides no answer that a class may show.
+            least = min(scores)
+            by_class = scores if thresholds.by_class else ()
+            more = ", for some classes a higher one" if by_class else ""
+            described = replace(described, threshold=least, by_class=by_class)
+            edits = (*edits, f"{THRESHOLD} {least:g}{more}")
+        return cls(
+            content=described.write_tables(tables, model) if edits else artefact,
+            labels=metadata.labels,
+            mean=described.mean[0],
+            std=described.std[0],
+            size=model.inputs[0].shape[1],
+            edits=edits,
+            thresholds=thresholds,
+            measured=metadata,
+            types=types,
         )
-    types = frozenset(tensor.dtype for tensor in (*model.inputs, *model.outputs))
-    described, edits = _adapt_tables(tables, types, metadata)
-    scores = _scores_of_labels(thresholds, metadata.labels)
-    # No client reads a threshold of a map.
-    is_map = len(model.outputs[0].shape) >= 4
-    if scores and not is_map:
-        # MediaPipe reads one threshold for all classes.
-        # The lowest one hides no answer that a class may show.
-        least = min(scores)
-        by_class = scores if thresholds.by_class else ()
-        more = ", for some classes a higher one" if by_class else ""
-        described = replace(described, threshold=least, by_class=by_class)
-        edits = (*edits, f"{THRESHOLD} {least:g}{more}")
-    return ShippedModel(
-        content=write_description(tables, model, described) if edits else artefact,
-        labels=metadata.labels,
-        mean=described.mean[0],
-        std=described.std[0],
-        size=model.inputs[0].shape[1],
-        edits=edits,
-        thresholds=thresholds,
-        measured=metadata,
-        types=types,
-    )
 
 
 def _scores_of_labels(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
@@ -161,7 +159,7 @@ def artefact_of(run: LoadedRun, evaluation: Evaluation) -> bytes:
     """Return the file of an evaluation;
     one that is missing, changed or without weights is a ``UsageError``.
     """
-    problem = artefact_problem(run.folder, evaluation)
+    problem = Problem.find_in_artefact(run.folder, evaluation)
     if problem is not None:
         raise UsageError(
             f"'{run.folder.path}': {problem}",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 from advisor.core import TASKS, Evaluation, StageError, UsageError, Written
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.reporting._bundle.check import outputs
-from advisor.reporting._bundle.model import prepare_model
+from advisor.reporting._bundle.model import ShippedModel
 from advisor.reporting._bundle.shipping import Found, shipping_of
 from advisor.store import ensure_output_dir
 
@@ -274,9 +274,9 @@ def _draw_answer(
 
 def load_with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
     """Return a run with its pick; UsageError if it has none."""
-    from advisor.engine import load_run
+    from advisor.engine import LoadedRun
 
-    loaded = load_run(run)
+    loaded = LoadedRun.load(run)
     if loaded.decision.pick is None:
         raise UsageError(
             "the run has no candidate with a file", "wait for its first answer, or search again"
@@ -294,16 +294,16 @@ class ShippedFile:
     def __init__(self, run: LoadedRun, evaluation: Evaluation) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
-        from advisor.store import artefact_problem
+        from advisor.store import Problem
 
         # A changed file is not the one that the run judged, and it would reach a native runtime.
-        problem = artefact_problem(run.folder, evaluation)
+        problem = Problem.find_in_artefact(run.folder, evaluation)
         if problem is not None:
             raise UsageError(str(problem), "restore the file, or search again")
         self.shipping = shipping_of(run.question)
         file = run.folder.path / evaluation.artefact
         self._thresholds = self.shipping.thresholds(evaluation)
-        self.shipped = prepare_model(file.read_bytes(), file.name, self._thresholds)
+        self.shipped = ShippedModel.prepare(file.read_bytes(), file.name, self._thresholds)
         self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
         self._interpreter.allocate_tensors()
 

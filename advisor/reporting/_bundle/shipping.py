@@ -20,7 +20,7 @@ from advisor.core import (
     list_registered,
     load_integration,
 )
-from advisor.reporting._bundle.model import ShippedModel, artefact_of, prepare_model
+from advisor.reporting._bundle.model import ShippedModel, artefact_of
 from advisor.reporting._bundle.vectors import Answering
 from advisor.tflite import one_line
 
@@ -172,34 +172,36 @@ class ExportedModel:
     artefact: bytes
     tiers: int = 0
 
+    @classmethod
+    def of_evaluation(
+        cls, run: LoadedRun, evaluation: Evaluation, unknown_class: bool
+    ) -> ExportedModel:
+        """Return the model of an evaluation as it ships.
 
-def make_exported_model(
-    run: LoadedRun, evaluation: Evaluation, unknown_class: bool
-) -> ExportedModel:
-    """Return the model of an evaluation as it ships.
+        With ``unknown_class``, it is the file with one more class, which the search made of its
+        pick.
 
-    With ``unknown_class``, it is the file with one more class, which the search made of its pick.
-
-    Raises:
-        UsageError: there is no such file, or it is missing, changed or without weights.
-    """
-    artefact = artefact_of(run, evaluation)
-    shipping = shipping_of(run.question)
-    thresholds = shipping.thresholds(evaluation)
-    if unknown_class:
-        model = _prepare_with_unknown_class(run, evaluation, thresholds)
-        # The class is one more of the judged file, not of the one that learnt from all images.
-        judged = replace(evaluation, on_all=None)
-        # The bundle keeps the measured file beside it: latency and memory are figures of that one.
-        return ExportedModel(run, shipping, judged, model, artefact)
-    file = evaluation.artefact
-    more = evaluation.on_all
-    if more is not None and more.file:
-        replacement = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
-        file = more.file
-        artefact = artefact_of(run, replacement)
-    model = prepare_model(artefact, file, thresholds)
-    return ExportedModel(run, shipping, evaluation, model, artefact)
+        Raises:
+            UsageError: there is no such file, or it is missing, changed or without weights.
+        """
+        artefact = artefact_of(run, evaluation)
+        shipping = shipping_of(run.question)
+        thresholds = shipping.thresholds(evaluation)
+        if unknown_class:
+            model = _prepare_with_unknown_class(run, evaluation, thresholds)
+            # The class is one more of the judged file, not of the one that learnt from all images.
+            judged = replace(evaluation, on_all=None)
+            # The bundle keeps the measured file beside it: latency and memory are figures of that
+            # one.
+            return cls(run, shipping, judged, model, artefact)
+        file = evaluation.artefact
+        more = evaluation.on_all
+        if more is not None and more.file:
+            replacement = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
+            file = more.file
+            artefact = artefact_of(run, replacement)
+        model = ShippedModel.prepare(artefact, file, thresholds)
+        return cls(run, shipping, evaluation, model, artefact)
 
 
 def _prepare_with_unknown_class(
@@ -214,7 +216,7 @@ def _prepare_with_unknown_class(
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
     replacement = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
-    model = prepare_model(artefact_of(run, replacement), facts.file, thresholds)
+    model = ShippedModel.prepare(artefact_of(run, replacement), facts.file, thresholds)
     edit = (
         f"one more class, '{facts.label}', answers images of things that are none of the others;"
         " latency and memory were measured without it"

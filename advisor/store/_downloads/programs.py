@@ -37,34 +37,35 @@ class Program:
     size_bytes: int  #: its size
     fetched: str  #: day on which it came, ``YYYY-MM-DD``; empty for a file of a mirror folder
 
+    @classmethod
+    def fetch(cls, url: str, options: FetchOptions) -> Program:
+        """Return the program at ``url``, from the user's mirror, the cache, or the address.
 
-def fetch_program(url: str, options: FetchOptions) -> Program:
-    """Return the program at ``url``, from the user's mirror, the cache, or the address.
+        Its makers replace the program at this address and publish no hash, so nothing but the
+        server's certificate tells that it is theirs. The first copy is therefore kept with its
+        hash, and used until the user removes it: figures that are compared come from one program.
 
-    Its makers replace the program at this address and publish no hash, so nothing but the server's
-    certificate tells that it is theirs. The first copy is therefore kept with its hash, and used
-    until the user removes it: figures that are compared come from one program.
-
-    Raises:
-        UsageError: it can be had nowhere; the message has a line for each place that was asked.
-    """
-    name = url.rsplit("/", 1)[-1]
-    if options.mirror_path is not None:
-        folder = options.mirror_path
-        path = folder if folder.is_file() else folder / name
-        if path.name == name and path.is_file():
-            return Program(path, f"mirror {folder}", sha256_file(path), path.stat().st_size, "")
-    folder = options.cache_root / _FOLDER / name
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with lock_file(folder / "lock", options.ends_at):
-            return _read_copy(folder) or _fetch_first(name, url, options, folder)
-    except Unavailable as error:
-        raise UsageError(
-            f"{name} is not here and cannot be fetched: {error}",
-            f"download {without_password(url)} on a connected machine, and name the file or its"
-            " folder: --benchmark-model FILE, --mirror DIR",
-        ) from error
+        Raises:
+            UsageError: it can be had nowhere; the message has a line for each place that was
+            asked.
+        """
+        name = url.rsplit("/", 1)[-1]
+        if options.mirror_path is not None:
+            folder = options.mirror_path
+            path = folder if folder.is_file() else folder / name
+            if path.name == name and path.is_file():
+                return cls(path, f"mirror {folder}", sha256_file(path), path.stat().st_size, "")
+        folder = options.cache_root / _FOLDER / name
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with lock_file(folder / "lock", options.ends_at):
+                return _read_copy(folder) or _fetch_first(name, url, options, folder)
+        except Unavailable as error:
+            raise UsageError(
+                f"{name} is not here and cannot be fetched: {error}",
+                f"download {without_password(url)} on a connected machine, and name the file or"
+                " its folder: --benchmark-model FILE, --mirror DIR",
+            ) from error
 
 
 def _read_copy(folder: Path) -> Program | None:

@@ -26,12 +26,9 @@ from advisor.datasets import (
     Progress,
     Survey,
     check_images,
-    divide_survey,
     folder_in,
-    group_pairs,
     images_in,
     list_files,
-    near_duplicates,
     phrase_count,
     survey,
 )
@@ -157,9 +154,9 @@ def find_copies(read: Survey) -> tuple[Pair, ...]:
 
     Images of one part from one place are all alike, which says nothing.
     """
-    pairs = near_duplicates(read.thumbnails)
+    pairs = Pair.find_alike(read.thumbnails)
     count = len(read.dataset.images)
-    if max(map(len, group_pairs(pairs, count)), default=0) > ALIKE * count:
+    if max(map(len, Pair.group(pairs, count)), default=0) > ALIKE * count:
         return ()
     return pairs
 
@@ -180,7 +177,7 @@ def divide_faults(
     plain = tuple(replace(image, label=min(image.label, 1)) for image in dataset.images)
     two = replace(read, dataset=replace(dataset, classes=kinds, images=plain))
     pairs = find_copies(read) if alike is None else alike
-    division = divide_survey(two, seed, pairs)
+    division = Division.of_survey(two, seed, pairs)
     parts = division.split
     numbers = division.groups
     good = tuple(index for index in parts.train if not dataset.images[index].label)

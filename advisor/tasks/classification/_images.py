@@ -27,6 +27,7 @@ from advisor.core import (
 )
 from advisor.datasets import (
     Dataset,
+    Division,
     Entry,
     Finding,
     Kind,
@@ -34,12 +35,11 @@ from advisor.datasets import (
     Listing,
     ObjectSizes,
     Overview,
+    Pair,
     Survey,
     check_survey,
-    divide_survey,
     images_in,
     missing_hint,
-    near_duplicates,
     phrase_count,
     require_usable,
     survey,
@@ -80,7 +80,7 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
         raise UsageError(f"--unknown: no image below '{folder}'", HINT)
     read = survey(Listing(folder, [Entry(file, "unknown") for file in files]), with_quality=False)
     first = len(known.dataset.images)
-    pairs = near_duplicates(np.concatenate([known.thumbnails, read.thumbnails]))
+    pairs = Pair.find_alike(np.concatenate([known.thumbnails, read.thumbnails]))
     # A copy of an image with a class would teach and judge that the class is unknown.
     copies = set()
     for pair in pairs:
@@ -126,7 +126,7 @@ def read(question: Question, say: Say) -> Images:
     _ask_about_shared_images(path, read.dataset)
     if question.judged_whole:
         return Images.all_held_out(read.dataset, question.seed)
-    division = divide_survey(read, question.seed)
+    division = Division.of_survey(read, question.seed)
     notes = division.list_notes(read.dataset)
     train = len(division.split.train)
     if train > TUNED_IMAGES:
@@ -232,7 +232,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
     say(f"reading images of {path}")
     read = survey(path, report_progress(say))
     say("comparing images")
-    pairs = near_duplicates(read.thumbnails)
+    pairs = Pair.find_alike(read.thumbnails)
     labels = LabelCheck()
     why_not = "not asked for"
     if checker is not None:
@@ -248,7 +248,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
 
     def overview(seed: int) -> Overview:
         require_usable(read.dataset)
-        return divide_survey(read, seed, pairs).make_overview(read.dataset)
+        return Division.of_survey(read, seed, pairs).make_overview(read.dataset)
 
     return DataCheck.of_survey(
         path, read, Classes(read.dataset), findings, overview, labels.card, why_not, framing=True

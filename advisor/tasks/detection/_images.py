@@ -15,13 +15,12 @@ from typing import Any
 from advisor.core import plural
 from advisor.datasets import (
     BoxSurvey,
+    Division,
     Finding,
     ObjectSizes,
     Overview,
+    Pair,
     check_boxes,
-    divide_boxes,
-    measure_object_sizes,
-    near_duplicates,
     write_boxes,
 )
 from advisor.engine import (
@@ -47,7 +46,7 @@ def read(question: Question, say: Say) -> Images:
     boxes = Boxes(read.classes, read.objects, read.sizes)
     if question.judged_whole:
         return replace(Images.all_held_out(read.images.dataset, question.seed), boxes=boxes)
-    division, _, notes = divide_boxes(read, question.seed)
+    division, _, notes = Division.of_boxes(read, question.seed)
     return replace(Images.of_division(read.images.dataset, division, notes, say), boxes=boxes)
 
 
@@ -76,7 +75,7 @@ class BoxContent:
     @cached_property
     def sizes(self) -> tuple[ObjectSizes, ...]:
         """Sizes of the objects at usual inputs."""
-        return measure_object_sizes(self.read)
+        return ObjectSizes.measure(self.read)
 
     def label(self, path: Path) -> str:
         """Return the number of boxes of each class in an image; empty for one that
@@ -119,10 +118,10 @@ def check_detection(path: Path, say: Say) -> DataCheck:
     say(f"reading boxes of {path}")
     read = BoxSurvey.read_images(path, report_progress(say))
     say("comparing images")
-    pairs = near_duplicates(read.images.thumbnails)
+    pairs = Pair.find_alike(read.images.thumbnails)
 
     def overview(seed: int) -> Overview:
-        division, boxes, notes = divide_boxes(read, seed, pairs)
+        division, boxes, notes = Division.of_boxes(read, seed, pairs)
         return replace(
             Overview.of_split(read.images.dataset, division.split, division.grouping, notes),
             boxes=boxes,

@@ -25,8 +25,8 @@ from advisor.datasets import (
     Mask,
     MaskSurvey,
     Overview,
+    Pair,
     check_images,
-    near_duplicates,
     phrase_count,
 )
 from advisor.engine import (
@@ -162,7 +162,7 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     say(f"reading masks of {path}")
     read = MaskSurvey.read_images(path, report_progress(say))
     say("comparing images")
-    pairs = near_duplicates(read.images.thumbnails)
+    pairs = Pair.find_alike(read.images.thumbnails)
     images = read.without_classes
     findings = check_images(images, pairs, _list_faults(read))
 

@@ -21,8 +21,8 @@ from advisor.datasets import (
     Division,
     Finding,
     LabelSetSurvey,
+    Pair,
     check_images,
-    near_duplicates,
     phrase_count,
 )
 from advisor.engine import (
@@ -145,7 +145,7 @@ def check_tags(path: Path, say: Say) -> DataCheck:
     say(f"reading labels of {path}")
     read = LabelSetSurvey.read_images(path, report_progress(say))
     say("comparing images")
-    pairs = near_duplicates(read.images.thumbnails)
+    pairs = Pair.find_alike(read.images.thumbnails)
     findings = check_images(read.images, pairs, _list_faults(read))
 
     def overview(seed: int) -> Any:

@@ -37,7 +37,7 @@ from advisor.engine import (
     list_versions,
 )
 from advisor.measurement import Floats, Runner, label_thresholds
-from advisor.tflite import FEATURES, dequantize, read_metadata
+from advisor.tflite import FEATURES, Metadata, dequantize
 
 VERSION = "2"  # Raised when equal features and labels give another head
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
@@ -185,7 +185,7 @@ def tag(
     """
     answers = Tagger(model, view).over(images, captured)
     rows = np.stack([np.asarray(row, np.float32) for row in answers])
-    metadata = read_metadata(model.read_bytes(), model.name)
+    metadata = Metadata.read(model.read_bytes(), model.name)
     if metadata and metadata.labels and list(metadata.labels) != list(classes):
         order = class_order(classes, metadata.labels, rows.shape[1])
         rows = rows[:, list(order)]

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.catalog import ImportedModel, load_catalogue, make_shipped_card, read_published_labels, user_catalogue_file
+from advisor.catalog import Catalogue, ImportedModel, make_shipped_card, read_published_labels, user_catalogue_file
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.core import UsageError
 from advisor.isolation import Scratch
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import OPERATOR, Metadata, read, read_metadata, to_float16, write_metadata
+from advisor.tflite import OPERATOR, Metadata, read, to_float16
 from tests.builders import must_fail, write_file
 from tests.detectors import COLOURS, SIDE as DETECTORS_SIDE, detector_file, raw_detector
 from tests.measurement import small_models
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders", "i
 
 def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
     """Write a file, with its description if there is one."""
-    return write_file(folder / "net.tflite", write_metadata(data, said) if said else data)
+    return write_file(folder / "net.tflite", said.write_into(data) if said else data)
 
 
 def listed(folder: Path, *labels: str) -> str:
@@ -144,7 +144,7 @@ def bare(tmp_path: Path) -> Path:
 
 def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None:
     added = brought(detector_file(tmp_path / "cells.tflite"))
-    card = load_catalogue([added.catalogue]).card("cells")
+    card = Catalogue.load([added.catalogue]).card("cells")
     assert (card.architecture, card.task, card.is_finished) == ("tflite_detector", DETECTION.name, True)
     assert (card.input_size, card.classes, card.licence) == (DETECTORS_SIDE, 3, "MIT")
     assert card.preprocessing.mean == (127.5,) * 3
@@ -161,7 +161,7 @@ def test_a_detector_of_float16_weights_without_metadata_gets_it_from_the_options
     bare.write_bytes(to_float16(bare.read_bytes()))
     must_fail(UsageError, r"bare.tflite does not say its labels, mean, std: give --labels and --mean", brought, bare)
     added = brought(bare, labels=listed(tmp_path, *COLOURS), mean=(127.5,), std=(127.5,))
-    said = read_metadata(added.model.read_bytes())
+    said = Metadata.read(added.model.read_bytes())
     assert said.labels == COLOURS
     assert not any(tensor.dtype == "float16" for tensor in read(added.model.read_bytes()).tensors)
 

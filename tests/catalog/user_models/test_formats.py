@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.catalog._user_models.comparison import compare_conversion
 from advisor.catalog._user_models.formats import PACKAGES, OnnxOriginal, as_tflite
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
@@ -129,7 +129,7 @@ def test_a_card_says_how_its_file_was_converted(own_folders: None, tmp_path: Pat
     given = ModelDescription(labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
     with inspect(saved(network(), tmp_path)) as inspected:
         added = add(inspected, given)
-    card = load_catalogue().card("net")
+    card = Catalogue.load().card("net")
     assert card == added.card
     assert (card.input_size, card.classes, added.features, card.note) == (SIDE, CLASSES, 8, "made from net.onnx")
     assert card.conversion.converter.startswith("onnx2tf 2.")

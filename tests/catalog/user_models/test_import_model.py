@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from advisor import catalog
-from advisor.catalog import ImportedModel, build_model, convert, fetch_weights, load_catalogue, read_published_labels
+from advisor.catalog import Catalogue, ImportedModel, build_model, convert, fetch_weights, read_published_labels
 from advisor.catalog._user_models import import_model
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect, list_missing
 from advisor.catalog._user_models.keras_models import check_keras, check_saved_model, fix_side
@@ -111,7 +111,7 @@ def test_what_nobody_says_is_asked_for(models: Path) -> None:
         assert list_missing(inspected, ModelDescription(mean=(0.0,))) == ("labels", "std")
         with pytest.raises(UsageError, match="does not say its labels, std: give --labels and --std"):
             add(inspected, ModelDescription(mean=(0.0,)))
-    assert "net" not in load_catalogue()
+    assert "net" not in Catalogue.load()
 
 
 @with_cases
@@ -130,8 +130,8 @@ def test_a_teams_file_keeps_its_comments(models: Path, tmp_path: Path) -> None:
     brought(models / "net.tflite", given(models, name="second"), team)
     text = team.read_text(encoding="utf-8")
     assert text.startswith("# ours alone\n")
-    assert [card.name for card in load_catalogue([team]).values()][-2:] == ["first", "second"]
-    assert "first" not in load_catalogue()
+    assert [card.name for card in Catalogue.load([team]).values()][-2:] == ["first", "second"]
+    assert "first" not in Catalogue.load()
 
 
 def test_a_catalogue_that_cannot_take_a_card_is_left_as_it_was(models: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.catalog._graph_file import graph_of
 from advisor.catalog._weights import mapping
 from advisor.catalog._weights.mapping import (
@@ -36,7 +36,7 @@ def tensors() -> dict[str, np.ndarray[Any, Any]]:
 
 
 def layers_of_card(name: str) -> tuple[LayerSpec, ...]:
-    return graph_of(load_catalogue()[name]).layers
+    return graph_of(Catalogue.load()[name]).layers
 
 
 @pytest.mark.parametrize("prefix", ["", "other_"], ids=["layers by name", "layers of other names in order"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import fetch_weights, load_catalogue, locate_weights
+from advisor.catalog import Catalogue, fetch_weights, locate_weights
 from advisor.core import UsageError, WeightsError
 from advisor.store import FetchOptions, MemberFile, WeightSource
 from tests.builders import must_fail
@@ -26,7 +26,7 @@ KNOWN: dict[str, dict[str, Any]] = {
 }
 OTHER = b"other weights" * 1000
 FILES = [
-    (c.name, source, member) for c in load_catalogue().values() for source in c.weights for member in (source.file,)
+    (c.name, source, member) for c in Catalogue.load().values() for source in c.weights for member in (source.file,)
 ]
 
 
@@ -140,7 +140,7 @@ def test_a_weak_hash_needs_a_connection_that_no_one_can_change(tmp_path: Path) -
     (tmp_path / "c.yaml").write_text(
         text.replace("nasnet_mobile_224", "mine").replace("https://storage", "http://storage")
     )
-    must_fail(UsageError, "over https only", load_catalogue, [tmp_path / "c.yaml"])
+    must_fail(UsageError, "over https only", Catalogue.load, [tmp_path / "c.yaml"])
 
 
 def test_the_catalogues_md5s_are_those_that_keras_itself_checks() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog import Card, WeightSource, build_detector, convert, fetch_weights, load_catalogue, run
+from advisor.catalog import Card, Catalogue, WeightSource, build_detector, convert, fetch_weights, run
 from advisor.catalog._checking import count_graph
 from advisor.catalog._detector import ENCODINGS, LOGITS, MAP
 from advisor.catalog._graph_file import graph_of
@@ -23,7 +23,7 @@ from tests.makers.weights import sha256
 
 pytestmark = pytest.mark.integration
 
-WHOLE = {name: card for name, card in load_catalogue().items() if card.whole}
+WHOLE = {name: card for name, card in Catalogue.load().items() if card.whole}
 SMALL = WHOLE["ssdlite320_mobilenet_v3_large"]
 
 

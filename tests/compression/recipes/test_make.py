@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import zstandard
 
-from advisor.compression import RecipeInputs, arena_bytes, make_file, sizes_of
+from advisor.compression import RecipeInputs, arena_bytes, make_file
 from advisor.compression._recipes import Sizes, measure_deflated, zstd_bytes
 from advisor.datasets import CalibrationImages, InputSpec
-from advisor.tflite import OPERATOR, Metadata, Suppression, append_postprocess, read, read_metadata
+from advisor.tflite import OPERATOR, Metadata, Suppression, append_postprocess, read
 from tests.tflite.graphs import tiny_detector
 
 NO_IMAGES = CalibrationImages((), InputSpec(2, (127.5,) * 3, (127.5,) * 3))
@@ -33,13 +33,13 @@ def test_deflated_is_what_a_zip_archive_stores_and_zstd_bytes_are_those_of_a_fra
 def test_size_by_zstd_needs_its_package(float_model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
     (tmp_path / "model.tflite").write_bytes(float_model)
-    assert sizes_of(tmp_path / "model.tflite").downloads == {"download_bytes": measure_deflated(float_model)}
+    assert Sizes.of_file(tmp_path / "model.tflite").downloads == {"download_bytes": measure_deflated(float_model)}
 
 
 def test_sizes_carry_both(float_model: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(float_model)
-    sizes = sizes_of(path)
+    sizes = Sizes.of_file(path)
     assert sizes == Sizes(len(float_model), measure_deflated(float_model), zstd_bytes(float_model), sizes.arena_bytes)
     assert sizes.arena_bytes == arena_bytes(path) > 0
 
@@ -60,7 +60,7 @@ def test_a_detector_ends_in_post_processing_and_has_its_labels_behind_it(tmp_pat
     assert [tensor.shape[0] for tensor in model.outputs] == [1] * 4
     assert [len(tensor.shape) for tensor in model.outputs] == [3, 2, 2, 1]
     assert model.operators[-1].name == f"CUSTOM:{OPERATOR}"
-    assert read_metadata(data).labels == metadata.labels
+    assert Metadata.read(data).labels == metadata.labels
 
 
 def test_without_post_processing_and_metadata_nothing_is_added(tmp_path: Path) -> None:

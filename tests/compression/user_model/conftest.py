@@ -10,7 +10,7 @@ from PIL import Image
 from advisor.engine import prepare_compression as ask
 from advisor.engine._compress.question import CompressionQuestion
 from advisor.isolation import ChildPool
-from advisor.tflite import Metadata, write_metadata
+from advisor.tflite import Metadata
 from tests.builders import write_file
 from tests.compression.user_model.questions import CLASSES, Asked
 from tests.makers.imports import InThisProcess
@@ -35,7 +35,7 @@ def described(float_model: bytes, tmp_path: Path) -> Path:
     """The small classifier with labels and normalisation."""
     path = tmp_path / "net.tflite"
     said = Metadata("net", CLASSES, (127.5,), (127.5,), description="a net", licence="MIT")
-    path.write_bytes(write_metadata(float_model, said))
+    path.write_bytes(said.write_into(float_model))
     return path
 
 

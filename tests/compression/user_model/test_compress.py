@@ -15,7 +15,7 @@ from advisor.engine._compress.file_kinds import Classifiers
 from advisor.engine._compress.results import DelegatedPart, Speed
 from advisor.isolation import ChildPool
 from advisor.reporting import print_compression
-from advisor.tflite import read_metadata
+from advisor.tflite import Metadata
 from tests.compression.user_model.questions import CLASSES
 from tests.measurement.small_models import of_a_newer_runtime
 
@@ -32,7 +32,7 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
     assert [form.recipe for form in found.forms] == ["float32", "int8", "rounded"]
     assert all(form.status == "ok" for form in found.forms)
     int8 = found.forms[1]
-    said = read_metadata(Path(int8.path).read_bytes())
+    said = Metadata.read(Path(int8.path).read_bytes())
     assert (said.labels, said.licence, said.mean) == (CLASSES, "MIT", (127.5,))
     assert int8.agreement.accuracy is not None
     assert int8.agreement.drop is not None

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import BoxSurvey, divide_boxes
+from advisor.datasets import BoxSurvey, Division
 from advisor.engine import compress
 from advisor.engine._compress.file_kinds import Detectors
 from advisor.measurement import Detections, _other_images as other_images
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import OPERATOR, read, read_metadata
+from advisor.tflite import OPERATOR, Metadata, read
 from tests.builders import must_fail
 from tests.compression.user_model.questions import Asked
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
@@ -55,7 +55,7 @@ def test_a_recipe_that_applies_makes_a_detector_with_its_labels(detector: Path, 
         assert form.agreement.accuracy.value > 0.95
         data = Path(form.path).read_bytes()
         assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
-        said = read_metadata(data)
+        said = Metadata.read(data)
         assert (said.labels, said.licence) == (COLOURS, "MIT")
 
 
@@ -88,7 +88,7 @@ def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(tmp_path: Path, 
 def test_images_with_boxes_are_split_as_a_search_splits_them(detector: Path, boxes: Path, asked: Asked) -> None:
     images = asked(detector, data=boxes).images
     read_again = BoxSurvey.read_images(boxes)
-    parts = divide_boxes(read_again, 0)[0].split
+    parts = Division.of_boxes(read_again, 0)[0].split
     assert images.scored == tuple(read_again.images.dataset.images[index].path for index in parts.holdout)
     assert not set(images.calibration) & set(images.scored)
 

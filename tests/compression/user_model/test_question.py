@@ -11,7 +11,7 @@ from advisor.datasets import class_order, survey
 from advisor.datasets._split import draw_split
 from advisor.engine import RecipeResult, prepare_compression as ask
 from advisor.engine._compress.image_choice import PHOTOGRAPHS
-from advisor.tflite import read_metadata, to_float16, write_metadata
+from advisor.tflite import Metadata, to_float16
 from tests.builders import must_fail, write_file
 from tests.compression.user_model.questions import Asked
 from tests.measurement import small_models
@@ -43,14 +43,14 @@ def test_recipes_start_from_float_with_a_closed_batch(described: Path, asked: As
     def open_batch(model: Any) -> None:
         model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].shapeSignature = [-1, 32, 32, 3]
 
-    given, metadata = described.read_bytes(), read_metadata(described.read_bytes())
+    given, metadata = described.read_bytes(), Metadata.read(described.read_bytes())
     assert metadata is not None
-    described.write_bytes(write_metadata(edited(to_float16(given), open_batch), metadata))
+    described.write_bytes(metadata.write_into(edited(to_float16(given), open_batch)))
     question = asked(described)
     assert question.model == tmp_path / "forms" / "net-float32.tflite"
     assert question.path_of("float32") == question.model
     assert question.path_of("int8").name == "net-int8.tflite"
-    assert read_metadata(question.model.read_bytes()) == metadata
+    assert Metadata.read(question.model.read_bytes()) == metadata
     require_float(question.model.read_bytes(), "int8")
 
 
@@ -67,9 +67,9 @@ def test_forms_that_are_there_are_not_replaced(described: Path, asked: Asked, tm
 
 
 def test_a_quantized_file_can_be_judged(described: Path, photos: Path) -> None:
-    metadata = read_metadata(described.read_bytes())
+    metadata = Metadata.read(described.read_bytes())
     assert metadata is not None
-    described.write_bytes(write_metadata(small_models.dynamic_int8(described.read_bytes()), metadata))
+    described.write_bytes(metadata.write_into(small_models.dynamic_int8(described.read_bytes())))
     assert ask(described, (), data=photos, judged_only=True).model == described
 
 

@@ -7,7 +7,7 @@ from PIL import Image, ImageFilter
 from skimage import data as skimage_data
 
 from advisor.core import UsageError
-from advisor.datasets import Box, BoxSurvey, Finding, Kind, Split, check_boxes, check_survey, measure_object_sizes
+from advisor.datasets import Box, BoxSurvey, Finding, Kind, ObjectSizes, Split, check_boxes, check_survey
 from advisor.datasets._checks.boxes import (
     INPUTS,
     count_boxes_in_parts,
@@ -15,7 +15,7 @@ from advisor.datasets._checks.boxes import (
     find_small_objects,
     require_usable_boxes,
 )
-from advisor.datasets._duplicates import near_duplicates
+from advisor.datasets._duplicates import Pair
 from advisor.datasets._image_stats import measure_image
 from advisor.datasets._survey import survey
 from tests.builders import must_fail
@@ -27,7 +27,7 @@ LARGE = (640, 480)
 
 
 def _checked(read: BoxSurvey, kind: Kind) -> list[Finding]:
-    return [finding for finding in check_boxes(read, near_duplicates(read.images.thumbnails)) if finding.kind is kind]
+    return [finding for finding in check_boxes(read, Pair.find_alike(read.images.thumbnails)) if finding.kind is kind]
 
 
 def _with(tmp_path: Path, *objects: Object, others: int = 12) -> BoxSurvey:
@@ -113,17 +113,17 @@ def _read(tmp_path: Path, small: int, large: int) -> BoxSurvey:
 
 
 def test_sizes_are_roots_of_areas_in_pixels_of_the_input(tmp_path: Path) -> None:
-    sizes = measure_object_sizes(_read(tmp_path, 1, 0))
+    sizes = ObjectSizes.measure(_read(tmp_path, 1, 0))
     assert [one.input for one in sizes] == list(INPUTS)
     expected = (14 * 224 / 640 * 14 * 224 / 480) ** 0.5
     assert next(one for one in sizes if one.input == 224).median == pytest.approx(expected)
 
 
 def test_many_small_objects_alone_are_named_with_what_a_larger_input_gives(tmp_path: Path) -> None:
-    (finding,) = find_small_objects(measure_object_sizes(_read(tmp_path, 3, 5)))
+    (finding,) = find_small_objects(ObjectSizes.measure(_read(tmp_path, 3, 5)))
     assert finding.message == "38 % of your objects are under 8 pixels at 224 (0 % at 320)"
     assert "choose a larger input" in finding.advice
-    assert list(find_small_objects(measure_object_sizes(_read(tmp_path, 1, 12)))) == []
+    assert list(find_small_objects(ObjectSizes.measure(_read(tmp_path, 1, 12)))) == []
 
 
 @pytest.fixture

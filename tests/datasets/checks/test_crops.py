@@ -18,7 +18,6 @@ from advisor.datasets import (
     _cropped_copies as crops,
     check_boxes,
     find_cropped_copies,
-    near_duplicates,
     require_writable,
     survey,
     write_boxes,
@@ -148,7 +147,7 @@ def test_left_out_images_are_not_in_the_table(tmp_path: Path) -> None:
     table = write_table(tmp_path, photos(3, "cat"))
     (tmp_path / "002.jpg").write_bytes((tmp_path / "001.jpg").read_bytes())
     read = BoxSurvey.read_images(table)
-    findings = check_boxes(read, near_duplicates(read.images.thumbnails))
+    findings = check_boxes(read, Pair.find_alike(read.images.thumbnails))
     assert write_boxes(tmp_path / "fixed.csv", read, findings) == 2
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core import OnAllImages, Provenance, Status, UnknownFacts, UsageError
 from advisor.devices import load_known_devices
-from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session, TargetDevice, load_run
+from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session, TargetDevice
 from advisor.engine._history import changes, origins
 from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations
 from advisor.engine._history.remeasurement import run_here
@@ -28,7 +28,7 @@ REQUEST = {"threads": [1], "candidates": ["net"]}
 
 def _run(tmp_path: Path, cards: object, **request: object) -> LoadedRun:
     asked = {"candidates": [NAME, OTHER], **request}
-    return load_run(write_run(tmp_path, [evaluation(NAME)], request=asked, manifest={"cards": cards}).path)
+    return LoadedRun.load(write_run(tmp_path, [evaluation(NAME)], request=asked, manifest={"cards": cards}).path)
 
 
 def test_a_card_is_added_or_changed_if_it_was_evaluated(tmp_path: Path) -> None:
@@ -85,30 +85,30 @@ def parent(tmp_path: Path) -> RunFolder:
 
 
 def _child(parent: RunFolder, device: str = "galaxy-s24", **more: object) -> RunFolder:
-    run = load_run(parent.path)
+    run = LoadedRun.load(parent.path)
     child = origins.Child(run.evaluations[:2], device, "e" * 64, {"devices": {device: "f"}}, **more)  # type: ignore[arg-type]
-    return origins.write_child(run, origins.read_origin(parent.path), child)
+    return child.write(run, origins.read_origin(parent.path))
 
 
 def test_a_child_names_parent_and_root_and_shares_the_files_of_its_evaluations_alone(parent: RunFolder) -> None:
     child = _child(parent, answers={"answers/best.npy": [0, 1]})
-    name, asked = parent.path.name, load_run(parent.path).question
+    name, asked = parent.path.name, LoadedRun.load(parent.path).question
     assert origins.read_origin(parent.path) == origins.Origin(
         parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00"
     )
     origin = origins.read_origin(_child(child).path)
     assert (origin.parent, origin.root) == (child.path.name, parent.path.name)
     assert (origin.device, origin.environment) == ("galaxy-s24", "e" * 64)
-    manifest = load_run(child.path).manifest
+    manifest = LoadedRun.load(child.path).manifest
     assert manifest["devices"] == {"galaxy-s24": "f"}
-    assert manifest["versions"] == load_run(parent.path).manifest["versions"]
+    assert manifest["versions"] == LoadedRun.load(parent.path).manifest["versions"]
     names, left_out = {path.name for path in child.artefacts.iterdir()}, candidates()[2]
     assert len(names) == 2
     assert not any(left_out.configuration.card in name for name in names)
     assert (child.path / "answers" / "best.npy").is_file()
-    assert load_run(child.path).question.devices == ("galaxy-s24",)
-    assert load_run(child.path).question.limits == asked.limits
-    assert load_run(_child(parent, "host").path).question == asked
+    assert LoadedRun.load(child.path).question.devices == ("galaxy-s24",)
+    assert LoadedRun.load(child.path).question.limits == asked.limits
+    assert LoadedRun.load(_child(parent, "host").path).question == asked
 
 
 def test_a_child_keeps_the_files_beside_the_judged_one(parent: RunFolder) -> None:
@@ -155,7 +155,7 @@ def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
     session = Session(Devices.choose([ONNX], []), no_search)
     found = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
     assert found.causes == (f"the device {ONNX} was added",)
-    (row,) = load_run(present(found.run)).evaluations
+    (row,) = LoadedRun.load(present(found.run)).evaluations
     assert row.status is Status.OK, row.reason
     assert (row.configuration.target.device, row.configuration.target.threads) == (ONNX, 1)
     assert present(row.latency).provenance is Provenance.MEASURED
@@ -169,7 +169,7 @@ def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolde
         skip_or_fail("tflite-micro is not installed")
     profile, target = load_known_devices().select("stm32h743:tflite-micro-cpu-x1")
     device = TargetDevice("stm32h743", profile, target)
-    (here,), loaded = run.evaluations(), load_run(run.path)
+    (here,), loaded = run.evaluations(), LoadedRun.load(run.path)
     gone = replace(here, artefact="models/gone.tflite")
     found, left = run_here(loaded, [here, gone], device, lambda _text: None)
     assert present(found.memory).source.startswith("TensorFlow Lite Micro")
@@ -178,5 +178,5 @@ def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolde
 
 def test_a_report_does_not_measure(run: RunFolder) -> None:
     require_onnx()
-    refused = must_fail(UsageError, f"no measurements with '{ONNX}'", load_run, run.path, {"must_run_on": [ONNX]})
+    refused = must_fail(UsageError, f"no measurements with '{ONNX}'", LoadedRun.load, run.path, {"must_run_on": [ONNX]})
     assert f"--device {ONNX}" in refused.hint

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.core import CardFacts, ConfidenceFacts, Evaluation, ImageAnswers, Interval, Mistake, Provenance, Status
-from advisor.engine import Comparison, compare, load_run
+from advisor.engine import Comparison, LoadedRun
 from advisor.engine._history.compare import OTHER_IMAGES, ComparisonResult
 from advisor.engine._history.differences import Difference, find_differences
 from advisor.engine._history.disagreements import find_disagreements
@@ -35,7 +35,7 @@ def compared(
 ) -> Comparison:
     one = write_run(tmp_path, before, name="before", **(first or {}))
     two = write_run(tmp_path, after, name="after", **(second or {}))
-    return compare(load_run(one.path), load_run(two.path))
+    return Comparison.of_runs(LoadedRun.load(one.path), LoadedRun.load(two.path))
 
 
 def with_latency(row: Evaluation, latency: float) -> Evaluation:
@@ -60,7 +60,7 @@ def test_a_run_without_a_result_is_no_change(tmp_path: Path, manifest: dict[str,
     one, two = write_run(tmp_path, name="before"), write_run(tmp_path, [], name="after", manifest=manifest)
     if manifest is None:  # the search ended before it wrote one, for example for want of weights
         (two.path / "manifest.json").unlink()
-    found = compare(load_run(one.path), load_run(two.path))
+    found = Comparison.of_runs(LoadedRun.load(one.path), LoadedRun.load(two.path))
     assert found.result is ComparisonResult.INCOMPLETE
     assert found.incomplete
     assert not found.recommends_otherwise
@@ -145,8 +145,8 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
         run = write_run(tmp_path, [row], name=name)
         run.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "train": []})
         run.keep_answers("one", [1] * wrong + [0] * (400 - wrong))
-        runs.append(load_run(run.path))
-    found = compare(*runs)
+        runs.append(LoadedRun.load(run.path))
+    found = Comparison.of_runs(*runs)
     assert found.result is ComparisonResult.WORSE
     assert "accuracy of one float32 on 1 thread 95.0 % -> 90.0 %" in found.reason
 
@@ -155,7 +155,7 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
 def test_damaged_documents_are_compared_as_far_as_they_go(tmp_path: Path, damaged: str) -> None:
     one, two = (write_run(tmp_path, dataset=images({"a": 10})) for _ in range(2))
     (two.path / damaged).write_text('{"schema_version": 1, "versions": 3, "host": [], "pictures_per_class": "x"}')
-    assert compare(load_run(one.path), load_run(two.path)).result is ComparisonResult.SAME
+    assert Comparison.of_runs(LoadedRun.load(one.path), LoadedRun.load(two.path)).result is ComparisonResult.SAME
 
 
 @with_cases
@@ -173,8 +173,8 @@ def test_accuracies_on_different_images_are_not_compared_and_the_answer_says_so(
     for name, accuracy in (("before", 92), ("after", 70)):
         run = write_run(tmp_path, [evaluation("best", accuracy=accuracy, half_width=1)], name=name)
         run.write_json("split.json", {"classes": ["a"], "validation": [{"class": "a", "sha256": name}]})
-        runs.append(load_run(run.path))
-    found = compare(*runs)
+        runs.append(LoadedRun.load(run.path))
+    found = Comparison.of_runs(*runs)
     assert (found.result, OTHER_IMAGES in found.reason) == (ComparisonResult.SAME, True)
 
 
@@ -185,7 +185,7 @@ def test_another_question_is_a_difference_and_another_way_to_the_answer_is_none(
     how = {"workers": 2, "sampler": "tpe", "time_limit": "10min", "max_trials": 5, "remeasure": True}
     how |= {"executor": "ray", "storage": "sqlite", "mirror": "weights", "out": "elsewhere", "offline": True}
     runs = (write_run(tmp_path, name="before"), write_run(tmp_path, name="after", request={**options, **how}))
-    found = find_differences(*(load_run(run.path) for run in runs))
+    found = find_differences(*(LoadedRun.load(run.path) for run in runs))
     assert found == (Difference("question", what, before, after),)
 
 
@@ -199,7 +199,7 @@ def test_a_card_that_only_one_run_considered_is_one_difference(tmp_path: Path) -
     left = replace(evaluation("one", "int8"), status=Status.SKIPPED, stage="stop", reason="stopped at 4min")
     before = write_run(tmp_path, [one, other, left], manifest=manifests[0], name="before")
     after = write_run(tmp_path, [one, replace(left, reason="stopped at 5min")], manifest=manifests[1], name="after")
-    found = find_differences(load_run(before.path), load_run(after.path))
+    found = find_differences(LoadedRun.load(before.path), LoadedRun.load(after.path))
     assert found == (Difference("candidates", "other", "candidate", "not a candidate in the second run"),)
 
 

@@ -13,7 +13,7 @@ import pytest
 from advisor.core import Evaluation, Status, UsageError
 from advisor.devices import ConnectionSettings, MeasurementJob
 from advisor.devices._connections import protocol
-from advisor.engine import Devices, Reevaluation, load_run
+from advisor.engine import Devices, LoadedRun, Reevaluation
 from advisor.engine._history.changes import host_manifest
 from advisor.reporting import write_at
 from advisor.store import RunFolder
@@ -57,7 +57,7 @@ def on(results: Sequence[Reevaluation], device: str = "pixel-8") -> Reevaluation
 
 
 def rows_of(result: Reevaluation) -> tuple[Evaluation, ...]:
-    return load_run(present(result.run)).evaluations
+    return LoadedRun.load(present(result.run)).evaluations
 
 
 @with_cases
@@ -89,7 +89,7 @@ def test_a_phone_measures_what_may_become_the_pick_and_what_it_does_not_measure_
 
 
 def test_a_measured_pick_and_its_report_say_which_phone_it_was(run: RunFolder, pixel: Phone, tmp_path: Path) -> None:
-    child = load_run(present(on(reevaluate(run.path, by_usb(tmp_path))).run))
+    child = LoadedRun.load(present(on(reevaluate(run.path, by_usb(tmp_path))).run))
     pick = present(child.decision.pick)
     assert pick.configuration.card == "inception_v3_299", "it was predicted to be too slow"
     assert present(pick.remote).delegated == (60, 66)

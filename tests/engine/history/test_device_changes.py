@@ -6,7 +6,7 @@ import pytest
 
 from advisor.core import Evaluation
 from advisor.devices._profiles.storing import add_profile
-from advisor.engine import DevicePredictor, Devices, load_run, select_devices
+from advisor.engine import DevicePredictor, Devices, LoadedRun, TargetDevice
 from advisor.engine._history.changes import ENVIRONMENTS, host_manifest
 from advisor.engine._targets.device_prediction import environment_of
 from advisor.engine._targets.device_rows import select_rows
@@ -28,7 +28,7 @@ def devices(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(tmp_path: Path, devices: Path) -> RunFolder:
     """A search for this machine and the kiosk."""
-    (place,) = select_devices([KIOSK], [devices], "--device")
+    (place,) = TargetDevice.select([KIOSK], [devices], "--device")
     predictor = DevicePredictor()
     manifest = {**host_manifest({}), ENVIRONMENTS: {place.label: environment_of(place, predictor)}}
     found: list[Evaluation] = [*rows(), *predictor.evaluate(rows(), place, 150.0)]
@@ -38,7 +38,7 @@ def run(tmp_path: Path, devices: Path) -> RunFolder:
 
 def test_nothing_is_predicted_again_without_a_change(run: RunFolder, devices: Path, tmp_path: Path) -> None:
     request = {"budget": "150ms", "device": KIOSK, "profiles": [str(devices)]}
-    there = select_rows(load_run(run.path).evaluations, KIOSK)
+    there = select_rows(LoadedRun.load(run.path).evaluations, KIOSK)
     other = write_run(tmp_path / "others", there, request=request, manifest={"versions": {"ai-edge-litert": "1.0.0"}})
     for same in (run, other):
         (found,) = reevaluate(same.path, Devices())
@@ -50,7 +50,7 @@ def test_a_device_that_changed_is_predicted_again_and_the_rest_stays(run: RunFol
     (found,) = reevaluate(run.path, Devices())
     assert found.causes == (f"the device {KIOSK} was changed",)
     assert found.run is not None
-    before, after = load_run(run.path), load_run(found.run)
+    before, after = LoadedRun.load(run.path), LoadedRun.load(found.run)
     assert after.question.devices == ("host", KIOSK)
     assert select_rows(after.evaluations, "host") == select_rows(before.evaluations, "host")
     assert len(select_rows(after.evaluations, KIOSK)) == len(select_rows(before.evaluations, KIOSK))
@@ -63,7 +63,7 @@ def test_a_device_that_is_gone_is_remarked_and_the_run_is_answered_as_it_is(run:
     other.write_text(other.read_text().replace(f"name: {KIOSK}", "name: other"))
     (found,) = reevaluate(run.path, Devices())
     assert any(f"unknown device '{KIOSK}'" in remark for remark in found.remarks)
-    assert load_run(run.path).decision.pick is not None
+    assert LoadedRun.load(run.path).decision.pick is not None
     other.unlink()
     (found,) = reevaluate(run.path, Devices())
     assert any("has no device profile" in remark for remark in found.remarks)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.core import Decision, Evaluation, ImageAnswers, Provenance, Quantity
-from advisor.engine import LoadedRun, load_run, resolve
+from advisor.engine import LoadedRun, resolve
 from advisor.engine._history.diagnoses import list_losing
 from advisor.engine._history.expected_tuning import ExpectedTuning, expect_tuning_gain
 from advisor.engine._history.incumbents import find_incumbents
@@ -96,11 +96,11 @@ def test_a_clear_loss_of_a_card_on_the_front_is_looked_into(
 
 def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTuning | None:
     dataset = images({"glass": each, "paper": each})
-    return expect_tuning_gain(load_run(write_run(folder, rows, dataset=dataset).path))
+    return expect_tuning_gain(LoadedRun.load(write_run(folder, rows, dataset=dataset).path))
 
 
 def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works_also_in_the_report(tmp_path: Path) -> None:
-    run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
+    run = LoadedRun.load(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
     found, view = present(expect_tuning_gain(run)), RunView.of_run(run)
     command = found.command(view.folder)
     assert command in render_markdown(view).replace("\\", "")

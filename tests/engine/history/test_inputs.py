@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.catalog._catalogue import list_shipped_files
-from advisor.engine import images_folder, load_run, resolve
+from advisor.engine import LoadedRun, images_folder, resolve
 from advisor.engine._history.changes import find_card_changes
 from advisor.engine._history.manifest import card_hash
 from advisor.engine._history.run_inputs import CATALOGS, keep_inputs, locate_paths
@@ -42,7 +42,7 @@ def run(started: Path) -> RunFolder:
     run = RunFolder.create(started / "runs", "run")
     keep_inputs(run, request.question)
     run.write_request(request.written)
-    cards = choose_cards(request.question, load_catalogue(request.question.catalog), TargetDevices(host=True))
+    cards = choose_cards(request.question, Catalogue.load(request.question.catalog), TargetDevices(host=True))
     hashes = {card.name: card_hash(card) for card in cards}
     run.write_json("manifest.json", {"cards": hashes})
     return run
@@ -52,11 +52,11 @@ def test_the_images_are_found_from_every_folder_and_as_many_read_again_as_were_d
     run: RunFolder, started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (started / "photos").mkdir()
-    assert load_run(run.path).question.most_images is None
+    assert LoadedRun.load(run.path).question.most_images is None
     run.write_json("dataset.json", {"folder": "photos", "most_images": 700})
-    assert load_run(run.path).question.most_images == 700
+    assert LoadedRun.load(run.path).question.most_images == 700
     run.write_json("dataset.json", {"folder": "photos"})
-    assert load_run(run.path).question.most_images == 0
+    assert LoadedRun.load(run.path).question.most_images == 0
     monkeypatch.chdir(tmp_path)
     assert images_folder(run) == started / "photos"
     run.write_json("dataset.json", {"folder": "gone"})
@@ -68,12 +68,12 @@ def test_paths_count_from_the_folder_that_the_run_was_started_in(
 ) -> None:
     (started / "profiles").mkdir()
     (tmp_path / "team.yaml").write_text("not the catalogue of the run")
-    assert load_run(run.path).question.catalog == (Path("team.yaml"),), "in the folder itself, as they were typed"
+    assert LoadedRun.load(run.path).question.catalog == (Path("team.yaml"),), "in the folder itself, as they were typed"
     monkeypatch.chdir(tmp_path)
-    question = load_run(run.path).question
+    question = LoadedRun.load(run.path).question
     assert question.catalog == (started / "team.yaml",)
     assert question.profiles == (started / "profiles",)
-    assert find_card_changes(load_run(run.path)).remark == ""
+    assert find_card_changes(LoadedRun.load(run.path)).remark == ""
 
 
 def test_a_changed_catalogue_is_seen_from_another_folder(
@@ -82,7 +82,7 @@ def test_a_changed_catalogue_is_seen_from_another_folder(
     text = (started / "team.yaml").read_text()
     (started / "team.yaml").write_text(text.replace("name: own_net", "name: own_net\n  note: changed"))
     monkeypatch.chdir(tmp_path)
-    changes = find_card_changes(load_run(run.path))
+    changes = find_card_changes(LoadedRun.load(run.path))
     assert (changes.remark, changes.hashes.keys()) == ("", {"own_net"})
     assert changes.hashes["own_net"] != run.read_json("manifest.json")["cards"]["own_net"]
 
@@ -94,8 +94,8 @@ def test_a_catalogue_that_is_gone_is_taken_from_the_run(
     shutil.copytree(run.path, moved)
     shutil.rmtree(started)
     monkeypatch.chdir(tmp_path)
-    changes = find_card_changes(load_run(moved))
-    assert load_run(moved).question.catalog == (moved / CATALOGS / "0.yaml",)
+    changes = find_card_changes(LoadedRun.load(moved))
+    assert LoadedRun.load(moved).question.catalog == (moved / CATALOGS / "0.yaml",)
     assert dict(changes.hashes) == RunFolder.open(moved).read_json("manifest.json")["cards"]
     assert (changes.names, changes.remark) == ((), "")
 
@@ -116,6 +116,6 @@ def test_the_copy_of_a_catalogue_has_no_password_and_the_same_cards(started: Pat
     copy = run.path / CATALOGS / "0.yaml"
     assert "pw" not in copy.read_text()
     assert "abc" not in copy.read_text()
-    one, other = (load_catalogue([path])["own_net"] for path in (started / "team.yaml", copy))
+    one, other = (Catalogue.load([path])["own_net"] for path in (started / "team.yaml", copy))
     assert one.weights[0].url != other.weights[0].url == "https://host/own.h5"
     assert card_hash(one) == card_hash(other)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.compression import RECIPES
 from advisor.core import UsageError, WeightsFile
-from advisor.engine import load_run, resolve
+from advisor.engine import LoadedRun, resolve
 from advisor.engine._history.manifest import (
     describe_run,
     find_first_cards,
@@ -38,7 +38,7 @@ def test_a_request_of_another_version_is_refused_with_the_way_out(tmp_path: Path
     run = write_run(tmp_path)
     with (run.path / "request.yaml").open("a") as file:
         file.write("horizon: 3\n")
-    assert "manifest.json" in must_fail(UsageError, "unknown option 'horizon'", load_run, run.path).hint
+    assert "manifest.json" in must_fail(UsageError, "unknown option 'horizon'", LoadedRun.load, run.path).hint
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -49,7 +49,7 @@ def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: b
         for row in candidates()
         for device in ("host", "pixel-8")
     ]
-    run = load_run(write_run(tmp_path, on_two_devices, manifest={"configurations": 100}).path)
+    run = LoadedRun.load(write_run(tmp_path, on_two_devices, manifest={"configurations": 100}).path)
     unfinished = present(read_unfinished_search(run, running))
     assert (unfinished.evaluated, unfinished.configurations, unfinished.running) == (3, 100, running)
     state = "Search is running" if running else "The search has not ended"
@@ -60,7 +60,7 @@ def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: b
 
 @pytest.mark.parametrize("manifest", [{"configurations": 100, "stopped": {"why": "interrupt"}}, {}])
 def test_a_search_that_ended_or_has_no_plan_is_not_unfinished(tmp_path: Path, manifest: dict[str, object]) -> None:
-    assert read_unfinished_search(load_run(write_run(tmp_path, manifest=manifest).path), False) is None
+    assert read_unfinished_search(LoadedRun.load(write_run(tmp_path, manifest=manifest).path), False) is None
 
 
 def test_cards_that_a_run_considered_before_it_was_resumed_stay_in_it(tmp_path: Path) -> None:
@@ -89,11 +89,11 @@ def test_a_password_on_the_command_line_is_not_written(monkeypatch: pytest.Monke
 def test_a_run_from_before_fine_tuning_was_a_default_keeps_its_heads(tmp_path: Path) -> None:
     run = write_run(tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head"]}})
     assert read_stored_request(run)["training"] == ["head"]
-    assert load_run(run.path).question.trainings == ("head",)
+    assert LoadedRun.load(run.path).question.trainings == ("head",)
     newer = write_run(
         tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head", "finetune_cached"]}}
     )
-    assert load_run(newer.path).question.tuning_limited
+    assert LoadedRun.load(newer.path).question.tuning_limited
 
 
 def test_the_boxes_of_each_class_are_in_the_facts_of_the_images(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def _weights(path: Path, digit: str) -> WeightsFile:
 
 @pytest.fixture(scope="module")
 def resolved() -> Resolved:
-    catalogue = load_catalogue()
+    catalogue = Catalogue.load()
     recipes = {recipe.name: recipe for recipe in RECIPES if recipe.name in RECIPE_NAMES}
     found = resolve_cards(resolve({"candidates": NAMES, "threads": [1]}))
     return replace(found, recipes=recipes, cards=tuple(catalogue.card(name) for name in NAMES))
@@ -147,7 +147,7 @@ def test_an_unchanged_space_is_accepted_and_cards_that_are_new_since_are_left_ou
     killed = RunFolder.create(run.path.parent, "killed before it chose")
     assert find_first_cards(killed, resolved) == resolved.cards
     require_first_weights(killed, candidates_of_resume)
-    more = (load_catalogue().card("mobilenet_v2_1.0_224"), *reversed(resolved.cards))
+    more = (Catalogue.load().card("mobilenet_v2_1.0_224"), *reversed(resolved.cards))
     assert find_first_cards(run, replace(resolved, cards=more)) == resolved.cards
 
 

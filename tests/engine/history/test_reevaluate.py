@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from advisor.core import Provenance, Status, UsageError
-from advisor.engine import Devices, Reevaluation, load_run
+from advisor.engine import Devices, LoadedRun, Reevaluation
 from advisor.engine._history.changes import host_manifest
 from advisor.engine._history.compare import ComparisonResult
-from advisor.store import RunFolder, chain_lines, integrity_problems
+from advisor.store import Problem, RunFolder, chain_lines
 from advisor.store._run_place import GITIGNORE
 from tests.builders import interval, must_fail, present
 from tests.engine.history.with_search import reevaluate, reevaluate_all
@@ -56,10 +56,10 @@ def test_a_slower_device_changes_the_pick_by_predictions_alone_and_the_parent_is
     assert found.changed
     assert "inception_v3_299 float32 on raspberry-pi-4" in found.comparison.reason
     assert "breaks the budget: p90 latency" in found.comparison.reason
-    child = load_run(present(found.run))
+    child = LoadedRun.load(present(found.run))
     assert child.name.endswith("-again-raspberry-pi-4")
     assert (run.path.parent / "latest").resolve() == run.path  # it stays what a search made
-    assert integrity_problems(child.folder) == ()
+    assert Problem.list_in_run(child.folder) == ()
     origin = child.manifest["reevaluated"]
     assert (origin["parent"], origin["root"], origin["device"]) == (run.path.name, run.path.name, "raspberry-pi-4")
     assert child.question.devices == ("raspberry-pi-4",)
@@ -91,8 +91,8 @@ def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_t
     edited(run, stopped={"why": "time_limit"})
     found = answered(reevaluate(run.path, on("coral-usb")), "coral-usb")
     assert found.run is not None
-    assert {row.status for row in load_run(found.run).evaluations} == {Status.SKIPPED}
-    assert all("takes int8, not float32" in row.reason for row in load_run(found.run).evaluations)
+    assert {row.status for row in LoadedRun.load(found.run).evaluations} == {Status.SKIPPED}
+    assert all("takes int8, not float32" in row.reason for row in LoadedRun.load(found.run).evaluations)
     assert found.comparison is not None
     assert found.comparison.result is ComparisonResult.CHANGED
 
@@ -151,7 +151,7 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
     (found,) = reevaluate(searched.path, Devices())
     assert found.causes == ("ai-edge-litert 2.2.0 -> 2.3.0",)
     assert found.remarks == ()
-    former, latter = load_run(searched.path), load_run(present(found.run))
+    former, latter = LoadedRun.load(searched.path), LoadedRun.load(present(found.run))
     assert len(latter.evaluations) == len(former.evaluations)
     accuracies = {e.configuration.key: (e.accuracy, e.holdout_accuracy) for e in former.evaluations}
     assert any(e.holdout_accuracy for e in latter.evaluations)
@@ -161,7 +161,7 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
             assert present(row.latency).provenance is Provenance.MEASURED
             assert (row.accuracy, row.holdout_accuracy) == accuracies[row.configuration.key]
     assert latter.manifest["versions"]["ai-edge-litert"] == "2.3.0"
-    assert integrity_problems(latter.folder) == ()
+    assert Problem.list_in_run(latter.folder) == ()
     assert contents(searched.path) == before
 
 
@@ -171,7 +171,7 @@ def test_a_pick_for_a_new_device_that_did_not_run_on_the_hold_out_runs_there_fir
     searched.write(searched.evaluations_file.name, chain_lines(unjudged)[0])
     edited(searched)
     found = answered(reevaluate(searched.path, on("raspberry-pi-4")), "raspberry-pi-4")
-    pick = present(load_run(present(found.run)).decision.pick)
+    pick = present(LoadedRun.load(present(found.run)).decision.pick)
     assert present(pick.holdout_accuracy) == known[pick.artefact]
 
 
@@ -184,7 +184,7 @@ def test_a_run_of_another_split_is_not_scored_on_images_that_it_learnt_from(sear
     assert "splits the images in another way" in found.remarks[0]
     assert found.run is not None
     accuracies = {e.configuration.key: e.holdout_accuracy for e in searched.evaluations()}
-    for row in load_run(found.run).evaluations:
+    for row in LoadedRun.load(found.run).evaluations:
         assert row.holdout_accuracy == accuracies[row.configuration.key]
 
 
@@ -196,7 +196,7 @@ def test_images_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder
     (searched.path / lost.artefact).unlink()
     (found,) = reevaluate(searched.path, Devices())
     assert "not scored again" in found.remarks[0]
-    rows_now = {e.configuration.key: e for e in load_run(present(found.run)).evaluations}
+    rows_now = {e.configuration.key: e for e in LoadedRun.load(present(found.run)).evaluations}
     assert rows_now[lost.configuration.key].status is Status.FAILED
     assert "is missing" in rows_now[lost.configuration.key].reason
     kept = next(e for e in searched.evaluations() if e.configuration.compression == "float32")
@@ -213,9 +213,9 @@ def test_a_changed_card_is_evaluated_where_nothing_is_trained(
     edited(run, cards=dict.fromkeys(run.read_json("manifest.json")["cards"], "another"))
     (found,) = reevaluate(run.path, Devices())
     assert found.causes == ("changed in the catalogue: mobilenet_v1_0.25_224",)
-    child = load_run(present(found.run))
+    child = LoadedRun.load(present(found.run))
     assert {e.configuration for e in child.evaluations} == {e.configuration for e in run.evaluations()}
-    assert integrity_problems(child.folder) == ()
+    assert Problem.list_in_run(child.folder) == ()
     assert reevaluate(present(found.run), Devices())[0].run is None
 
 

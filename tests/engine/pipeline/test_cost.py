@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET, HeadFacts
 from advisor.engine import Resources, Results, Scope, Stage, StageName, VariantStages, Workload
 from advisor.engine._pipeline.cost import DETECTOR_START_S, TRAINING_WALL, detector_s
@@ -24,7 +24,7 @@ from tests.engine.pipeline.walking import PLAIN, materials
 from tests.engine.plans import image_counts
 from tests.tables import with_cases
 
-CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
 RECIPES = ("float32", "int8")
 WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
 NUMBERS = itertools.count()

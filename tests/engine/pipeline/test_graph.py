@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.compression import RECIPES
 from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, NO_TRAINING, HeadFacts
 from advisor.datasets import PARTS, Dataset, LabelledImage, Split
@@ -26,7 +26,7 @@ from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
 from tests.tables import with_cases
 
-CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
 NAMES = tuple(recipe.name for recipe in RECIPES)
 TRAINED = Workload((HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
 PUBLISHED = Workload((NO_TRAINING,), ("float32", "int8"))

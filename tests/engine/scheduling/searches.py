@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from optuna.storages import InMemoryStorage
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import BALANCED, Configuration, Evaluation, Limits, Preference, Provenance, Quantity, Sampler
 from advisor.engine._pipeline.cost import rough_ms, rough_size
 from advisor.engine._scheduling.belief import CardTraining, FormStep
@@ -20,7 +20,7 @@ from tests.engine.plans import changed, planned
 BEST, TWIN = "mobilenet_v2_1.0_224", "mobilenet_v2_1.0_224_torchvision"
 OTHER, WEAK, EXPENSIVE = "efficientnet_lite0_224", "mobilenet_v1_0.25_224", "inception_v3_299"
 TUNED = "finetune_cached"
-CARDS = load_catalogue().select([BEST, OTHER, WEAK])
+CARDS = Catalogue.load().select([BEST, OTHER, WEAK])
 HEADS = planned(CARDS, ("float32", "int8"), (1,), ("head",), RUNTIME, images=2000, validation=400)
 PLAN = changed(HEADS, trainings=("head", TUNED))
 NO_LIMIT = Limits()
@@ -30,7 +30,7 @@ Accuracy = Callable[[CardTraining], float]
 
 def of_cards(plan: Plan, *names: str) -> Plan:
     """Return the plan with other cards."""
-    return changed(plan, cards=load_catalogue().select(list(names)))
+    return changed(plan, cards=Catalogue.load().select(list(names)))
 
 
 def usual(network: CardTraining) -> float:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from optuna.storages import InMemoryStorage
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import (
     Configuration,
     Evaluation,
@@ -48,7 +48,7 @@ NAMES: dict[str, str] = {}
 
 
 def plan(*trainings: str) -> Plan:
-    return planned(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), trainings or ("head",), RUNTIME)
+    return planned(Catalogue.load().select(list(CARDS)), ("float32", "int8"), (1,), trainings or ("head",), RUNTIME)
 
 
 def with_file(made: Evaluation, name: str) -> Evaluation:

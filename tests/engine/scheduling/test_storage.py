@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import AdvisorError, Limits, UsageError
 from advisor.engine import Progress, resolve, run_search
 from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, open_journal, open_storage
@@ -21,7 +21,7 @@ from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration
 
-PLAN = planned(load_catalogue().select([SMALLEST]), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
+PLAN = planned(Catalogue.load().select([SMALLEST]), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
 
 
 @pytest.fixture(scope="module")

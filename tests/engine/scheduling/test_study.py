@@ -11,7 +11,7 @@ from wsgiref.util import setup_testing_defaults
 import optuna
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import (
     Configuration,
     Evaluation,
@@ -35,12 +35,12 @@ from tests.engine.plans import planned
 pytestmark = pytest.mark.integration
 
 CARDS = ["mobilenet_v2_1.0_224", "squeezenet_1.1_227"]
-PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
+PLAN = planned(Catalogue.load().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
 
 
 @pytest.fixture
 def plan() -> Plan:
-    return planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head",), RUNTIME)
+    return planned(Catalogue.load().select(CARDS), ("float32", "int8"), (1,), ("head",), RUNTIME)
 
 
 def study(file: Path, plan: Plan, sampler: str = "advisor", done: tuple[Evaluation, ...] = ()) -> Study:
@@ -164,7 +164,7 @@ def asked_of_dashboard(file: Path, address: str) -> Any:
 
 
 def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(tmp_path: Path) -> None:
-    plan = planned(load_catalogue().select(["mobilenet_v2_1.0_224"]), ("float32", "int8"), (1,), ("head",), RUNTIME)
+    plan = planned(Catalogue.load().select(["mobilenet_v2_1.0_224"]), ("float32", "int8"), (1,), ("head",), RUNTIME)
     kept = study(tmp_path / "study.journal", plan)
     done, skipped = kept.ask(), kept.ask()
     assert skipped is not None

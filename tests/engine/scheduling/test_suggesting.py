@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import Evaluation, Provenance, Quantity, Status
 from advisor.engine._pipeline.cost import rough_ms, rough_size
 from advisor.engine._scheduling.suggesting import NOTHING_LEFT_S, CostEstimates, also_shown, candidate_table
@@ -18,7 +18,7 @@ CARD, OTHER = "mobilenet_v2_1.0_224", "squeezenet_1.1_227"
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     recipes = ("float32", "float16", "int8")
-    return planned(load_catalogue().select([CARD, OTHER]), recipes, (1, 2), ("head",), RUNTIME, images=100, holdout=20)
+    return planned(Catalogue.load().select([CARD, OTHER]), recipes, (1, 2), ("head",), RUNTIME, images=100, holdout=20)
 
 
 def measured(plan: Plan, recipe: str, threads: int, slower: float, larger: float) -> Evaluation:

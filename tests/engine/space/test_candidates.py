@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import HEAD_SUBSET, Evaluation, Limits, Status, UsageError
 from advisor.engine import Images, Progress, Request, Role, StageName, resolve, run_search
 from advisor.engine._pipeline.images import LARGE
@@ -33,7 +33,7 @@ from tests.makers.searches import FORMS, SMALLEST, Searched
 from tests.tables import read_table, with_cases
 
 CARD = "mobilenet_v2_1.0_224"
-CATALOGUE = load_catalogue()
+CATALOGUE = Catalogue.load()
 PLAN = planned(
     cards=tuple(CATALOGUE[name] for name in ("mobilenet_v1_0.25_128", "mobilenet_v2_0.35_96")),
     recipes=("float32", "float16"),
@@ -50,7 +50,7 @@ def asked(task: str = DETECTION.name, **options: Any) -> Request:
 
 def test_a_detector_has_its_own_input_and_the_macs_of_it() -> None:
     (card,) = resolve_cards(asked(candidates=[CARD])).cards
-    plain = load_catalogue()[CARD]
+    plain = Catalogue.load()[CARD]
     assert card.input_size == DETECTION.side == 320
     assert card.macs == pytest.approx(plain.macs * (320 / 224) ** 2, abs=1)
     assert replace(card, input_size=plain.input_size, macs=plain.macs) == plain

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.compression import RECIPES
 from advisor.core import Provenance, Quantity
 from advisor.core._choosing import dominates
@@ -29,7 +29,7 @@ TIMED, NEW = "mobilenet_v2_1.0_224", "efficientnet_lite0_224"
 
 @pytest.fixture(scope="module")
 def cards() -> tuple[Card, ...]:
-    return load_catalogue().select(["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"])
+    return Catalogue.load().select(["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"])
 
 
 def plan(cards: tuple[Card, ...]) -> Plan:
@@ -67,14 +67,14 @@ def test_more_images_cost_more_and_a_rung_above_makes_beginning_a_card_no_cheape
 
 @given(st.permutations(range(6)))
 def test_the_order_of_the_catalogue_does_not_say_which_cards_are_promising(order: list[int]) -> None:
-    some = list(load_catalogue().values())[:6]
+    some = list(Catalogue.load().values())[:6]
     assert {card.name for card in most_promising_first([some[i] for i in order])} == {card.name for card in some}
     assert most_promising_first([some[i] for i in order])[0] == most_promising_first(some)[0]
 
 
 @given(st.lists(st.tuples(st.integers(60, 63), st.integers(1, 4)), max_size=12))
 def test_cards_are_ordered_front_by_front_and_equal_ones_as_they_came(figures: list[tuple[int, int]]) -> None:
-    (one,) = load_catalogue().select(["squeezenet_1.1_227"])
+    (one,) = Catalogue.load().select(["squeezenet_1.1_227"])
     costs = {str(place): (-top1, macs) for place, (top1, macs) in enumerate(figures)}
     published = {
         name: (replace(one.published[0], precision="float32", top1=-loss),) for name, (loss, _) in costs.items()
@@ -89,7 +89,7 @@ def test_cards_are_ordered_front_by_front_and_equal_ones_as_they_came(figures: l
 
 
 def test_where_the_published_accuracy_says_little_the_first_cards_are_spread_over_their_sizes() -> None:
-    cards = load_catalogue()
+    cards = Catalogue.load()
     front = [cards[name] for name in ("mobilenet_v2_0.35_96", "mobilenet_v2_0.5_160", "mobilenet_v2_1.0_224")]
     assert most_promising_first(front) == tuple(reversed(front))
     assert most_promising_first(front, spread=True) == (front[1], front[2], front[0])
@@ -103,7 +103,7 @@ def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> No
 
 
 def test_a_card_without_figures_is_expected_to_do_as_cards_of_its_size_do() -> None:
-    card = replace(load_catalogue()["mobilenet_v2_1.0_224"], published=())
+    card = replace(Catalogue.load()["mobilenet_v2_1.0_224"], published=())
     assert prior_accuracy(card, "float32") == pytest.approx(71.8, abs=8.0)
     assert 0.0 < prior_accuracy(card, "float32") - prior_accuracy(card, "int8") < 2.0
     smaller = replace(card, params=card.params // 4, macs=card.macs // 4, input_size=112)
@@ -118,7 +118,7 @@ def test_a_training_that_was_not_done_is_not_begun(
         raise AssertionError("a child was asked to work")
 
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-    card = load_catalogue()[SMALLEST]
+    card = Catalogue.load()[SMALLEST]
     weights = fetch_weights(card)
     monkeypatch.setattr(ChildPool, "call", refuse)
     request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
@@ -135,7 +135,7 @@ def test_a_training_that_was_not_done_is_not_begun(
 def test_int8_and_float_are_predicted_from_their_timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     recipes = tuple(recipe.name for recipe in RECIPES)
-    plan = planned(load_catalogue().select([TIMED, NEW]), recipes, (1,), ("head",), "ai-edge-litert==2.3.0")
+    plan = planned(Catalogue.load().select([TIMED, NEW]), recipes, (1,), ("head",), "ai-edge-litert==2.3.0")
     timings = {("float32", 1): 3.2, ("int8", 1): 1.5}
     latency = {key: Quantity(value, "ms", Provenance.MEASURED) for key, value in timings.items()}
     known = {TIMED: CachedResults(latency=latency, latency_p90=latency), NEW: CachedResults()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.catalog._user_models import import_model
 from advisor.core import FINETUNE_CACHED, HEAD, UsageError
 from advisor.engine import Images, Question, resolve, with_files
@@ -62,7 +62,7 @@ def test_a_file_becomes_the_name_of_a_card_in_a_catalogue_that_the_run_keeps(fil
     assert request.question.candidates == ("net", CARD)
     assert request.written["candidates"] == ["net", CARD]
     assert request.written["catalog"] == [str(path) for path in request.question.catalog]
-    assert load_catalogue(request.question.catalog)["net"].form == "dynamic_int8"
+    assert Catalogue.load(request.question.catalog)["net"].form == "dynamic_int8"
 
 
 def test_beside_names_only_these_take_part_and_alone_it_leaves_the_usual_cards_in_the_search(file: str) -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import Card, CardRow, load_catalogue
+from advisor.catalog import Card, CardRow, Catalogue
 from advisor.core import Provenance, StageError, UsageError
 from advisor.engine import card_front
 from advisor.engine._targets.card_front import card_front as front_of
 from advisor.isolation import ChildPool
 from tests.builders import must_fail
 
-ROWS = tuple(CardRow(card, False) for card in load_catalogue().values())
+ROWS = tuple(CardRow(card, False) for card in Catalogue.load().values())
 
 
 def on(device: str, rows: tuple[CardRow, ...] = ROWS) -> tuple[CardRow, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import AmbiguousInput, Limits, Provenance, Quantity
 from advisor.devices import ConnectionSettings
 from advisor.engine import DevicePredictor, resolve
@@ -41,7 +41,7 @@ def predictor() -> DevicePredictor:
 @cache
 def outlook(device: str, must_run_on: tuple[str, ...] = ()) -> CardPredictor:
     question = resolve({"budget": "50ms", "device": device, "must_run_on": must_run_on}).question
-    return CardPredictor(select_targets(question), load_catalogue(), predictor())
+    return CardPredictor(select_targets(question), Catalogue.load(), predictor())
 
 
 def reason(found: CardPredictor, card: str, recipe: str = "float32", must_run_on: tuple[str, ...] = ()) -> str:
@@ -71,7 +71,7 @@ def test_a_device_like_no_other_meets_no_budget_unless_it_is_connected() -> None
     said = reason(found, SMALL, "int8")
     assert said.startswith("hailo-8: no comparable device: measure two networks on it, such as ")
     assert said.endswith(": not trained")
-    assert outlook(device="hailo-8,coral-usb").worst_latency(load_catalogue()[SMALL], "int8", 50.0, HERE).chance is None
+    assert outlook(device="hailo-8,coral-usb").worst_latency(Catalogue.load()[SMALL], "int8", 50.0, HERE).chance is None
     (device,) = found.targets.devices
     connected = replace(device, profile=replace(device.profile, connection=ConnectionSettings("ssh", "device")))
     assert reason(replace(found, targets=replace(found.targets, devices=(connected,))), SMALL, "int8") == ""
@@ -82,11 +82,11 @@ def test_a_form_that_the_device_does_not_take_is_said_and_has_no_latency(recipe:
     found = outlook(device="coral-usb")
     assert "coral-usb" in reason(found, SMALL, recipe)
     assert reason(found, SMALL, "int8") == ""
-    assert found.worst_latency(load_catalogue()[SMALL], recipe, 50.0, HERE) == LatencyEstimate(None, None)
+    assert found.worst_latency(Catalogue.load()[SMALL], recipe, 50.0, HERE) == LatencyEstimate(None, None)
 
 
 def test_what_to_expect_is_the_slowest_device_and_the_least_chance() -> None:
-    card = load_catalogue()[LARGE]
+    card = Catalogue.load()[LARGE]
     devices = ("raspberry-pi-4,galaxy-s24", "raspberry-pi-4", "host,raspberry-pi-4")
     both, board, here = (outlook(device=names).worst_latency(card, "float32", 50.0, HERE) for names in devices)
     assert both == board == here
@@ -98,7 +98,7 @@ def test_the_nodes_on_an_accelerator_are_counted_before_a_file_is_made(
     card: str, recipe: str, device: str, counts: list[list[Any]]
 ) -> None:
     targets = select_targets(resolve({"budget": "50ms", "device": device}).question)
-    shares = list_node_shares(load_catalogue()[card], recipe, targets.devices)
+    shares = list_node_shares(Catalogue.load()[card], recipe, targets.devices)
     assert [[share.accelerator.split(" ")[0], share.delegated, share.nodes] for share in shares] == counts
     assert all(bool(share.sources) is bool(share.accelerator) for share in shares)
     assert all(bool(share.reason) is not share.runs_whole for share in shares)
@@ -108,7 +108,7 @@ def test_the_nodes_on_an_accelerator_are_counted_before_a_file_is_made(
 def test_a_plan_chooses_the_processor_of_each_network_unless_the_question_names_one(
     device: str, card: str, units: dict[str, str], words: list[str]
 ) -> None:
-    plan = (outlook(device=device), [load_catalogue()[card]], ["float32", "int8"])
+    plan = (outlook(device=device), [Catalogue.load()[card]], ["float32", "int8"])
     choices = choose_processors(*plan, 50.0)
     assert {recipe: choice.unit for (_, recipe), (choice,) in choices.items()} == units
     assert all(choice.latency is not None for (choice,) in choices.values())

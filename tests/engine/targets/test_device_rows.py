@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from advisor.core import Evaluation, Limits, Status, Target, decide
+from advisor.core import Decision, Evaluation, Limits, Status, Target
 from advisor.engine._targets.device_rows import find_worst_cases, with_required_figures
 from tests.builders import evaluation, present
 
@@ -39,7 +39,7 @@ def test_the_model_for_all_devices_meets_the_budget_on_each(figures: list[tuple[
         for place, (board, phone, top1) in enumerate(figures)
         for device, latency in (("board", board), ("phone", phone))
     ]
-    decision = decide(find_worst_cases(rows, ["board", "phone"]), Limits(latency_ms=50))
+    decision = Decision.of_evaluations(find_worst_cases(rows, ["board", "phone"]), Limits(latency_ms=50))
     possible = [place for place, (board, phone, _) in enumerate(figures) if 1.1 * max(board, phone) <= 50]
     assert decision.feasible == bool(possible)
     if decision.feasible and decision.pick is not None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from advisor.core import Provenance, Status
-from advisor.engine import LoadedRun, Progress, load_run, resolve, run_search
+from advisor.engine import LoadedRun, Progress, resolve, run_search
 from advisor.reporting import RunView
 from advisor.store import sha256_file
-from advisor.tflite import read_metadata
+from advisor.tflite import Metadata
 from tests.makers.searches import SMALLEST, Searched
 from tests.reporting.views import said
 from tests.requirements import skip_or_fail
@@ -32,7 +32,7 @@ def stored(
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-        yield load_run(run_search(resolve(options), Progress()).run.path)
+        yield LoadedRun.load(run_search(resolve(options), Progress()).run.path)
 
 
 def test_each_file_is_made_once_and_predicted_on_each_device(stored: LoadedRun) -> None:
@@ -64,12 +64,12 @@ def test_the_pick_gets_a_file_that_learns_from_all_images(stored: LoadedRun) -> 
     assert (file.images, file.more, file.compared) == (images, read["holdout"], read["validation"])
     assert file.same > 0.8
     content = (stored.folder.path / file.file).read_bytes()
-    assert f"retrained (head) on {images} images" in read_metadata(content).description
+    assert f"retrained (head) on {images} images" in Metadata.read(content).description
     assert sha256_file(stored.folder.path / pick.artefact) == pick.artefact_sha256 != file.sha256
 
 
 def test_a_device_that_the_pick_must_run_on_is_predicted_when_asked(stored: LoadedRun) -> None:
-    found = load_run(stored.folder.path, {"must_run_on": ["coral-usb"]})
+    found = LoadedRun.load(stored.folder.path, {"must_run_on": ["coral-usb"]})
     assert found.decision.pick.configuration.compression == "int8"
 
 

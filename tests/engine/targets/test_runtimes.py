@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from advisor import devices
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import Evaluation, FileFeatures, Provenance, Quantity, StageError, Status, UsageError
-from advisor.devices import DeviceProfile, DeviceTarget, features_of, local_runtimes
+from advisor.devices import DeviceProfile, DeviceTarget, LocalRuntime, features_of
 from advisor.devices._profiles import DeviceLimits
 from advisor.engine import DevicePredictor, Machine, Question, Scope, StageName, TargetDevice, resolve
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
@@ -42,7 +42,7 @@ def unpredictable(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise AssertionError("nothing is predicted for a runtime of this machine")
 
-    monkeypatch.setattr(devices, "device_predictor", refuse)
+    monkeypatch.setattr(devices.Predictor, "load", refuse)
 
 
 def targets_of(device: str, **options: object) -> tuple[TargetDevice, ...]:
@@ -69,14 +69,14 @@ def test_a_runtime_is_measured_at_the_thread_counts_of_the_question_and_a_named_
 
 
 def _predictor(question: Question) -> CardPredictor:
-    return CardPredictor(select_targets(question), load_catalogue(), DevicePredictor())
+    return CardPredictor(select_targets(question), Catalogue.load(), DevicePredictor())
 
 
 @pytest.mark.usefixtures("unpredictable")
 def test_nothing_is_predicted_before_training_and_a_form_that_no_device_runs_is_rejected() -> None:
     question = resolve({"device": f"host,{ONNX}", "budget": "1us"}).question
     found, here = _predictor(question), LatencyEstimate(Quantity(3.0, "ms", Provenance.ESTIMATED), 0.5)
-    card = load_catalogue()["mobilenet_v1_0.25_224"]
+    card = Catalogue.load()["mobilenet_v1_0.25_224"]
     assert found.explain_no_training(configuration(card.name, "float32"), Known(question.limits)) == ""
     assert found.worst_latency(card, "float32", question.limits.latency_ms, here) == here
     question = resolve({"device": ONNX}).question
@@ -103,7 +103,7 @@ def test_a_runtime_that_ends_is_a_failed_evaluation_only(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(other_runtimes, "measure", end)
     file = Artefact(tmp_path / "net.tflite", "0" * 64, 1)
-    chrome = LocalTarget("chromium", local_runtimes()["chromium"].profile().targets[0])
+    chrome = LocalTarget("chromium", LocalRuntime.list_all()["chromium"].profile().targets[0])
     walker = Walker(materials(tmp_path / "cache"), Workers(Machine(1), {}))
     before = evaluation()
     found = run_coroutine(measure_here(walker, before, measure_in_runtime(Scope("net", "head", "int8"), file, chrome)))
@@ -159,10 +159,10 @@ def flash(size_bytes: int | None = 2 * 2**20) -> TargetDevice:
 
 
 def test_a_card_that_cannot_fit_into_the_flash_is_not_trained_and_its_form_is_checked_first() -> None:
-    small, large = (load_catalogue()[name] for name in ("mobilenet_v1_0.25_224", "resnet_50_224"))
+    small, large = (Catalogue.load()[name] for name in ("mobilenet_v1_0.25_224", "resnet_50_224"))
     assert card_rejection(small, "int8", flash()) == card_rejection(large, "int8", flash(None)) == ""
     too_large = "its file has at least 22.3 MB, sensor has room for 2.1 MB: not trained"
     assert card_rejection(large, "int8", flash()) == too_large
     assert "takes int8, not float32" in card_rejection(large, "float32", flash())
-    many_classes = load_catalogue()["shufflenet_v2_0.5_224"]
+    many_classes = Catalogue.load()["shufflenet_v2_0.5_224"]
     assert least_size(many_classes, "int8", new_head=True) < 0.3 * least_size(many_classes, "int8", new_head=False)

@@ -26,7 +26,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from advisor.core import ImageAnswers, Provenance, UsageError
-from advisor.engine import load_run
+from advisor.engine import LoadedRun
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.agent import GPU, SOFTWARE
 from advisor.integrations.browser.tryout import _phone as phone
@@ -89,7 +89,7 @@ def test_a_result_is_a_run_of_the_browser_of_a_phone(client: Client, run: RunFol
     answer = client.change("/timings", json.dumps(read_posted()).encode()).json()
     assert [row["value"] for row in answer["times"]] == ["2.10 ms", "2.10 ms", "no result"]
     (made,) = [path for path in run.path.parent.iterdir() if path != run.path and not path.is_symlink()]
-    loaded = load_run(made)
+    loaded = LoadedRun.load(made)
     assert loaded.question.devices == ("Chrome on Pixel 8 (browser)",)
     assert {one.configuration.target.device for one in loaded.evaluations} == set(loaded.question.devices)
     for one in loaded.evaluations:
@@ -97,7 +97,7 @@ def test_a_result_is_a_run_of_the_browser_of_a_phone(client: Client, run: RunFol
         assert "@litertjs/core==2.5.3 in Chrome 130.0 on Chrome on Pixel 8 (browser)" in present(one.latency).source
     assert not loaded.problems
     assert "Chrome on Pixel 8 (browser)" in (made / "report.html").read_text(encoding="utf-8")
-    assert load_run(run).evaluations == load_run(run.path).evaluations, "the search stays as it is"
+    assert LoadedRun.load(run).evaluations == LoadedRun.load(run.path).evaluations, "the search stays as it is"
 
 
 def test_a_name_is_never_that_of_a_device_with_a_profile() -> None:
@@ -342,6 +342,6 @@ def test_webgpu_times_the_files_that_it_runs_whole(browser: Browser, tmp_path: P
             assert [words in row for words, row in zip(said, gpu_rows, strict=True)] == [True, True], rows
     with_gpu.close()
     *_, made = sorted(path for path in (tmp_path / "runs").iterdir() if not path.is_symlink())
-    (on_gpu,) = (row for row in load_run(made).evaluations if row.configuration.target.accelerator == "gpu")
+    (on_gpu,) = (row for row in LoadedRun.load(made).evaluations if row.configuration.target.accelerator == "gpu")
     assert (on_gpu.configuration.compression, present(on_gpu.remote).delegated) == ("float32", (6, 6))
     assert "2.5.3 on WebGPU in Chromium" in present(on_gpu.latency).source

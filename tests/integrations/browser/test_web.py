@@ -25,7 +25,7 @@ from advisor.core import ShippedThresholds, UsageError
 from advisor.datasets import load
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
-from advisor.reporting import Bundle, prepare_model
+from advisor.reporting import Bundle, ShippedModel
 from advisor.reporting._bundle.bundle import export
 from advisor.reporting._bundle.shipping import Page as BundlePage, parts_of
 from advisor.store import RunFolder
@@ -216,7 +216,7 @@ def test_it_opens_again_without_a_network(browser: Browser, made: Bundle) -> Non
 def test_below_a_threshold_an_answer_is_not_sure_by_any_runtime(browser: Browser, made: Bundle, tmp_path: Path) -> None:
     (first, *_), labels = made.model.labels, made.model.labels
     thresholds = ShippedThresholds(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
-    model = replace(prepare_model(made.model.content, "model.tflite"), thresholds=thresholds)
+    model = replace(ShippedModel.prepare(made.model.content, "model.tflite"), thresholds=thresholds)
     for name, content in web_page(model, made.evaluation, SHIPPING.page).items():
         write_file(tmp_path / name, content)
     without_simd = "const all = WebAssembly.validate; WebAssembly.validate = (code) => !code.includes(128) && all(code)"

@@ -17,7 +17,7 @@ from advisor.integrations.browser.tryout._app import PageRoutes
 from advisor.integrations.browser.tryout._timings import Recorder
 from advisor.integrations.browser.tryout._trial import RunPage
 from advisor.store import RunFolder, sha256_file
-from advisor.tflite import Metadata, write_metadata
+from advisor.tflite import Metadata
 from tests.builders import evaluation
 from tests.integrations.serve.shown import ENDED, FORMS
 from tests.makers.browsers import new_context
@@ -39,7 +39,7 @@ def write_tried_run(out: Path, classifier: bytes = b"", side: int = SIDE) -> Run
     described = Metadata("colours", ("red", "green", "blue"), (127.5,), (127.5,))
     for form, content in zip(FORMS, (floats, small_models.quantized(floats, out.parent, side)), strict=True):
         one = with_artefact(run, evaluation("colours", form, latency=1.0 if form == "int8" else 2.0))
-        (run.path / one.artefact).write_bytes(write_metadata(content, described))
+        (run.path / one.artefact).write_bytes(described.write_into(content))
         features = read_features(run.path / one.artefact)
         run.append(replace(one, artefact_sha256=sha256_file(run.path / one.artefact), file_features=features))
     return run

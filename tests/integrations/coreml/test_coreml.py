@@ -14,12 +14,12 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import UsageError, install_extra
 from advisor.datasets import InputSpec
-from advisor.engine import load_run
+from advisor.engine import LoadedRun
 from advisor.integrations import coreml
 from advisor.integrations.coreml import float_form
 from advisor.isolation import ChildPool
 from advisor.measurement import predict_pixels
-from advisor.reporting import Bundle, artefact_of, prepare_model
+from advisor.reporting import Bundle, ShippedModel, artefact_of
 from advisor.reporting._bundle.bundle import export
 from advisor.store import RunFolder
 from tests.builders import must_fail
@@ -71,8 +71,8 @@ def test_the_same_run_gives_the_same_package_in_another_process(
     made: Bundle, child: ChildPool, trained: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coreml, "ChildPool", lambda *_: nullcontext(child))
-    run, floats = load_run(trained.path), evaluation_of(trained, "float32")
-    again = coreml.coreml_package(prepare_model(artefact_of(run, floats), floats.artefact), floats)
+    run, floats = LoadedRun.load(trained.path), evaluation_of(trained, "float32")
+    again = coreml.coreml_package(ShippedModel.prepare(artefact_of(run, floats), floats.artefact), floats)
     sums = (made.path / "SHA256SUMS").read_text()
     for name, content in again.items():  # not the files: who reads a package writes its manifest again
         assert f"{hashlib.sha256(content).hexdigest()}  {name}\n" in sums
@@ -100,7 +100,7 @@ def test_an_operator_that_is_not_translated_is_named(child: ChildPool, tmp_path:
 
 
 def test_a_run_without_a_float_form_says_what_to_search(trained: RunFolder) -> None:
-    run, own = load_run(trained.path), evaluation_of(trained, "int8")
+    run, own = LoadedRun.load(trained.path), evaluation_of(trained, "int8")
     with pytest.raises(UsageError, match=r"the run has no float form of .* int8 is not translated"):
         float_form(replace(run, evaluations=(own,)), own)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.core import Evaluation, Limits
-from advisor.engine import load_run
+from advisor.engine import LoadedRun
 from advisor.integrations.fleet import read_fleet
 from advisor.integrations.fleet._answer import FleetAnswer, answer_for, fleet_answer
 from advisor.integrations.fleet._choice import choose_files, total_value
@@ -101,7 +101,7 @@ def test_a_budget_that_nobody_meets_gives_the_floor_and_another_limit_keeps_a_fi
 
 
 def test_a_run_is_answered_once_for_all_its_reports(tmp_path: Path) -> None:
-    run = load_run(fleet_run(tmp_path).path)
+    run = LoadedRun.load(fleet_run(tmp_path).path)
     first = fleet_answer(run.question, run.evaluations)
     assert fleet_answer(run.question, run.evaluations) is first
     other = replace(run.question, limits=replace(run.question.limits, latency_ms=5.0))

@@ -12,7 +12,6 @@ from advisor.reporting import Runs
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import write_metadata
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import COLOURS, ENDED, FORMS, SIDE, finder_files, finished, keep_file
 from tests.measurement import small_models
@@ -62,7 +61,7 @@ def colours(runs: Path, made: Mapping[str, tuple[bytes, bytes]]) -> RunFolder:
     """A finished run whose files answer with the brightest of three colours, in float32 and int8."""
     run = write_run(runs, [], manifest=ENDED, name="colours")
     for form, model in zip(FORMS, made["colours"], strict=True):
-        keep_file(run, form, write_metadata(model, COLOURS))
+        keep_file(run, form, COLOURS.write_into(model))
     return run
 
 

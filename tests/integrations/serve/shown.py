@@ -12,7 +12,7 @@ from advisor.reporting import RunView, write_all
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import Metadata, cut_postprocess, read_metadata, write_metadata
+from advisor.tflite import Metadata, cut_postprocess
 from tests.builders import evaluation
 from tests.detectors import COLOURS as COLOUR_NAMES, SIDE as CELLS_SIDE, detector_file, marker_file, mask_content
 from tests.measurement import small_models
@@ -39,10 +39,10 @@ def write_finders(runs: Path, task: str, floats: bytes, integers: bytes) -> RunF
     run = write_run(runs, [], manifest=ENDED, name=task, request={"task": task, "data": "boxes"})
     by_class = {name: ClassBoxes(8, 6, 0.83, 0.62, 0.25) for name in COLOUR_NAMES}
     judged = ImageAnswers(dict.fromkeys(COLOUR_NAMES, 0.9), boxes=BoxFacts(0.6, None, by_class))
-    described = read_metadata(floats)
+    described = Metadata.read(floats)
     assert described is not None
     for form, content in zip(FORMS, (floats, integers), strict=True):
-        keep_file(run, form, write_metadata(content, described), judged)
+        keep_file(run, form, described.write_into(content), judged)
     return run
 
 

@@ -27,7 +27,6 @@ from advisor.reporting import Answerer, PhotographAnswer, predict
 from advisor.reporting._bundle import photograph as exporting
 from advisor.reporting._bundle.photograph import predictions
 from advisor.store import RunFolder
-from advisor.tflite import write_metadata
 from tests.builders import must_fail
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import COLOURS, keep_file, photograph, two_cells
@@ -167,9 +166,9 @@ def test_a_changed_file_and_a_run_without_an_answer_are_refused(answerer: Answer
 
 
 def test_a_file_that_crashes_leaves_the_server_alone(answerer: Answerer, colours: RunFolder) -> None:
-    keep_file(colours, "int8", write_metadata(small_models.crashing(), COLOURS))
+    keep_file(colours, "int8", COLOURS.write_into(small_models.crashing()))
     must_fail(AdvisorError, "", answerer.answer, colours.path, photograph())
-    keep_file(colours, "int8", write_metadata(small_models.brightness(), COLOURS))
+    keep_file(colours, "int8", COLOURS.write_into(small_models.brightness()))
     assert answerer.answer(colours.path, photograph()).forms[1].found[0].label == "red"
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from advisor.core import UsageError, install_extra
-from advisor.devices import HostConnection, device_predictor, find_shipped_profiles
+from advisor.devices import HostConnection, Predictor, find_shipped_profiles
 from advisor.devices._profiles import read_profile
 from advisor.integrations import microcontroller as micro
 from advisor.measurement import DeviceBenchmark, benchmark_device
@@ -63,7 +63,7 @@ def test_only_runtimes_of_this_machine_are_compared(device: str, options: dict[s
 def benchmarked(*models: Path) -> DeviceBenchmark:
     profile = read_profile(find_shipped_profiles() / "stm32h743.yaml")
     target = profile.target("tflite-micro-cpu-x1")
-    return benchmark_on_device(models, profile, target, None, device_predictor)
+    return benchmark_on_device(models, profile, target, None, Predictor.load)
 
 
 @pytest.mark.integration

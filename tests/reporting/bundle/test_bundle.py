@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from advisor.core import DeviceFigures, ImageAnswers, UsageError, markdown as escaped
-from advisor.engine import load_run
+from advisor.engine import LoadedRun
 from advisor.reporting import Bundle, RunView, ShippedModel
 from advisor.reporting._bundle.bundle import export
 from advisor.reporting._bundle.documents import PLATFORMS, benchmark_lines, devices_of, render_code
@@ -23,7 +23,7 @@ from advisor.reporting._risks import list_risks, list_warnings
 from advisor.store import RunFolder
 from advisor.tasks.classification._answers import compute_probabilities
 from advisor.tasks.classification._shipping import SHIPPING
-from advisor.tflite import Metadata, write_metadata
+from advisor.tflite import Metadata
 from tests.builders import evaluation, must_fail
 from tests.makers import bundles
 from tests.tables import read_table
@@ -123,7 +123,7 @@ def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
 
 def test_of_the_pick_only_the_platforms_asked_for_are_written_by_default(trained: RunFolder, tmp_path: Path) -> None:
     made = export(trained.path, tmp_path / "b", targets=("ios",), web=False)
-    assert made.evaluation == load_run(trained.path).decision.pick
+    assert made.evaluation == LoadedRun.load(trained.path).decision.pick
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
     assert "ios/Classifier.swift" in made.files
     assert not any(name.startswith(("android", "python", "edgetpu", "web")) for name in made.files)
@@ -166,7 +166,7 @@ def test_random_weights_are_not_shipped_and_an_empty_run_has_none(copied: RunFol
 def test_hostile_labels_do_no_harm_there(copied: RunFolder, many_images: list[bundles.Pixels], tmp_path: Path) -> None:
     labels = ('<script>alert(1)</script>, "a", b', "two\nlines\u202e\x1b[31m", "מתכת " * 60)
     pick = bundles.evaluation_of(copied, "float32")
-    content = write_metadata((copied.path / pick.artefact).read_bytes(), Metadata("x", labels, (127.5,), (127.5,)))
+    content = Metadata("x", labels, (127.5,), (127.5,)).write_into((copied.path / pick.artefact).read_bytes())
     bundles.replace_artefact(copied, pick, content, ImageAnswers(per_class_recall=dict.fromkeys(labels, 0.5)))
     made = export(copied.path, tmp_path / "b", pick=pick.configuration.key)
     lines = (made.path / "labels.txt").read_text(encoding="utf-8").split("\n")

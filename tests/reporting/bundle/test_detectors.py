@@ -26,7 +26,7 @@ from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._judge import PALETTE
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import Suppression, read_metadata
+from advisor.tflite import Metadata, Suppression
 from tests.builders import evaluation, present
 from tests.detectors import COLOURS, SIDE, detector_file, marker_file, write_cells
 from tests.makers.browsers import new_context, require_runtime
@@ -133,7 +133,7 @@ def seen_by_mediapipe(model: bytes, path: Path) -> list[tuple[str, float, tuple[
 def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: Bundle) -> None:
     assert {"android/Detector.kt", "ios/Detector.swift", "python/detect.py", "test_vectors/05.rgb"} <= set(made.files)
     assert not any("lassif" in name for name in made.files)
-    metadata = present(read_metadata((made.path / "model.tflite").read_bytes()))
+    metadata = present(Metadata.read((made.path / "model.tflite").read_bytes()))
     assert metadata.threshold == pytest.approx(THRESHOLD)
     assert metadata.labels == COLOURS
     measured = (made.path / "model_measured.tflite").read_bytes()

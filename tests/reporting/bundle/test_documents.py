@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from advisor.core import DeviceFigures, Evaluation
 from advisor.reporting import json_for_script, render_html, render_template, trust_content
 from advisor.reporting._bundle.documents import render_code
-from advisor.store import RunFolder, read_yaml
+from advisor.store import RunFolder, YamlDocument
 from advisor.tasks import TASKS
 from tests.builders import CHARACTERS, evaluation
 from tests.reporting.bundle.test_model import LANGUAGES, MODEL, parsed
@@ -113,7 +113,7 @@ def test_a_web_page_has_the_same_elements_and_its_facts_whole(text: str) -> None
 def test_a_request_keeps_a_text_whole(tmp_path: Path, text: str) -> None:
     run = RunFolder.create(tmp_path, "x")
     run.write_request({"data": text})
-    assert read_yaml(run.path / "request.yaml").values["data"] == text
+    assert YamlDocument.read(run.path / "request.yaml").values["data"] == text
     assert yaml.safe_load((run.path / "request.yaml").read_text())["data"] == text
 
 

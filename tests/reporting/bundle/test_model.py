@@ -16,9 +16,9 @@ import tree_sitter_swift
 
 from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, list_choosable
 from advisor.datasets import DEMO_NOTE, InputSpec
-from advisor.engine import LoadedRun, load_run
+from advisor.engine import LoadedRun
 from advisor.measurement import predict_pixels
-from advisor.reporting import Risk, ShippedModel, Shipping, list_choices, prepare_model
+from advisor.reporting import Risk, ShippedModel, Shipping, list_choices
 from advisor.reporting._bundle.bundle import choose_candidate
 from advisor.reporting._bundle.documents import interpreter_code, model_card, render_code
 from advisor.reporting._risk import Level
@@ -26,7 +26,7 @@ from advisor.store import RunFolder, sha256_file
 from advisor.tasks import TASKS
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.classification._answers import compute_probabilities
-from advisor.tflite import Metadata, read_metadata, select_output, write_metadata
+from advisor.tflite import Metadata, select_output
 from tests.builders import evaluation, must_fail
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
 from tests.makers.kotlin import compile_kotlin
@@ -77,7 +77,7 @@ def agree(model: ShippedModel, images: list[Pixels], tolerance: float = SCORE_TO
 def test_mediapipe_takes_every_form(trained: RunFolder, many_images: list[Pixels], form: str) -> None:
     evaluation = evaluation_of(trained, form)
     tolerance = ROUNDED_TOLERANCE if form == "dynamic_int8" else SCORE_TOLERANCE
-    agree(prepare_model((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
+    agree(ShippedModel.prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -108,8 +108,8 @@ def test_the_report_says_how_a_bundle_differs_from_the_measured_file(trained: Ru
 def test_normalization_by_channel(trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str) -> None:
     artefact = (trained.path / evaluation_of(trained, form).artefact).read_bytes()
     mean, std = (123.0, 117.0, 104.0), (130.0, 120.0, 125.0)
-    described = write_metadata(artefact, Metadata("x", ("a", "b", "c"), mean, std))
-    model = prepare_model(described, form)
+    described = Metadata("x", ("a", "b", "c"), mean, std).write_into(artefact)
+    model = ShippedModel.prepare(described, form)
     assert (model.mean, model.std) == (0.0, 1.0)
     assert "happens inside the model" in model.edits[-1]
     images = many_images[::5]
@@ -123,15 +123,17 @@ def test_normalization_by_channel(trained: RunFolder, many_images: list[Pixels],
 
 def test_a_model_that_does_not_describe_itself_is_refused(trained: RunFolder) -> None:
     artefact = (trained.path / evaluation_of(trained, "float32").artefact).read_bytes()
-    assert read_metadata(artefact) is not None
+    assert Metadata.read(artefact) is not None
     bare = select_output(artefact, "probabilities")
-    assert read_metadata(bare) is None
-    must_fail(UsageError, "has no metadata with labels", prepare_model, bare, "bare")
-    must_fail(UsageError, r"half\.tflite is not a usable", prepare_model, artefact[: len(artefact) // 2], "half.tflite")
+    assert Metadata.read(bare) is None
+    must_fail(UsageError, "has no metadata with labels", ShippedModel.prepare, bare, "bare")
+    must_fail(
+        UsageError, r"half\.tflite is not a usable", ShippedModel.prepare, artefact[: len(artefact) // 2], "half.tflite"
+    )
 
 
 def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
-    return load_run(write_run(tmp_path, [*candidates(), *more]).path)
+    return LoadedRun.load(write_run(tmp_path, [*candidates(), *more]).path)
 
 
 def test_one_artefact_is_one_choice_on_its_best_threads(tmp_path: Path) -> None:
@@ -164,7 +166,7 @@ def test_a_candidate_that_is_none_is_refused(tmp_path: Path, pick: str, message:
 def test_the_card_names_the_training(tmp_path: Path, training: str) -> None:
     row = evaluation("net", "int8")
     row = replace(row, configuration=replace(row.configuration, training=training))
-    card = model_card(load_run(write_run(tmp_path, [row]).path), row, MODEL, ())
+    card = model_card(LoadedRun.load(write_run(tmp_path, [row]).path), row, MODEL, ())
     assert f"net, {WORDS[training]},\ncompressed as int8.\nSelected by advisor in run" in card
 
 
@@ -174,7 +176,7 @@ def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path
         holdout_accuracy=Quantity(89.0, "%", Provenance.MEASURED, 86.0, 92.0, n=500),
         new_conditions=Quantity(61.5, "%", Provenance.ESTIMATED, 50.0, 73.0),
     )
-    run = load_run(write_run(tmp_path, [row], dataset=images({"all": 60}) | {"notes": [DEMO_NOTE]}).path)
+    run = LoadedRun.load(write_run(tmp_path, [row], dataset=images({"all": 60}) | {"notes": [DEMO_NOTE]}).path)
     found = (
         Risk("New conditions", Level.HIGH, "Expect about 61.5 % on images of another place or day, not *89.0 %*."),
         Risk("Compression", Level.LOW, "int8 loses 0.0 points."),
@@ -192,7 +194,7 @@ def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path
 @pytest.mark.parametrize(("accelerator", "arm64"), [("cpu", "8.2 MB"), ("gpu", "11.3 MB")])
 def test_the_card_says_by_how_much_an_app_grows_and_all_licences(tmp_path: Path, accelerator: str, arm64: str) -> None:
     row = with_accelerator(evaluation("net", "int8"), accelerator)
-    run = load_run(write_run(tmp_path, [row]).path)
+    run = LoadedRun.load(write_run(tmp_path, [row]).path)
     card = " ".join(model_card(run, row, replace(MODEL, content=bytes(2_000_000)), ()).split())
     assert "The model has 2.0 MB. With LiteRT, an Android app grows by" in card
     assert f"by {arm64} for arm64-v8a, 5.9 MB for armeabi-v7a, 10.2 MB for x86_64." in card

@@ -24,9 +24,9 @@ from advisor.core import (
 from advisor.integrations import coreml
 from advisor.reporting import Bundle
 from advisor.reporting._bundle.bundle import export
-from advisor.store import RunFolder, integrity_problems, sha256_file
+from advisor.store import Problem, RunFolder, sha256_file
 from advisor.tasks.classification._answers import compute_probabilities
-from advisor.tflite import read_metadata
+from advisor.tflite import Metadata
 from tests.builders import must_fail, present
 from tests.makers import bundles
 
@@ -96,7 +96,7 @@ def everything(run: RunFolder, names: tuple[str, ...]) -> RunFolder:
 
 
 def labels_of(run: RunFolder) -> tuple[str, ...]:
-    return read_metadata((run.path / bundles.evaluation_of(run, "float32").artefact).read_bytes()).labels
+    return Metadata.read((run.path / bundles.evaluation_of(run, "float32").artefact).read_bytes()).labels
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_test_vectors_say_what_the_app_does(guarded: Bundle, unsure: list[bundle
 
 
 def test_mediapipe_compares_each_class_with_its_threshold(guarded: Bundle, unsure: list[bundles.Pixels]) -> None:
-    metadata = read_metadata(guarded.model.content)
+    metadata = Metadata.read(guarded.model.content)
     assert (metadata.threshold, metadata.by_class[:2]) == (pytest.approx(0.6), (0.87, 0.6))
     rows = compute_probabilities(guarded.model, np.stack(unsure))
     for found, row in zip(bundles.mediapipe_scores(guarded.model.content, unsure), rows, strict=True):
@@ -148,7 +148,7 @@ def test_mediapipe_shows_no_class_behind_one_that_is_left_out(copied: RunFolder,
     names = labels_of(copied)
     own = {names[0]: Threshold(0.87, None, 0, 20)}
     bundle = made(asked(copied, None, Guarantees(Shares(None, {names[0]: 0.9})), by_class=own), tmp_path)
-    metadata = read_metadata(bundle.model.content)
+    metadata = Metadata.read(bundle.model.content)
     assert metadata.by_class == (0.87, *[0.5] * (len(names) - 1))
     assert bundle.model.threshold is None
 
@@ -238,11 +238,11 @@ def test_a_file_that_could_not_be_made_leaves_the_judged_file_in_the_bundle(copi
 
 def test_a_missing_or_changed_file_is_refused_and_named(copied: RunFolder, tmp_path: Path) -> None:
     own = learnt(copied)
-    assert integrity_problems(copied) == ()
+    assert Problem.list_in_run(copied) == ()
     (copied.path / own.on_all.file).write_bytes(b"other")
     with pytest.raises(UsageError, match="learnt-all.tflite has changed"):
         export(copied.path, tmp_path / "bundle", pick=own.configuration.key)
-    assert [problem.file for problem in integrity_problems(copied)] == [own.on_all.file]
+    assert [problem.file for problem in Problem.list_in_run(copied)] == [own.on_all.file]
 
 
 def test_the_class_for_unknown_images_is_one_more_of_the_judged_file(copied: RunFolder, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.store import FetchOptions, fetch_program
+from advisor.store import FetchOptions, Program
 from tests.builders import must_fail
 from tests.makers.servers import Answer, Shelf
 from tests.tables import with_cases
@@ -17,23 +17,23 @@ TOOL = b"#!/bin/sh\n"
 
 def test_the_first_copy_is_kept_and_used(shelf: Shelf, tmp_path: Path) -> None:
     url = shelf.put("/latest/tool", Answer(TOOL))
-    first = fetch_program(url, FetchOptions(cache=tmp_path))
+    first = Program.fetch(url, FetchOptions(cache=tmp_path))
     shelf.put("/latest/tool", Answer(b"another release"))
-    second = fetch_program(url, FetchOptions(cache=tmp_path, offline=True))
+    second = Program.fetch(url, FetchOptions(cache=tmp_path, offline=True))
     assert (second, first.path.read_bytes()) == (first, TOOL)
     first.path.write_bytes(b"changed by somebody")
-    assert fetch_program(url, FetchOptions(cache=tmp_path)).path.read_bytes() == b"another release"
+    assert Program.fetch(url, FetchOptions(cache=tmp_path)).path.read_bytes() == b"another release"
 
 
 def test_a_mirror_stands_for_the_address(shelf: Shelf, tmp_path: Path) -> None:
     shelf.put("/company/tool", Answer(TOOL))
-    mirrored = fetch_program("https://localhost:1/tool", FetchOptions(cache=tmp_path, mirror=f"{shelf.url}/company"))
+    mirrored = Program.fetch("https://localhost:1/tool", FetchOptions(cache=tmp_path, mirror=f"{shelf.url}/company"))
     (tmp_path / "tool").write_bytes(TOOL)
-    beside = fetch_program("https://localhost:1/tool", FetchOptions(cache=tmp_path / "none", mirror=tmp_path))
+    beside = Program.fetch("https://localhost:1/tool", FetchOptions(cache=tmp_path / "none", mirror=tmp_path))
     assert (mirrored.path.read_bytes(), beside.path) == (TOOL, tmp_path / "tool")
 
 
 @with_cases
 def test_a_missing_program_is_refused_with_its_address(tmp_path: Path, url: str, offline: bool, words: str) -> None:
-    refused = must_fail(UsageError, words, fetch_program, url, FetchOptions(cache=tmp_path, offline=offline))
+    refused = must_fail(UsageError, words, Program.fetch, url, FetchOptions(cache=tmp_path, offline=offline))
     assert url in refused.hint

@@ -12,6 +12,7 @@ from advisor.core import (
     BoxGuarantee,
     BoxScores,
     ClassBoxes,
+    Decision,
     Guarantees,
     ImageAnswers,
     Interval,
@@ -20,7 +21,6 @@ from advisor.core import (
     Provenance,
     Quantity,
     Shares,
-    decide,
 )
 from advisor.datasets import STAYING
 from advisor.engine import AccuracyVerdict, Images, Question, Role, Scored
@@ -102,10 +102,12 @@ def test_a_file_loses_the_small_objects_that_its_float_file_finds(tmp_path: Path
     answers = judge.verdict(Scored(own, floats), images, "answers/net.npy")[0].answers
     assert {name: lost.value for name, lost in answers.metric_drops.items()} == {"map-small": 100.0, "map-medium": 0.0}
     limits = Limits(max_metric_drops=(("map-medium", 5.0), ("map-small", 5.0)))
-    decision = decide([replace(evaluation(), answers=answers)], limits)
+    decision = Decision.of_evaluations([replace(evaluation(), answers=answers)], limits)
     assert "drop of mAP of small objects 100.0 points against 5.0 points" in decision.reason
     assert decision.relaxations[0].text.startswith("map-small drop 5.0 points -> 100.0 points admits")
-    assert decide([replace(evaluation(), answers=answers)], Limits(max_metric_drops=(("map-medium", 5.0),))).feasible
+    assert Decision.of_evaluations(
+        [replace(evaluation(), answers=answers)], Limits(max_metric_drops=(("map-medium", 5.0),))
+    ).feasible
 
 
 def test_what_a_file_misses_lowers_the_precision_of_its_class(tmp_path: Path) -> None:

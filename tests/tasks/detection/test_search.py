@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from advisor.api import doctor, judge_tiles, predict
 from advisor.core import METRICS, Provenance, Status, UsageError, markdown
 from advisor.datasets import STAYING
-from advisor.engine import load_run
+from advisor.engine import LoadedRun
 from advisor.reporting import RunView
 from advisor.reporting._files import render_markdown
 from advisor.store import RunFolder
@@ -74,7 +74,7 @@ def test_tiles_find_small_objects_of_a_large_photograph(run: RunFolder, shared_f
 
 
 def test_tiles_are_judged_beside_the_figures_of_the_hold_out(run: RunFolder, tmp_path: Path) -> None:
-    pick, found = present(load_run(run.path).decision.pick), judge_tiles(run.path, 2)
+    pick, found = present(LoadedRun.load(run.path).decision.pick), judge_tiles(run.path, 2)
     assert (found.key, found.images, found.runs) == (pick.configuration.key, found.held_out, 5)
     accuracy, *areas = found.figures
     assert (accuracy.name, accuracy.whole.value) == ("mAP@0.5", pytest.approx(pick.holdout_accuracy.value, abs=0.01))
@@ -91,7 +91,7 @@ def test_tiles_are_judged_beside_the_figures_of_the_hold_out(run: RunFolder, tmp
 
 def test_the_run_is_whole_and_described_entry_by_entry(run: RunFolder) -> None:
     assert [check.found for check in doctor(run.path)] == ["every line, file and figure is as it was written"]
-    assert list(run.heads) == [present(load_run(run.path).decision.pick).configuration.card]
+    assert list(run.heads) == [present(LoadedRun.load(run.path).decision.pick).configuration.card]
     assert [found for line in lines(run) for found in problems("evaluation", json.loads(line))] == []
 
 
@@ -120,7 +120,7 @@ def test_every_form_is_trained_scored_and_timed(run: RunFolder) -> None:
 
 
 def test_the_pick_has_its_precision_and_boxes_on_the_hold_out_at_validations_threshold(run: RunFolder) -> None:
-    pick, held = present(load_run(run.path).decision.pick), run.read_json("split.json")["holdout"]
+    pick, held = present(LoadedRun.load(run.path).decision.pick), run.read_json("split.json")["holdout"]
     precision, answers = present(pick.holdout_accuracy), present(pick.holdout_answers)
     assert (precision.unit, precision.source, precision.n) == ("%", f"mAP@0.5 {HELD_OUT}", len(held))
     assert set(answers.per_class_recall) == set(COLOURS)

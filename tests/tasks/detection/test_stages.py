@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog import Card, Preprocessing, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, Preprocessing, fetch_weights
 from advisor.core import FINETUNE_ALL, FINETUNE_TOP, FLOAT, HEAD, Status
 from advisor.datasets import STAYING, InputSpec
 from advisor.engine import (
@@ -33,7 +33,7 @@ from advisor.store import FetchOptions, MemberFile, WeightSource, sha256_file
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION, _jobs as jobs
-from advisor.tflite import Suppression, append_postprocess, read_metadata, with_named_outputs, write_metadata
+from advisor.tflite import Metadata, Suppression, append_postprocess, with_named_outputs
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
@@ -42,7 +42,7 @@ from tests.engine.pipeline.walking import materials, walk
 from tests.tasks.detection.test_judging import held_out
 from tests.tflite.graphs import tiny_detector, tiny_marker
 
-CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
 WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, Question(DETECTION.name))
 VIEW = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
@@ -106,7 +106,7 @@ def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, 
 def named(path: Path) -> Path:
     """Name the outputs of a detector in its file."""
     content = path.read_bytes()
-    path.write_bytes(write_metadata(with_named_outputs(content), read_metadata(content)))
+    path.write_bytes(Metadata.read(content).write_into(with_named_outputs(content)))
     return path
 
 

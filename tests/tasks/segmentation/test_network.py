@@ -27,7 +27,7 @@ from advisor.tasks._judge import PALETTE
 from advisor.tasks.segmentation._drawing import colour_mask
 from advisor.tasks.segmentation._jobs import Segmenter
 from advisor.tasks.segmentation._network import PackedMask, _loss, decoder, resize_labels
-from advisor.tflite import Metadata, write_metadata
+from advisor.tflite import Metadata
 from advisor.training import Hyperparameters, ImageSection, LabelledImages, convert_to_flatbuffer
 from advisor.training._on_maps import with_maps
 from advisor.training._on_maps.fit import fit
@@ -59,9 +59,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]
     head = decoder(WIDE)([output.shape[1:] for output in maps.outputs], 3)
     learnt = LabelledImages(paths[:32], [PackedMask.of(mask) for _, mask in made[:32]])
     fit(head, keep_maps(maps, learnt, VIEW, folder, 0), Hyperparameters(24, 8, 8e-3, averaging=0.97))
-    data = write_metadata(
-        convert_to_flatbuffer(join_head(maps, head)), Metadata("shapes", CLASSES, VIEW.mean, VIEW.std)
-    )
+    data = Metadata("shapes", CLASSES, VIEW.mean, VIEW.std).write_into(convert_to_flatbuffer(join_head(maps, head)))
     (folder / "shapes.tflite").write_bytes(data)
     return folder / "shapes.tflite", paths[32:]
 

@@ -18,7 +18,7 @@ from advisor.tasks.tagging import TAGGING
 from advisor.tasks.tagging._own import name_scores
 from advisor.tasks.tagging._stages import tag
 from advisor.tasks.tagging._thresholds import ScoredImages, fold_thresholds
-from advisor.tflite import Metadata, read, write_metadata
+from advisor.tflite import Metadata, read
 from tests.builders import must_fail, write_file
 from tests.makers.label_sets import COUNT, RNG, labels_of, write_images, write_tags
 from tests.makers.once import make_once
@@ -46,7 +46,7 @@ def colour_net(end: int | None = BuiltinOperator.LOGISTIC, bias: float | None = 
 
 
 def kept(folder: Path, data: bytes, name: str = "net") -> Path:
-    return write_file(folder / f"{name}.tflite", write_metadata(data, SAID))
+    return write_file(folder / f"{name}.tflite", SAID.write_into(data))
 
 
 def brought(file: Path, finished: bool = False, task: str = "", into: Path | None = None) -> ImportedModel:

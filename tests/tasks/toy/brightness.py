@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 class Brightness(Task):
     def read(self, question: Question, say: Any) -> Images:
-        from advisor.datasets import divide_survey, survey
+        from advisor.datasets import Division, survey
         from advisor.engine import Images
 
         read = survey(question.require_data())
         alike = tuple(replace(image, label=0) for image in read.dataset.images)
         read = replace(read, dataset=replace(read.dataset, classes=(self.name,), images=alike))
-        division = divide_survey(read, question.seed)
+        division = Division.of_survey(read, question.seed)
         return Images.of_division(read.dataset, division, division.list_notes(read.dataset), say)
 
     def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import StageError
 from advisor.measurement import CentreFinder, Detections, Detector, match_centres, score_boxes
 from advisor.measurement._box_matches import centre_score
@@ -194,7 +194,7 @@ def _as_of_a_card(network: Any) -> Any:
 
 
 def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    card, begun = load_catalogue()["mobilenet_v1_0.25_224"].at(64), list[tuple[Hyperparameters, Any, Any]]()
+    card, begun = Catalogue.load()["mobilenet_v1_0.25_224"].at(64), list[tuple[Hyperparameters, Any, Any]]()
     few = LabelledImages(boxed.paths[:4], boxed.labels[:4])
     kind = HeadKind(32, lambda *given: replace(box_detector_head(*given), complete=bytes), Hyperparameters(8))
 

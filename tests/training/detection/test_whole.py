@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import Card, build_detector, load_catalogue
+from advisor.catalog import Card, Catalogue, build_detector
 from advisor.catalog._detector import ENCODINGS, LOGITS, MAP, place_anchors, reorder_encodings
 from advisor.catalog._graph_file import CONSTANTS, GRAPH, AnchorLevel, BoxCode
 from advisor.core import StageError
@@ -38,7 +38,7 @@ def graph_card(path: Path, graph: bytes, code: BoxCode) -> Card:
         archive.writestr(GRAPH, graph)
         archive.writestr(CONSTANTS, json.dumps(said))
     arguments = (("file", str(path)), ("sha256", sha256_file(path)))
-    plain = load_catalogue()["efficientdet_lite0_320"]
+    plain = Catalogue.load()["efficientdet_lite0_320"]
     return Card("squares", "own", WIDE, plain.preprocessing, 1, 1, "MIT", "", plain.architecture, arguments)
 
 

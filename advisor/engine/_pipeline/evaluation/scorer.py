@@ -54,7 +54,7 @@ from advisor.engine._pipeline.stage import (
 from advisor.engine._pipeline.stages.figures import score_stage
 from advisor.engine._pipeline.stages.unknown_score import compute_auroc
 from advisor.engine._pipeline.walker import Walker
-from advisor.store import RunFolder, answers_file, artefact_problem
+from advisor.store import Problem, RunFolder, answers_file
 
 Floats = NDArray[np.floating[Any]]
 
@@ -272,7 +272,7 @@ def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:
     The cache keeps figures by the hash of the file,
     so a changed one would give its figures to the file that was there.
     """
-    problem = artefact_problem(run, evaluation)
+    problem = Problem.find_in_artefact(run, evaluation)
     if problem is not None:
         raise StageAborted(Status.FAILED, StageName.SCORE, str(problem))
     return Artefact.at(run.path / evaluation.artefact, evaluation.artefact_sha256)

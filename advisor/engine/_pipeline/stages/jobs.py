@@ -106,14 +106,14 @@ def compress_model(
     to observe it here. Return ``arena_bytes`` of the activations, ``download_bytes`` and
     ``download_zstd_bytes`` unless ``stands_in``, and the recipe's ``notes``.
     """
-    from advisor.compression import RecipeInputs, arena_bytes, make_file, sizes_of
+    from advisor.compression import RecipeInputs, Sizes, arena_bytes, make_file
 
     notes = make_file(
         model, recipe, calibration, inputs or RecipeInputs(), metadata, path, calibrated
     )
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
-    sizes = sizes_of(path)
+    sizes = Sizes.of_file(path)
     return {"arena_bytes": sizes.arena_bytes, "notes": notes, **sizes.downloads}
 
 
@@ -121,13 +121,13 @@ def copy_finished_file(weights: WeightsFile | None, path: Path) -> dict[str, Any
     """Copy a user's finished file and return its figures, see :func:`compress_model`;
     StageError if it is missing.
     """
-    from advisor.compression import sizes_of
+    from advisor.compression import Sizes
     from advisor.core import StageError
 
     if weights is None:
         raise StageError("it is a file of your own, and the file is not available")
     path.write_bytes(weights.path.read_bytes())
-    sizes = sizes_of(path)
+    sizes = Sizes.of_file(path)
     return {"arena_bytes": sizes.arena_bytes, **sizes.downloads}
 
 
@@ -152,9 +152,9 @@ def _order_columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
     then its further outputs.
     """
     from advisor.datasets import class_order
-    from advisor.tflite import read_metadata
+    from advisor.tflite import Metadata
 
-    metadata = read_metadata(model.read_bytes(), model.name)
+    metadata = Metadata.read(model.read_bytes(), model.name)
     labels = metadata.labels if metadata else ()
     if not classes or labels[: len(classes)] == tuple(classes):
         return slice(None)

@@ -27,14 +27,13 @@ from advisor.core import (
     to_json,
 )
 from advisor.devices import (
+    LocalRuntime,
     MeasurementJob,
     RuntimeFile,
     Timing,
     exporter_for,
-    local_runtimes,
     lock_device,
     needs_export,
-    read_export,
 )
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import LocalTarget, Materials, list_versions, read_result
@@ -90,7 +89,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     ``host:onnxruntime``. Return :class:`RuntimeFigures` as JSON. A runtime that is not installed
     is a UsageError; one that does not run the file, a StageError.
     """
-    connection = local_runtimes()[device].connect(target)
+    connection = LocalRuntime.list_all()[device].connect(target)
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with lock_device(connection.label):
         (timing,) = connection.measure(job)
@@ -175,7 +174,7 @@ def export_file(
         job=lambda _, results, folders: partial(
             maker.write, result_of(source, results).path, folders.out
         ),
-        read=read_export,
+        read=RuntimeFile.read_export,
         cost_s=cost.EXPORT_S,
         resources=Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
     )
@@ -194,7 +193,7 @@ def measure_in_runtime(
     is reused. ``effort`` names the timing effort; empty for that of the search. ``export_bytes``
     is the expected memory while its export is made.
     """
-    runtime = local_runtimes()[target.device]
+    runtime = LocalRuntime.list_all()[target.device]
     target_here = target.target
 
     def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:

@@ -141,11 +141,10 @@ def add_unknown(
     :class:`~advisor.core.UnknownFacts` as JSON.
     """
     from advisor.tflite import (
+        Metadata,
         head_layers,
-        read_metadata,
         to_float_io,
         with_unknown,
-        write_metadata,
     )
     from advisor.training import join_parts
 
@@ -163,9 +162,9 @@ def add_unknown(
     offset = rule.offset / temperature
     content = with_unknown(content, near.axes, near.images, weight, offset, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
-    metadata = read_metadata(model.read_bytes(), model.name)
+    metadata = Metadata.read(model.read_bytes(), model.name)
     if metadata:
-        content = write_metadata(content, replace(metadata, labels=(*metadata.labels, label)))
+        content = replace(metadata, labels=(*metadata.labels, label)).write_into(content)
     path.write_bytes(content)
     facts = UnknownFacts(label=label, size_bytes=path.stat().st_size)
     return asdict(_judge_unknown(facts, known, classes, head, near_to))

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import UsageError, show_bytes
-from advisor.engine import LoadedRun, images_folder, load_run
+from advisor.engine import LoadedRun, images_folder
 from advisor.integrations.browser import LITERT, fetch_package
 from advisor.integrations.browser.agent import WARM_MS, WARM_RUNS
 from advisor.integrations.browser.web import facts_of, remark_of, render_page
 from advisor.isolation import agent
-from advisor.reporting import ExportedModel, forms_of, make_exported_model
+from advisor.reporting import ExportedModel, forms_of
 
 SAMPLES = 6
 """Images of the hold-out that the page shows."""
@@ -82,14 +82,14 @@ class RunPage:
         Raises:
             UsageError: it has no file, its task has no page, or the runtime is missing.
         """
-        loaded = load_run(run)
+        loaded = LoadedRun.load(run)
         pick = loaded.decision.pick
         if pick is None:
             raise UsageError(
                 "the run has no candidate with a file",
                 "wait for its first answer, or search again",
             )
-        first = make_exported_model(loaded, pick, False)
+        first = ExportedModel.of_evaluation(loaded, pick, False)
         if not first.shipping.page.script:
             raise UsageError(
                 f"there is no page that {first.shipping.does}",
@@ -106,7 +106,7 @@ class RunPage:
         models = [first]
         for evaluation in forms_of(loaded.evaluations, pick):
             if evaluation.artefact != pick.artefact:
-                models.append(make_exported_model(loaded, evaluation, False))
+                models.append(ExportedModel.of_evaluation(loaded, evaluation, False))
         return cls(loaded, tuple(models), keeps)
 
     @property

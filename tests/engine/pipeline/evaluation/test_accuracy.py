@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import ConditionAccuracy, Guarantees, Interval, Provenance, Shares, ShippedThresholds, UnknownFacts
 from advisor.datasets import TESTS
 from advisor.engine import Captured, Images, Role, accuracy
@@ -19,8 +19,8 @@ from advisor.measurement._class_thresholds import GUARANTEE
 from tests.builders import present
 from tests.engine.pipeline.boxed import two_classes
 
-LITE0 = load_catalogue()["efficientnet_lite0_224"]
-V2 = load_catalogue()["mobilenet_v2_1.0_224"]
+LITE0 = Catalogue.load()["efficientnet_lite0_224"]
+V2 = Catalogue.load()["mobilenet_v2_1.0_224"]
 ANSWERS = [(label, 0.8) for label in range(10)]
 EACH = 300
 """Images of each part; every second one is of the other class."""

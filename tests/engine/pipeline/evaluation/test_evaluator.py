@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.compression import RECIPES
 from advisor.core import (
     HEAD,
@@ -41,7 +41,7 @@ from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
 from tests.engine.pipeline.walking import materials
 from tests.processes import PATIENCE_S
 
-CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
 NAMES = ("float32", "int8", "mixed_int8")
 MADE = {recipe.name: recipe for recipe in RECIPES}
 HEAD_FACTS = HeadFacts("all_levels", 0.01, False, 0.9, 4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import FINETUNE_CACHED, HEAD, NO_TRAINING, HeadFacts
 from advisor.datasets import InputSpec
 from advisor.engine import Question, Role, StageName, VariantStages, Workload
@@ -23,7 +23,7 @@ from tests.engine.plans import image_counts
 from tests.tables import with_cases
 from tests.tflite.test_temperature import CLASSES, SIDE, classifier, form, random_images
 
-CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+CARD = Catalogue.load()["mobilenet_v2_1.0_224"]
 SPEC = InputSpec(SIDE, (127.5,) * 3, (32.0,) * 3)
 IMAGES = 60
 TRAINED = Workload((HEAD, FINETUNE_CACHED), ("float32", "int8"), image_counts(1000, 200, 250))

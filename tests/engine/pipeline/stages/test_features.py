@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import Card, Preprocessing, fetch_weights, load_catalogue
+from advisor.catalog import Card, Catalogue, Preprocessing, fetch_weights
 from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, UnsupportedRecipe
 from advisor.datasets import InputSpec, Split, survey
 from advisor.engine import Part, Results, Role, Scope, StageName, VariantStages, Workload, require_classes, resolve
@@ -25,7 +25,7 @@ from advisor.engine._space.question_images import read_images
 from advisor.isolation import ChildPool
 from advisor.store import FetchOptions, MemberFile, WeightSource, sha256_file
 from advisor.tasks.classification import _images as classification
-from advisor.tflite import Metadata, write_metadata
+from advisor.tflite import Metadata
 from advisor.training import AS_IT_IS, CAPTURED, CaptureAugmentation
 from tests.builders import present
 from tests.datasets.folders import fill, make
@@ -35,7 +35,7 @@ from tests.measurement import small_models
 from tests.tables import with_cases
 
 SIDE = 32
-CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=SIDE)
+CARD = replace(Catalogue.load()["mobilenet_v1_0.25_128"], input_size=SIDE)
 COLOURS = ("red", "green", "blue")
 SIDE_OF_OWN_FILE = 8
 VIEW = InputSpec(SIDE_OF_OWN_FILE, (127.5,) * 3, (127.5,) * 3)
@@ -108,10 +108,10 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "colours.tflite"
     said = Metadata("colours", COLOURS, (127.5,), (127.5,))
-    path.write_bytes(write_metadata(small_models.brightness(SIDE_OF_OWN_FILE), said))
+    path.write_bytes(said.write_into(small_models.brightness(SIDE_OF_OWN_FILE)))
     source = WeightSource("file", "tflite", "whole", MemberFile(str(path), sha256_file(path)))
     return replace(
-        load_catalogue()["mobilenet_v2_1.0_224"], name="colours", architecture="tflite_fixed",
+        Catalogue.load()["mobilenet_v2_1.0_224"], name="colours", architecture="tflite_fixed",
         arguments=(("form", "int8"),),
         input_size=SIDE_OF_OWN_FILE, classes=3, weights=(source,), preprocessing=Preprocessing(VIEW.mean, VIEW.std),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.core import FINETUNE_CACHED, HEAD
 from advisor.datasets import survey
 from advisor.datasets._split import draw_split
@@ -24,7 +24,7 @@ from tests.training import nets
 
 pytestmark = pytest.mark.integration
 
-CARD = replace(load_catalogue()["squeezenet_1.1_224_onnx"], input_size=32)
+CARD = replace(Catalogue.load()["squeezenet_1.1_224_onnx"], input_size=32)
 KNOBS = Finetuning(trained=0.3, epochs=2, batch=8)
 TRAINING = "finetune_top"
 CACHED = FINETUNING[FINETUNE_CACHED]

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from PIL import Image
 from scipy.special import softmax
 
-from advisor.catalog import load_catalogue
+from advisor.catalog import Catalogue
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.core import Status, UnknownFacts, parse
 from advisor.datasets import CalibrationImages, Dataset, InputSpec, LabelledImage
@@ -30,7 +30,7 @@ from advisor.engine._space.resolved import Resolved
 from advisor.engine._space.resolving import resolve_cards
 from advisor.measurement import predict_arrays
 from advisor.store import sha256_json
-from advisor.tflite import Metadata, read, read_metadata, with_probe, write_metadata
+from advisor.tflite import Metadata, read, with_probe
 from advisor.training import extract_features
 from tests.builders import present
 from tests.makers.searches import SMALLEST, Searched
@@ -40,7 +40,7 @@ from tests.training import nets
 
 pytestmark = pytest.mark.integration
 
-SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
+SMALL = Catalogue.load()["mobilenet_v1_0.25_128"]
 SPEC = InputSpec(32, (127.5,) * 3, (127.5,) * 3)
 METADATA = Metadata("small", ("a", "b", "c", "d"), (127.5,), (127.5,))
 
@@ -123,7 +123,7 @@ def test_what_earlier_searches_kept_is_found_by_the_key_of_a_view() -> None:
 
 
 def test_a_larger_model_may_take_more_memory_to_convert() -> None:
-    cards = load_catalogue()
+    cards = Catalogue.load()
     small, large = (convert_resources(cards[name]).limits for name in (SMALL.name, "inception_resnet_v2_299"))
     assert CONVERT_LIMITS.memory_bytes < small.memory_bytes < large.memory_bytes
 
@@ -150,7 +150,7 @@ def make(tmp_path: Path) -> Make:
     ) -> tuple[Path, UnknownFacts]:
         data = form(1, name)
         metadata = Metadata("m", classes, (0.0,), (1.0,), "what", "who", "MIT", "1")
-        (tmp_path / "model.tflite").write_bytes(write_metadata(data, metadata))
+        (tmp_path / "model.tflite").write_bytes(metadata.write_into(data))
         floats = predict_arrays(with_probe(temperature_classifier(1)), images(0, 320))
         own = predict_arrays(with_probe(data), images(0, 320))[VALIDATION]
         arrays = {"floats": floats, "own": own, "scores": softmax(own[:, FEATURES:], axis=1)}
@@ -178,7 +178,7 @@ def test_each_class_is_left_out_in_turn_and_a_float_file_has_the_figures_of_its_
 
 def test_the_file_has_one_more_label_and_answers_noise_with_it(make: Make) -> None:
     file, facts = make("int8")
-    metadata = present(read_metadata(file.read_bytes()))
+    metadata = present(Metadata.read(file.read_bytes()))
     assert metadata.labels == (*NAMES, "unknown")
     assert facts.size_bytes == file.stat().st_size
     known = predict_arrays(file.read_bytes(), images(1, 100)).argmax(axis=1)
