@@ -157,7 +157,7 @@ def _make(network: Network, folder: Path) -> None:
 
     from advisor.catalog import _architectures as architectures
     from advisor.catalog._convert import fill_randomly
-    from advisor.tflite import pack, replace_signature, unpack
+    from advisor.tflite import unpack
 
     keras.utils.set_random_seed(0)
     if network.architecture in OWN:
@@ -171,6 +171,6 @@ def _make(network: Network, folder: Path) -> None:
     called = tf.function(outputs).get_concrete_function(tf.TensorSpec(model.inputs[0].shape, tf.float32, name="image"))
     tables = unpack(tf.lite.TFLiteConverter.from_concrete_functions([called]).convert())
     graph = tables.subgraphs[0]
-    replace_signature(tables, graph, "image", {"probabilities": graph.outputs[0]})
-    (folder / "int8.tflite").write_bytes(pack(unpack(as_int8(pack(tables)))))  # TFLM reads constants inside the table
+    tables.replace_signature(graph, "image", {"probabilities": graph.outputs[0]})
+    (folder / "int8.tflite").write_bytes(unpack(as_int8(tables.pack())).pack())  # TFLM reads constants inside the table
     keras.backend.clear_session()

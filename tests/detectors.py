@@ -7,7 +7,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from PIL import Image
 
-from advisor.tflite import CENTRES, Metadata, Suppression, append_postprocess, pack, unpack
+from advisor.tflite import CENTRES, Metadata, Suppression, append_postprocess, unpack
 from tests.tflite.graphs import INT32, Graph
 
 COLOURS = ("red", "green", "blue")
@@ -104,7 +104,7 @@ def reordered(data: bytes, order: Sequence[int]) -> bytes:
     graph = model.subgraphs[0]
     model.signatureDefs = []
     graph.outputs = [graph.outputs[place] for place in order]
-    return pack(model) if said is None else said.write_into(pack(model))
+    return model.pack() if said is None else said.write_into(model.pack())
 
 
 def write_cells(root: Path, count: int = 40, names: Sequence[str] = COLOURS) -> Path:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from advisor.catalog._user_models.master import (
         ModelFacts,
         OwnFiles,
+        own_files_of,
         task_of,
     )
     from advisor.catalog._weights.fetching import all_missing, fetch_weights, locate_weights
@@ -83,6 +84,7 @@ __all__ = [
     "listing",
     "locate_weights",
     "make_shipped_card",
+    "own_files_of",
     "read_operators",
     "read_published_labels",
     "run",

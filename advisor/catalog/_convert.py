@@ -21,7 +21,7 @@ from advisor.catalog._cards import GRAPH_FILE, Card
 from advisor.catalog._graph_file import graph_of
 from advisor.catalog._user_models.classifier import load_photograph, run
 from advisor.core import StageError, UnsupportedRecipe, WeightsFile
-from advisor.tflite import pack, replace_signature, unpack
+from advisor.tflite import unpack
 
 if TYPE_CHECKING:
     import keras
@@ -212,5 +212,5 @@ def to_tflite(model: keras.Model) -> bytes:
             f"the converted file has {len(graph.outputs)} outputs, {' and '.join(OUTPUTS)} were"
             " wanted"
         )
-    replace_signature(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
-    return pack(tables)
+    tables.replace_signature(graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
+    return tables.pack()

@@ -28,7 +28,7 @@ from advisor.catalog._weights.mapping import LayerSpec, TrackedTensors, map_weig
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError, WeightsError
 from advisor.store import open_file, sha256_file, shipped_folder
-from advisor.tflite import Model, pack, read, unpack
+from advisor.tflite import Model, read, unpack
 
 GRAPH = "graph.tflite"
 CONSTANTS = "constants.json"
@@ -126,7 +126,7 @@ class GraphFile:
             # Rounded once, after all terms: in single precision, errors of factors would add up.
             content = np.ascontiguousarray(value.reshape(list(map(int, entry.shape))), dtype="<f4")
             model.buffers[entry.buffer].data = np.frombuffer(content.tobytes(), dtype=np.uint8)
-        return pack(model)
+        return model.pack()
 
     def term(self, term: Mapping[str, Any], tensors: Mapping[str, Array]) -> Array:
         """Return the value of one term in double precision."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.catalog import OwnFiles, listing, user_catalogue_file
+from advisor.catalog import listing, own_files_of, user_catalogue_file
 from advisor.core import TASKS, plain, plural, show_bytes, show_latency
 from advisor.reporting import Rows, blocks, text
 
@@ -271,7 +271,7 @@ def print_added_card(added: ImportedModel) -> None:
         typer.echo(f"  {_describe_conversion(card.conversion)}")
     for photograph, label, probability in added.seen:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
-    files = OwnFiles.of_task(card.task)
+    files = own_files_of(card.task)
     if card.form:
         typer.echo(f"  it keeps its form ({card.form}): a search measures and judges it as it is")
     for remark in files.remarks(added):

@@ -18,12 +18,9 @@ from advisor.tflite import (
     CONVOLUTION,
     DENSE,
     DEPTHWISE,
+    Tables,
     Work,
-    add_tensor,
-    new_operator,
-    pack,
     read,
-    replace_signature,
 )
 
 _RELU6 = schema.ActivationFunctionType.RELU6
@@ -77,9 +74,7 @@ class _Graph:
     """A file under construction: a main graph with one input."""
 
     def __init__(self) -> None:
-        self.model = schema.ModelT(
-            version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[]
-        )
+        self.model = Tables(version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[])
         self.graph = schema.SubGraphT(
             tensors=[], inputs=[], outputs=[], operators=[], name=b"main"
         )
@@ -88,8 +83,8 @@ class _Graph:
         self._weights: dict[tuple[int, ...], int] = {}
 
     def tensor(self, *shape: int) -> int:
-        return add_tensor(
-            self.model, self.graph, f"t{len(self.graph.tensors)}", shape, schema.TensorType.FLOAT32
+        return self.model.add_tensor(
+            self.graph, f"t{len(self.graph.tensors)}", shape, schema.TensorType.FLOAT32
         )
 
     def weights(self, *shape: int) -> int:
@@ -110,15 +105,15 @@ class _Graph:
 
     def append(self, kind: str, inputs: list[int], outputs: list[int], options: object) -> None:
         """Add an operator behind the others."""
-        operator = new_operator(
-            self.model, getattr(schema.BuiltinOperator, kind), inputs, outputs[0], options
+        operator = self.model.make_operator(
+            getattr(schema.BuiltinOperator, kind), inputs, outputs[0], options
         )
         operator.outputs = outputs
         self.graph.operators.append(operator)
 
     def _add_constant(self, content: NDArray[np.generic], dtype: int) -> int:
         name = f"c{len(self.graph.tensors)}"
-        return add_tensor(self.model, self.graph, name, content.shape, dtype, content.tobytes())
+        return self.model.add_tensor(self.graph, name, content.shape, dtype, content.tobytes())
 
 
 def kernel_file(work: Work, copies: int = 1) -> bytes:
@@ -132,8 +127,8 @@ def kernel_file(work: Work, copies: int = 1) -> bytes:
         outputs += _add_operator(graph, work, source)
     graph.graph.inputs = [source]
     names = {f"y{place}": output for place, output in enumerate(outputs)}
-    replace_signature(graph.model, graph.graph, "x", names)
-    return pack(graph.model)
+    graph.model.replace_signature(graph.graph, "x", names)
+    return graph.model.pack()
 
 
 def as_int8(data: bytes) -> bytes:

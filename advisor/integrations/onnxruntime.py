@@ -24,7 +24,7 @@ from advisor.devices import (
     keep_export,
 )
 from advisor.isolation import CallLimits, Scratch
-from advisor.tflite import content_of, operator_name, pack, read, unpack
+from advisor.tflite import Tables, read, unpack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,19 +132,19 @@ def plain_tables(data: bytes) -> bytes:
         for index, tensor in enumerate(graph.tensors):
             if index not in ends:
                 tensor.name = f"tensor.{index}".encode()
-    return pack(tables)
+    return tables.pack()
 
 
-def _find_widened(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, int]:
+def _find_widened(tables: Tables, graph: schema.SubGraphT) -> dict[int, int]:
     """Return the 8-bit constant behind each tensor that a DEQUANTIZE operator makes of one."""
     widened = {}
     for operator in graph.operators:
         source = None
         if len(operator.inputs):
             source = graph.tensors[operator.inputs[0]]
-        if source is None or operator_name(tables, operator) != "DEQUANTIZE":
+        if source is None or tables.name_operator(operator) != "DEQUANTIZE":
             continue
-        if source.type == schema.TensorType.INT8 and content_of(tables, source) is not None:
+        if source.type == schema.TensorType.INT8 and tables.read_content(source) is not None:
             widened[int(operator.outputs[0])] = int(operator.inputs[0])
     return widened
 

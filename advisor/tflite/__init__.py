@@ -1,7 +1,7 @@
 """Read, measure and edit a ``.tflite`` file as a value, without TensorFlow.
 
 Read ``_model.py`` first (``read``), then ``_macs.py`` and ``_arena.py`` (the work and the memory
-of a file) and ``_rewrite.py`` (how one is changed). The other modules are one kind of edit each;
+of a file) and ``_tables.py`` (how one is changed). The other modules are one kind of edit each;
 ``README.md`` lists them.
 """
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         one_line,
     )
     from advisor.tflite._model import (
-        BUILTINS,
         LITERT_CUSTOM,
         custom_operators,
         open_model,
@@ -87,22 +86,10 @@ if TYPE_CHECKING:
         with_fixed_batch,
     )
     from advisor.tflite._rewrite import (
-        add_buffer,
-        add_tensor,
-        append_operator,
-        content_of,
-        drop_unused_buffers,
-        make_editable,
-        new_operator,
-        operator_alone,
-        operator_code,
-        operator_name,
-        pack,
-        replace_signature,
         select_output,
-        single_graph,
         unpack,
     )
+    from advisor.tflite._tables import BUILTINS, Tables
     from advisor.tflite._unknown import head_layers, with_probe, with_temperature, with_unknown
     from advisor.tflite._values import (
         OPTIONS,
@@ -144,49 +131,37 @@ __all__ = [
     "OperatorCost",
     "Subgraph",
     "Suppression",
+    "Tables",
     "Tensor",
     "Work",
     "Works",
     "activation_arena_bytes",
-    "add_buffer",
-    "add_tensor",
-    "append_operator",
     "append_postprocess",
     "attach_head",
-    "content_of",
     "count",
     "count_graph_works",
     "count_transposes",
     "custom_operators",
     "cut_postprocess",
     "dequantize",
-    "drop_unused_buffers",
     "fold_normalization",
     "form_of",
     "has_postprocess",
     "head_layers",
     "indirection_bytes",
     "last_width",
-    "make_editable",
     "micro_arena",
     "model",
-    "new_operator",
     "one_line",
     "open_model",
-    "operator_alone",
-    "operator_code",
-    "operator_name",
-    "pack",
     "post_processing",
     "quantize",
     "read",
     "read_head",
-    "replace_signature",
     "scale_of_input",
     "select_output",
     "share_of_transposes",
     "simplify_file",
-    "single_graph",
     "slices_of",
     "split_postprocess",
     "take_floats",

@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 from advisor.core import StageError, UsageError
 from advisor.tflite._model import read, text_of
 from advisor.tflite._rewrite import (
-    add_buffer,
-    content_of,
-    drop_unused_buffers,
-    operator_name,
-    pack,
     unpack,
 )
+from advisor.tflite._tables import Tables
 from advisor.tflite._values import Tensor
 
 _FLOAT32 = schema.TensorType.FLOAT32
@@ -47,17 +43,17 @@ def to_float32(data: bytes, name: str = "the model", quantized: bool = False) ->
         _densify_constants(model, graph, name) + _expand_constants(model, graph)
         for graph in model.subgraphs
     ):
-        drop_unused_buffers(model)
-        data = pack(model)
+        model.drop_unused_buffers()
+        data = model.pack()
     return _dequantize_constants(data, name) if quantized else data
 
 
-def _densify_constants(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
+def _densify_constants(model: Tables, graph: schema.SubGraphT, name: str) -> int:
     """Store the values of sparse constants densely; return the number of constants."""
     sparse = [tensor for tensor in graph.tensors if tensor.sparsity is not None]
     for tensor in sparse:
         kind = _SPARSE.get(tensor.type)
-        content = None if kind is None else content_of(model, tensor)
+        content = None if kind is None else model.read_content(tensor)
         if kind is None or content is None:
             raise StageError(
                 f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here"
@@ -74,7 +70,7 @@ def _densify_constants(model: schema.ModelT, graph: schema.SubGraphT, name: str)
                 f" {error}"
             )
             raise UsageError(message, "export it again with dense weights") from error
-        tensor.buffer = add_buffer(model, values.tobytes())
+        tensor.buffer = model.add_buffer(values.tobytes())
         tensor.sparsity = None
     return len(sparse)
 
@@ -124,20 +120,20 @@ def expand_sparse(
     return array
 
 
-def _expand_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
+def _expand_constants(model: Tables, graph: schema.SubGraphT) -> int:
     """Let readers of an expanded constant read the constant itself, now float32.
 
     Return the number of expanded constants.
     """
     expanded: dict[int, int] = {}
     for operator in graph.operators:
-        kind = operator_name(model, operator)
+        kind = model.name_operator(operator)
         source = None
         if kind in ("DEQUANTIZE", "DENSIFY"):
             source = graph.tensors[operator.inputs[0]]
         # A DEQUANTIZE of integers changes values and stays; one of float16 only widens them.
         plain = source and (kind == "DENSIFY" or source.type == _FLOAT16)
-        if plain and content_of(model, source) is not None:
+        if plain and model.read_content(source) is not None:
             expanded[operator.outputs[0]] = operator.inputs[0]
     # Several operators may expand one constant, which is converted once.
     for place in dict.fromkeys(expanded.values()):
@@ -145,10 +141,10 @@ def _expand_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
         if constant.type != _FLOAT16:
             continue
         values: NDArray[np.float16] = np.frombuffer(
-            content_of(model, constant).tobytes(), dtype="<f2"
+            model.read_content(constant).tobytes(), dtype="<f2"
         )
         constant.type = _FLOAT32
-        constant.buffer = add_buffer(model, values.astype("<f4").tobytes())
+        constant.buffer = model.add_buffer(values.astype("<f4").tobytes())
     _bypass(graph, expanded)
     return len(expanded)
 
@@ -183,7 +179,7 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
         return data
     for table, tensor in rounded:
         if tensor.is_constant:
-            table.buffer = add_buffer(model, _read_real_values(tensor).astype("<f4").tobytes())
+            table.buffer = model.add_buffer(_read_real_values(tensor).astype("<f4").tobytes())
         elif tensor.dtype not in _ACTIVATIONS:
             raise _refuse_type(tensor.name)
         table.type = _FLOAT32
@@ -193,7 +189,7 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
         # Between real numbers a conversion changes nothing: readers take what it reads.
         conversions = []
         for conversion in graph.operators:
-            if operator_name(model, conversion) in _CONVERTING:
+            if model.name_operator(conversion) in _CONVERTING:
                 conversions.append(conversion)
         by_graph.append(
             {conversion.outputs[0]: conversion.inputs[0] for conversion in conversions}
@@ -207,8 +203,8 @@ def _dequantize_constants(data: bytes, name: str) -> bytes:
     for signature in model.signatureDefs:
         for entry in signature.outputs:
             entry.tensorIndex = _last_source(entry.tensorIndex, by_graph[signature.subgraphIndex])
-    drop_unused_buffers(model)
-    return pack(model)
+    model.drop_unused_buffers()
+    return model.pack()
 
 
 def _refuse_type(name: str) -> StageError:

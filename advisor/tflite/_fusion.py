@@ -15,16 +15,9 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.tflite._rewrite import (
-    add_tensor,
-    content_of,
-    index_makers,
-    operator_code,
-    operator_name,
-    pack,
-    prune_graph,
-    single_graph,
     unpack,
 )
+from advisor.tflite._tables import Tables, index_makers
 
 _FLOAT32 = schema.TensorType.FLOAT32
 _KINDS = schema.ActivationFunctionType
@@ -40,15 +33,15 @@ def simplify_file(data: bytes) -> bytes:
     StageError is raised for a file of several graphs or signatures.
     """
     model = unpack(data)
-    graph, _ = single_graph(model)
+    graph, _ = model.find_single_graph()
     _fuse_activations(model, graph)
     _pad_with_zeros(model, graph)
     _merge_linear_layers(model, graph)
-    prune_graph(model, graph)
-    return pack(model)
+    model.prune(graph)
+    return model.pack()
 
 
-def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+def _fuse_activations(model: Tables, graph: schema.SubGraphT) -> None:
     """Make an activation part of the operator before it, whose result nobody else reads."""
     makers = index_makers(graph)
     readings = Counter(map(int, graph.outputs))
@@ -56,7 +49,7 @@ def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         readings.update(map(int, operator.inputs))
     remaining = []
     for operator in graph.operators:
-        kind = _ACTIVATIONS.get(operator_name(model, operator))
+        kind = _ACTIVATIONS.get(model.name_operator(operator))
         maker = None
         if kind is not None:
             maker = makers.get(int(operator.inputs[0]))
@@ -75,15 +68,15 @@ def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     graph.operators = remaining
 
 
-def _can_take_activation(model: schema.ModelT, operator: schema.OperatorT) -> bool:
+def _can_take_activation(model: Tables, operator: schema.OperatorT) -> bool:
     """Return whether an operator has a place for an activation, and none in it yet."""
-    if operator_name(model, operator) not in _TAKE_ACTIVATION:
+    if model.name_operator(operator) not in _TAKE_ACTIVATION:
         return False
     free: bool = operator.builtinOptions.fusedActivationFunction == _KINDS.NONE
     return free
 
 
-def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+def _pad_with_zeros(model: Tables, graph: schema.SubGraphT) -> None:
     """Pad a max-pooling with zeros in place of the lowest number if no value is negative.
 
     The largest values stay the same. The quantizer refuses a padding with the lowest number, whose
@@ -91,27 +84,27 @@ def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     """
     makers = index_makers(graph)
     for operator in graph.operators:
-        if operator_name(model, operator) != "PADV2":
+        if model.name_operator(operator) != "PADV2":
             continue
         source = int(operator.inputs[0])
         padded = int(operator.outputs[0])
         readers = {
-            operator_name(model, reader) for reader in graph.operators if padded in reader.inputs
+            model.name_operator(reader) for reader in graph.operators if padded in reader.inputs
         }
         if source in makers and _is_positive(model, makers[source]) and readers == {"MAX_POOL_2D"}:
             operator.inputs = operator.inputs[:2]
-            operator.opcodeIndex = operator_code(model, schema.BuiltinOperator.PAD, 1)
+            operator.opcodeIndex = model.find_operator_code(schema.BuiltinOperator.PAD, 1)
             operator.builtinOptions = schema.PadOptionsT()
             operator.builtinOptionsType = schema.BuiltinOptions.PadOptions
 
 
-def _is_positive(model: schema.ModelT, operator: schema.OperatorT) -> bool:
+def _is_positive(model: Tables, operator: schema.OperatorT) -> bool:
     """Return whether an operator never gives a negative value."""
     fused = getattr(operator.builtinOptions, "fusedActivationFunction", _KINDS.NONE)
-    return fused in _ACTIVATIONS.values() or operator_name(model, operator) in _ACTIVATIONS
+    return fused in _ACTIVATIONS.values() or model.name_operator(operator) in _ACTIVATIONS
 
 
-def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+def _merge_linear_layers(model: Tables, graph: schema.SubGraphT) -> None:
     """Make one layer of two linear layers of the same values whose mean or sum is taken.
 
     LeViT, EfficientFormerV2 and RepViT have two heads: one learnt from labels, one from a teacher.
@@ -127,7 +120,7 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
             if int(tensor) in makers:
                 pair.append(makers[int(tensor)])
         if (
-            operator_name(model, total) != "ADD"
+            model.name_operator(total) != "ADD"
             or len(pair) != 2
             or not _are_heads(model, graph, total, pair, readers)
         ):
@@ -147,7 +140,7 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
             shape = graph.tensors[first.inputs[place]].shape
             merged = (values * scale).astype("<f4")
             name = f"merged/{first.inputs[place]}"
-            first.inputs[place] = add_tensor(model, graph, name, shape, _FLOAT32, merged.tobytes())
+            first.inputs[place] = model.add_tensor(graph, name, shape, _FLOAT32, merged.tobytes())
         first.outputs = last.outputs
         merged_ids = {id(second), id(total), id(last)}
         graph.operators = [
@@ -156,7 +149,7 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
 
 
 def _are_heads(
-    model: schema.ModelT,
+    model: Tables,
     graph: schema.SubGraphT,
     total: schema.OperatorT,
     pair: Sequence[schema.OperatorT],
@@ -167,7 +160,7 @@ def _are_heads(
     ``total`` is the ADD, ``pair`` what makes its summands, which nothing else may read.
     """
     first, second = pair
-    if first is second or any(operator_name(model, layer) != "FULLY_CONNECTED" for layer in pair):
+    if first is second or any(model.name_operator(layer) != "FULLY_CONNECTED" for layer in pair):
         return False
     for operator in (first, second, total):
         if operator.builtinOptions.fusedActivationFunction != _KINDS.NONE:
@@ -180,19 +173,19 @@ def _are_heads(
 
 
 def _read_floats(
-    model: schema.ModelT, graph: schema.SubGraphT, tensor: int
+    model: Tables, graph: schema.SubGraphT, tensor: int
 ) -> npt.NDArray[np.float32] | None:
     """Return the values of a constant of float32, None for anything else."""
     content = None
     if tensor >= 0:
-        content = content_of(model, graph.tensors[tensor])
+        content = model.read_content(graph.tensors[tensor])
     if content is None or graph.tensors[tensor].type != _FLOAT32:
         return None
     return np.frombuffer(content.tobytes(), "<f4")
 
 
 def _find_scale(
-    model: schema.ModelT,
+    model: Tables,
     graph: schema.SubGraphT,
     total: schema.OperatorT,
     readers: Mapping[int, list[schema.OperatorT]],
@@ -205,7 +198,7 @@ def _find_scale(
     (reader,) = readers[result]
     # The mean of two heads is their sum times 0.5.
     factor = None
-    if operator_name(model, reader) == "MUL":
+    if model.name_operator(reader) == "MUL":
         factor = _read_floats(model, graph, int(reader.inputs[-1]))
     if factor is None or factor.size != 1:
         return unscaled

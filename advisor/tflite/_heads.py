@@ -18,15 +18,9 @@ from advisor.core import StageError
 from advisor.tflite._metadata import Metadata
 from advisor.tflite._model import guard_reader, open_model, text_of
 from advisor.tflite._rewrite import (
-    add_buffer,
-    content_of,
-    drop_unused_buffers,
-    index_makers,
-    make_editable,
-    operator_name,
-    pack,
     unpack,
 )
+from advisor.tflite._tables import Tables, index_makers
 
 Floats = npt.NDArray[np.float32]
 Rounding = Callable[[Floats, Floats, bool], npt.NDArray[np.floating]]
@@ -49,7 +43,7 @@ _LEAST_STEP = 1e-8
 
 
 def find_logits(
-    model: schema.ModelT,
+    model: Tables,
     graph: schema.SubGraphT,
     makers: Mapping[int, schema.OperatorT],
     name: str,
@@ -78,22 +72,20 @@ def find_logits(
     raise StageError(f"{name} ends in {kind}, and a temperature needs a SOFTMAX there")
 
 
-def describe_operator(model: schema.ModelT, operator: schema.OperatorT | None) -> str:
+def describe_operator(model: Tables, operator: schema.OperatorT | None) -> str:
     if operator is None:
         return _INPUT
-    return operator_name(model, operator) or "an unknown operator"
+    return model.name_operator(operator) or "an unknown operator"
 
 
-def find_head_ends(
-    model: schema.ModelT, graph: schema.SubGraphT, name: str
-) -> tuple[list[int], int]:
+def find_head_ends(model: Tables, graph: schema.SubGraphT, name: str) -> tuple[list[int], int]:
     """Return the tensors that the linear layers of the head read, and the one of the logits."""
     layers, logits = _find_layers(model, graph, name)
     return [int(layer.inputs[0]) for layer in layers], logits
 
 
 def _find_layers(
-    model: schema.ModelT, graph: schema.SubGraphT, name: str
+    model: Tables, graph: schema.SubGraphT, name: str
 ) -> tuple[list[schema.OperatorT], int]:
     """Return the linear layers of the head, in the order of the features, and the logits."""
     makers = index_makers(graph)
@@ -105,7 +97,7 @@ def _find_layers(
         if not waiting:
             break
         maker = makers.get(waiting.pop())
-        kind = _INPUT if maker is None else operator_name(model, maker)
+        kind = _INPUT if maker is None else model.name_operator(maker)
         if maker is None or kind not in _IN_HEAD:
             raise StageError(
                 f"{name} has no linear layer before its SOFTMAX: {kind} is in the way"
@@ -152,7 +144,7 @@ def with_head(
     """
     tables, value = open_model(data, name)
     metadata = Metadata.read_description(value, data, name)
-    model = make_editable(tables)
+    model = tables.make_editable()
     graph = model.subgraphs[0]
     results = dict[int, Floats]()
     start = 0
@@ -180,29 +172,27 @@ def with_head(
         _add_later_results(model, graph, results)
         for index, activations in results.items():
             _set_range(graph.tensors[index], activations)
-    drop_unused_buffers(model)
-    return metadata.write_tables(model, value) if metadata else pack(model)
+    model.drop_unused_buffers()
+    return metadata.write_tables(model, value) if metadata else model.pack()
 
 
-def _add_later_results(
-    model: schema.ModelT, graph: schema.SubGraphT, results: dict[int, Floats]
-) -> None:
+def _add_later_results(model: Tables, graph: schema.SubGraphT, results: dict[int, Floats]) -> None:
     """Add the results of the sums and changes of form behind the layers to ``results``."""
     for operator in graph.operators:
         sources = [results.get(int(index)) for index in operator.inputs[:2]]
-        in_head = operator_name(model, operator) in _IN_HEAD
+        in_head = model.name_operator(operator) in _IN_HEAD
         if not in_head or any(source is None for source in sources[:1]):
             continue
         summands = [source for source in sources if source is not None]
         results[int(operator.outputs[0])] = np.asarray(sum(summands))
 
 
-def _read_real_values(model: schema.ModelT, tensor: schema.TensorT) -> Floats:
+def _read_real_values(model: Tables, tensor: schema.TensorT) -> Floats:
     """Return the real values of a constant of float32 or of integers of whole bytes.
 
     StageError is raised for another type.
     """
-    content = content_of(model, tensor)
+    content = model.read_content(tensor)
     if content is None or tensor.type not in (_TYPES.FLOAT32, *_INTEGERS):
         raise StageError(
             f"'{text_of(tensor.name)}' of the head is no constant of float32 or whole bytes"
@@ -221,7 +211,7 @@ def _read_real_values(model: schema.ModelT, tensor: schema.TensorT) -> Floats:
 
 
 def _write_layer(
-    model: schema.ModelT,
+    model: Tables,
     graph: schema.SubGraphT,
     layer: schema.OperatorT,
     weights: Floats,
@@ -237,8 +227,8 @@ def _write_layer(
     # This call refuses a kernel that cannot be read.
     _read_real_values(model, kernel)
     if kernel.type == _TYPES.FLOAT32:
-        kernel.buffer = add_buffer(model, np.ascontiguousarray(weights.T, "<f4").tobytes())
-        bias.buffer = add_buffer(model, shift.astype("<f4").tobytes())
+        kernel.buffer = model.add_buffer(np.ascontiguousarray(weights.T, "<f4").tobytes())
+        bias.buffer = model.add_buffer(shift.astype("<f4").tobytes())
         return rows @ weights + shift
     if kernel.type != _TYPES.INT8:
         raise StageError(f"'{text_of(kernel.name)}' of the head is not int8")
@@ -251,9 +241,9 @@ def _write_layer(
     steps = np.maximum(largest / 127, _LEAST_STEP).astype("<f4")
     kernel.quantization.scale = steps
     integers = np.rint(rounded.T / steps[:, None]).clip(-127, 127)
-    kernel.buffer = add_buffer(model, integers.astype("i1").tobytes())
+    kernel.buffer = model.add_buffer(integers.astype("i1").tobytes())
     if bias.type == _TYPES.FLOAT32:
-        bias.buffer = add_buffer(model, shift.astype("<f4").tobytes())
+        bias.buffer = model.add_buffer(shift.astype("<f4").tobytes())
     else:
         # Kernels add the bias to sums of products, so its step is the product of the two steps.
         bias_steps = (steps * np.float32(source.quantization.scale[0])).astype("<f4")
@@ -261,7 +251,7 @@ def _write_layer(
         limits = np.iinfo(_INTEGERS[bias.type])
         # float32 holds 24 bits, and a bias may need all of its 32.
         integers = np.rint(shift.astype(np.float64) / bias_steps).clip(limits.min, limits.max)
-        bias.buffer = add_buffer(model, integers.astype(_INTEGERS[bias.type]).tobytes())
+        bias.buffer = model.add_buffer(integers.astype(_INTEGERS[bias.type]).tobytes())
     return np.asarray(rows @ rounded + shift, np.float32)
 
 

@@ -20,15 +20,9 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.tflite._model import Model, read, text_of
 from advisor.tflite._rewrite import (
-    add_tensor,
-    content_of,
-    new_operator,
-    operator_name,
-    pack,
-    prune_graph,
-    single_graph,
     unpack,
 )
+from advisor.tflite._tables import Tables
 
 TRANSPOSE = "TRANSPOSE"
 TO_NCHW = (0, 3, 1, 2)
@@ -70,12 +64,12 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
     The file stays as it is if it has no transposes, or would not have fewer.
     """
     model = unpack(data, name)
-    graph, signature = single_graph(model)
-    if not any(operator_name(model, operator) == TRANSPOSE for operator in graph.operators):
+    graph, signature = model.find_single_graph()
+    if not any(model.name_operator(operator) == TRANSPOSE for operator in graph.operators):
         return data
     _ChannelsLast(model, graph, signature).run()
-    prune_graph(model, graph)
-    edited = pack(model)
+    model.prune(graph)
+    edited = model.pack()
     # A graph with little to gain may end with more transposes than before.
     gains = count_transposes(read(edited, name)) < count_transposes(read(data, name))
     return edited if gains else data
@@ -97,7 +91,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     if len(shape) != _IMAGE_RANK or shape[1] != 3 or shape[3] == 3:
         return data
     turned = [shape[axis] for axis in TO_NHWC]
-    image = add_tensor(model, graph, f"{text_of(nchw.name)}/nhwc", turned, nchw.type)
+    image = model.add_tensor(graph, f"{text_of(nchw.name)}/nhwc", turned, nchw.type)
     graph.tensors[image].quantization = nchw.quantization
     graph.inputs = [image]
     for signature in model.signatureDefs:
@@ -111,10 +105,10 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
         graph.operators = [operator for operator in graph.operators if operator not in readers]
         for operator in graph.operators:
             operator.inputs = [same.get(index, index) for index in operator.inputs]
-        prune_graph(model, graph)
-        return pack(model)
-    order = add_tensor(
-        model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes()
+        model.prune(graph)
+        return model.pack()
+    order = model.add_tensor(
+        graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes()
     )
     nchw.shapeSignature = None
     builtin = schema.BuiltinOperator.TRANSPOSE
@@ -122,27 +116,25 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     version = 2 if nchw.type == schema.TensorType.INT8 else 1
     options = schema.TransposeOptionsT()
     graph.operators = [
-        new_operator(model, builtin, [image, order], source, options, version),
+        model.make_operator(builtin, [image, order], source, options, version),
         *graph.operators,
     ]
-    return pack(model)
+    return model.pack()
 
 
 def _find_permutation(
-    model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT
+    model: Tables, graph: schema.SubGraphT, operator: schema.OperatorT
 ) -> tuple[int, ...]:
     """Return the order that a TRANSPOSE gives to the dimensions; empty for another operator."""
-    if operator_name(model, operator) != TRANSPOSE:
+    if model.name_operator(operator) != TRANSPOSE:
         return ()
     order = _read_whole_numbers(model, graph.tensors[operator.inputs[1]])
     return () if order is None else tuple(order.tolist())
 
 
-def _read_whole_numbers(
-    model: schema.ModelT, tensor: schema.TensorT
-) -> npt.NDArray[np.int32] | None:
+def _read_whole_numbers(model: Tables, tensor: schema.TensorT) -> npt.NDArray[np.int32] | None:
     """Return the values of a constant of int32, None for anything else."""
-    content = content_of(model, tensor)
+    content = model.read_content(tensor)
     if content is None or tensor.type != _INT32:
         return None
     return np.frombuffer(content.tobytes(), "<i4")
@@ -156,7 +148,7 @@ class _ChannelsLast:
     """
 
     def __init__(
-        self, model: schema.ModelT, graph: schema.SubGraphT, signature: schema.SignatureDefT
+        self, model: Tables, graph: schema.SubGraphT, signature: schema.SignatureDefT
     ) -> None:
         self._model = model
         self._graph = graph
@@ -170,7 +162,7 @@ class _ChannelsLast:
         self._turn_input()
         for operator in self._graph.operators:
             operator.inputs = self._replace_readings(operator.inputs)
-            self._move_or_keep(operator, operator_name(self._model, operator))
+            self._move_or_keep(operator, self._model.name_operator(operator))
         self._graph.operators = self._operators
         self._graph.outputs = self._replace_readings(self._graph.outputs)
         for entry in self._signature.outputs:
@@ -300,7 +292,7 @@ class _ChannelsLast:
         for tensor in operator.inputs:
             entry = self._graph.tensors[tensor]
             shape = self._shape_of(tensor)
-            content = content_of(self._model, entry)
+            content = self._model.read_content(entry)
             # One number is the same in every order.
             if content is None or prod(shape) == 1:
                 inputs.append(tensor)
@@ -340,7 +332,7 @@ class _ChannelsLast:
     def _is_activation_image(self, tensor: int, operator: schema.OperatorT, name: str) -> bool:
         if tensor < 0 or list(operator.inputs).index(tensor) in _PARAMETERS.get(name, ()):
             return False
-        constant = content_of(self._model, self._graph.tensors[tensor]) is not None
+        constant = self._model.read_content(self._graph.tensors[tensor]) is not None
         return not constant and len(self._shape_of(tensor)) == _IMAGE_RANK
 
     def _counterpart_of(self, tensor: int) -> int:
@@ -373,15 +365,15 @@ class _ChannelsLast:
             parameter = shape
             options = schema.ReshapeOptionsT(newShape=list(shape))
         self._operators.append(
-            new_operator(
-                self._model, code, [source, self._add_integers(parameter)], target, options
+            self._model.make_operator(
+                code, [source, self._add_integers(parameter)], target, options
             )
         )
 
     def _add_tensor(self, shape: Sequence[int], dtype: int, content: bytes | None = None) -> int:
         """Add a tensor of a new name: the quantizer wants them to differ."""
-        return add_tensor(
-            self._model, self._graph, f"nhwc/{len(self._graph.tensors)}", shape, dtype, content
+        return self._model.add_tensor(
+            self._graph, f"nhwc/{len(self._graph.tensors)}", shape, dtype, content
         )
 
     def _add_integers(self, values: npt.ArrayLike) -> int:

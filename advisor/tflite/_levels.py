@@ -20,15 +20,9 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError
 from advisor.tflite._rewrite import (
-    add_tensor,
-    append_operator,
-    new_operator,
-    operator_name,
-    pack,
-    prune_graph,
-    single_graph,
     unpack,
 )
+from advisor.tflite._tables import Tables
 
 FEATURES = "features"
 PROBABILITIES = "probabilities"
@@ -66,7 +60,7 @@ def with_levels(data: bytes) -> bytes:
     than before. Without such maps the file comes back as it is.
     """
     model = unpack(data)
-    graph, signature = single_graph(model)
+    graph, signature = model.find_single_graph()
     levels = _find_levels(model, graph)
     features = int(graph.outputs[0])
     if not levels or len(graph.tensors[features].shape) != 2:
@@ -75,10 +69,10 @@ def with_levels(data: bytes) -> bytes:
     width = int(graph.tensors[features].shape[1]) + sum(level.channels for level in levels)
     code = schema.BuiltinOperator.CONCATENATION
     options = schema.ConcatenationOptionsT(axis=1)
-    output = append_operator(model, graph, code, [features, *means], _JOINED, (1, width), options)
+    output = model.append_operator(graph, code, [features, *means], _JOINED, (1, width), options)
     graph.outputs = [output]
     signature.outputs[0].tensorIndex = output
-    return pack(model)
+    return model.pack()
 
 
 def last_width(data: bytes) -> int:
@@ -87,7 +81,7 @@ def last_width(data: bytes) -> int:
     They are the first ones.
     """
     model = unpack(data)
-    graph, _ = single_graph(model)
+    graph, _ = model.find_single_graph()
     output = int(graph.outputs[0])
     for operator in graph.operators:
         if output in operator.outputs and graph.tensors[output].name == _JOINED.encode():
@@ -95,7 +89,7 @@ def last_width(data: bytes) -> int:
     return int(graph.tensors[output].shape[-1])
 
 
-def _find_levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
+def _find_levels(model: Tables, graph: schema.SubGraphT) -> list[_Level]:
     """Return one level for each side, from small to large.
 
     It is the widest map that an operator with a stride reads, the last of its resolution; at the
@@ -133,7 +127,7 @@ def _keep_widest(levels: dict[int, _Level], level: _Level) -> None:
 
 
 def _read_level(
-    model: schema.ModelT,
+    model: Tables,
     graph: schema.SubGraphT,
     operator: schema.OperatorT,
     made_by: dict[int, int],
@@ -142,12 +136,12 @@ def _read_level(
 
     None for another operator, and for a global pooling.
     """
-    if operator_name(model, operator) not in _WINDOWED:
+    if model.name_operator(operator) not in _WINDOWED:
         return None
     source = int(operator.inputs[0])
     maker = made_by.get(source)
     # A padding adds zeros at the border, which would lower the mean.
-    if maker is not None and operator_name(model, graph.operators[maker]) in _PADS:
+    if maker is not None and model.name_operator(graph.operators[maker]) in _PADS:
         source = int(graph.operators[maker].inputs[0])
         maker = made_by.get(source)
     shape = list(map(int, graph.tensors[source].shape))
@@ -160,17 +154,17 @@ def _read_level(
     return _Level(source, max(shape[1:3]), shape[3], maker)
 
 
-def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Level]) -> list[int]:
+def _add_means(model: Tables, graph: schema.SubGraphT, levels: list[_Level]) -> list[int]:
     """Add a mean over the places of each map, after its operator; return the means' tensors."""
     content = np.array([1, 2], "<i4").tobytes()
-    axes = add_tensor(model, graph, "levels/axes", (2,), schema.TensorType.INT32, content)
+    axes = model.add_tensor(graph, "levels/axes", (2,), schema.TensorType.INT32, content)
     means = []
     mean_after = {}
     for number, level in enumerate(levels):
-        mean = add_tensor(model, graph, f"levels/{number}", (1, level.channels), _FLOAT32)
+        mean = model.add_tensor(graph, f"levels/{number}", (1, level.channels), _FLOAT32)
         options = schema.ReducerOptionsT(keepDims=False)
-        operator = new_operator(
-            model, schema.BuiltinOperator.MEAN, [level.tensor, axes], mean, options
+        operator = model.make_operator(
+            schema.BuiltinOperator.MEAN, [level.tensor, axes], mean, options
         )
         mean_after[level.made_by] = operator
         means.append(mean)
@@ -197,7 +191,7 @@ def attach_head(
     sigmoid of each class.
     """
     model = unpack(data)
-    graph, signature = single_graph(model)
+    graph, signature = model.find_single_graph()
     names = [entry.name for entry in signature.outputs or []]
     if names != [FEATURES.encode()] or graph.outputs != [signature.outputs[0].tensorIndex]:
         raise StageError(
@@ -219,23 +213,23 @@ def attach_head(
     softmax = None if scores else schema.SoftmaxOptionsT(beta=1.0)
     name = f"head/{scores or PROBABILITIES}"
     shape = (1, len(offset))
-    output = append_operator(model, graph, operator, [logits], name, shape, softmax)
+    output = model.append_operator(graph, operator, [logits], name, shape, softmax)
     graph.outputs = [output]
     signature.outputs[0].name = (scores or PROBABILITIES).encode()
     signature.outputs[0].tensorIndex = output
     # A head of the last features alone leaves the means of the levels without a reader.
-    prune_graph(model, graph)
-    return pack(model)
+    model.prune(graph)
+    return model.pack()
 
 
-def _split_features(model: schema.ModelT, graph: schema.SubGraphT, features: int) -> list[int]:
+def _split_features(model: Tables, graph: schema.SubGraphT, features: int) -> list[int]:
     """Return the vectors that ``features`` concatenates, or itself.
 
     A head on each and their sum is the same head. Quantized, each part keeps a scale of its own:
     one scale for all would round the smaller ones away.
     """
     for operator in graph.operators:
-        if operator_name(model, operator) == "CONCATENATION" and features in operator.outputs:
+        if model.name_operator(operator) == "CONCATENATION" and features in operator.outputs:
             parts = list(map(int, operator.inputs))
             shapes = [graph.tensors[part].shape for part in parts]
             if all(shape is not None and len(shape) == 2 for shape in shapes):
@@ -244,7 +238,7 @@ def _split_features(model: schema.ModelT, graph: schema.SubGraphT, features: int
 
 
 def _add_logits(
-    model: schema.ModelT,
+    model: Tables,
     graph: schema.SubGraphT,
     parts: list[int],
     kernel: npt.NDArray[np.floating],
@@ -267,24 +261,24 @@ def _add_logits(
         if number and not columns.any():
             continue
         shift = offset if number == 0 else np.zeros_like(offset)
-        kernel_index = add_tensor(
-            model, graph, f"head/weights{mark}", columns.shape, _FLOAT32, columns.tobytes()
+        kernel_index = model.add_tensor(
+            graph, f"head/weights{mark}", columns.shape, _FLOAT32, columns.tobytes()
         )
-        bias_index = add_tensor(
-            model, graph, f"head/bias{mark}", (classes,), _FLOAT32, shift.tobytes()
+        bias_index = model.add_tensor(
+            graph, f"head/bias{mark}", (classes,), _FLOAT32, shift.tobytes()
         )
         inputs = [part, kernel_index, bias_index]
         options = schema.FullyConnectedOptionsT()
-        logits = append_operator(
-            model, graph, operator.FULLY_CONNECTED, inputs, f"head/logits{mark}", shape, options
+        logits = model.append_operator(
+            graph, operator.FULLY_CONNECTED, inputs, f"head/logits{mark}", shape, options
         )
         if number == 0:
             total = logits
         else:
             inputs = [total, logits]
             options = schema.AddOptionsT()
-            total = append_operator(
-                model, graph, operator.ADD, inputs, f"head/sum{mark}", shape, options
+            total = model.append_operator(
+                graph, operator.ADD, inputs, f"head/sum{mark}", shape, options
             )
     return total
 

@@ -19,13 +19,13 @@ from types import MappingProxyType
 
 import flatbuffers
 import numpy as np
-from ai_edge_litert import schema_py_generated as schema
 from flatbuffers.number_types import Float32Flags, Uint8Flags
 from flatbuffers.table import Table
 
 from advisor.core import UNREADABLE_ZIP, StageError
 from advisor.tflite._model import Model, guard_reader, open_model, read
 from advisor.tflite._schema_fields import Field, Schema, strings, vector_fields
+from advisor.tflite._tables import Tables
 from advisor.tflite._verify import Damage, verify_tables
 
 _IDENTIFIER = b"M001"
@@ -160,27 +160,21 @@ class Metadata:
         """
         return self.write_tables(*open_model(data))
 
-    def write_tables(self, tables: schema.ModelT, model: Model) -> bytes:
+    def write_tables(self, tables: Tables, model: Model) -> bytes:
         """Return the file of the tables with this metadata; see :meth:`Metadata.write_into`.
 
         ``model`` is the value of the tables.
         """
-        from advisor.tflite._rewrite import (
-            DESCRIBING_METADATA,
-            add_metadata,
-            drop_unused_buffers,
-            make_editable,
-            pack,
-        )
+        from advisor.tflite._tables import DESCRIBING_METADATA
 
         # A detector has four outputs, a classifier one.
         detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
         _require_fit(model, self, detects)
         description = _encode_metadata(self, detects)
-        add_metadata(make_editable(tables), DESCRIBING_METADATA, description)
-        drop_unused_buffers(tables)
+        tables.make_editable().add_metadata(DESCRIBING_METADATA, description)
+        tables.drop_unused_buffers()
         stream = io.BytesIO()
-        stream.write(pack(tables))
+        stream.write(tables.pack())
         _append_files(stream, self)
         return stream.getvalue()
 

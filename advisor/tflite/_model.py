@@ -18,6 +18,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import UsageError
 from advisor.tflite._schema_names import list_names
+from advisor.tflite._tables import BUILTINS, Tables
 from advisor.tflite._values import (
     BITS,
     OPTIONS,
@@ -43,16 +44,13 @@ _TYPES = list_names(schema.TensorType)
 
 _ACTIVATIONS = list_names(schema.ActivationFunctionType)
 
-BUILTINS = list_names(schema.BuiltinOperator)
-"""The names of the builtin operators by their numbers."""
-
 
 def read(source: bytes | Path, name: str = "") -> Model:
     """Return the value of a `.tflite` file; see :func:`open_model`."""
     return open_model(source, name)[1]
 
 
-def open_model(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Model]:
+def open_model(source: bytes | Path, name: str = "") -> tuple[Tables, Model]:
     """Read a `.tflite` file, or its bytes, after a check for damage; errors call it ``name``.
 
     Returns:
@@ -126,7 +124,7 @@ def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
     return sorted(names.difference(known))
 
 
-def _parse_model(data: bytes) -> tuple[schema.ModelT, Model]:
+def _parse_model(data: bytes) -> tuple[Tables, Model]:
     verify_model(data)
     root = schema.Model.GetRootAs(data, 0)
     if root.Version() != 3:
@@ -139,25 +137,27 @@ def _parse_model(data: bytes) -> tuple[schema.ModelT, Model]:
     return tables, model
 
 
-def _complete_tables(root: schema.Model, data: bytes) -> schema.ModelT:
+def _complete_tables(root: schema.Model, data: bytes) -> Tables:
     """Return the tables with a list in place of each one that the file leaves out."""
-    model = schema.ModelT.InitFromObj(root)
+    tables = Tables()
+    # The name that the generated reader has.
+    tables._UnPack(root)
     for name in ("buffers", "metadata", "operatorCodes", "signatureDefs", "subgraphs"):
-        setattr(model, name, getattr(model, name) or [])
-    for buffer in model.buffers:
+        setattr(tables, name, getattr(tables, name) or [])
+    for buffer in tables.buffers:
         # Files of more than 2 GB have contents behind the flatbuffer; 0 and 1 are no places there.
         if buffer.offset > 1:
             end = buffer.offset + buffer.size
             if end > len(data):
                 raise Damage(f"a buffer ends at byte {end}, but the file has {len(data)}")
             buffer.data = np.frombuffer(data, np.uint8)[buffer.offset : end]
-    for graph in model.subgraphs:
+    for graph in tables.subgraphs:
         graph.tensors = graph.tensors or []
         graph.operators = graph.operators or []
         for owner in (graph, *graph.operators):
             owner.inputs = list(_list_indices(owner.inputs))
             owner.outputs = list(_list_indices(owner.outputs))
-    return model
+    return tables
 
 
 def _list_indices(vector: Any) -> tuple[int, ...]:
@@ -169,7 +169,7 @@ def _list_indices(vector: Any) -> tuple[int, ...]:
 class _ValueReader:
     """Makes the value of a file's tables; raises Damage for a place that does not exist."""
 
-    def __init__(self, tables: schema.ModelT) -> None:
+    def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._buffers = [
             b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers

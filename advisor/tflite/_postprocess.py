@@ -19,19 +19,9 @@ from advisor.core import StageError, UsageError
 from advisor.tflite._model import Model, guard_reader, open_model, read
 from advisor.tflite._quantization import take_floats
 from advisor.tflite._rewrite import (
-    add_buffer,
-    add_tensor,
-    content_of,
-    drop_unused_buffers,
-    index_makers,
-    make_editable,
-    operator_name,
-    pack,
-    prune_graph,
-    replace_signature,
-    single_graph,
     unpack,
 )
+from advisor.tflite._tables import Tables, index_makers
 from advisor.tflite._values import Operator
 
 OPERATOR = "TFLite_Detection_PostProcess"
@@ -118,16 +108,16 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
     return _cut_tables(tables, model, name)
 
 
-def _cut_tables(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostProcess]:
+def _cut_tables(tables: Tables, model: Model, name: str) -> tuple[bytes, PostProcess]:
     operator = post_processing(model, name)
-    graph = make_editable(tables).subgraphs[0]
+    graph = tables.make_editable().subgraphs[0]
     options = graph.operators[model.operators.index(operator)].customOptions
     content = b"" if options is None else bytes(options)
     process = _read_process(model, operator, content, name)
     encodings, scores, _ = operator.inputs
-    replace_signature(tables, graph, "image", {SCORES: scores, ENCODINGS: encodings})
-    prune_graph(tables, graph)
-    return pack(tables), process
+    tables.replace_signature(graph, "image", {SCORES: scores, ENCODINGS: encodings})
+    tables.prune(graph)
+    return tables.pack(), process
 
 
 def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
@@ -145,12 +135,12 @@ def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
     """
     tables, model = open_model(data, name)
     operator = post_processing(model, name)
-    graph = make_editable(tables).subgraphs[0]
+    graph = tables.make_editable().subgraphs[0]
     for tensor in graph.tensors:
         # The batch may be open in it; the shape itself says one.
         tensor.shapeSignature = None
-    replace_signature(tables, graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
-    return pack(tables)
+    tables.replace_signature(graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
+    return tables.pack()
 
 
 def put_back(data: bytes, process: PostProcess) -> bytes:
@@ -160,7 +150,7 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     """
     model = unpack(data)
     take_floats(model)
-    graph, signature = single_graph(model)
+    graph, signature = model.find_single_graph()
     places = {}
     for entry in signature.outputs or []:
         places[(entry.name or b"").decode()] = int(entry.tensorIndex)
@@ -170,12 +160,12 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
         raise StageError(f"anchors of shape {process.anchors.shape} for {shape[1]} places")
     float32 = schema.TensorType.FLOAT32
     content = np.ascontiguousarray(process.anchors, dtype="<f4").tobytes()
-    reference = add_tensor(model, graph, "anchors", process.anchors.shape, float32, content)
+    reference = model.add_tensor(graph, "anchors", process.anchors.shape, float32, content)
     boxes = (1, process.most)
     shapes = ((*boxes, 4), boxes, boxes, (1,))
     outputs = []
     for name, size in zip(DETECTIONS, shapes, strict=True):
-        outputs.append(add_tensor(model, graph, name, size, float32))
+        outputs.append(model.add_tensor(graph, name, size, float32))
     custom = schema.BuiltinOperator.CUSTOM
     code = schema.OperatorCodeT(
         builtinCode=custom, deprecatedBuiltinCode=custom, customCode=OPERATOR.encode()
@@ -187,8 +177,8 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     operator.customOptions = list(process.options)
     graph.operators.append(operator)
     image = next(iter(signature.inputs)).name.decode()
-    replace_signature(model, graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
-    return pack(model)
+    model.replace_signature(graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
+    return model.pack()
 
 
 def append_postprocess(
@@ -229,7 +219,7 @@ def with_calibrated_scores(
     raw, process = cut_postprocess(data, name)
     model = unpack(raw, name)
     _scale_scores(model, slope, offset, name)
-    drop_unused_buffers(model)
+    model.drop_unused_buffers()
     options = flexbuffers.GetRoot(bytearray(process.options)).AsMap
     least_score = options["nms_score_threshold"].AsFloat
     overlap = options["nms_iou_threshold"].AsFloat
@@ -238,13 +228,13 @@ def with_calibrated_scores(
     least_score = 1 / (1 + math.exp(-slope * logit - offset))
     suppression = Suppression(process.most, least_score, overlap)
     return put_back(
-        pack(model), replace(process, options=_encode_options(suppression, process.classes))
+        model.pack(), replace(process, options=_encode_options(suppression, process.classes))
     )
 
 
-def _scale_scores(model: schema.ModelT, slope: float, offset: float, name: str) -> None:
+def _scale_scores(model: Tables, slope: float, offset: float, name: str) -> None:
     """Scale the convolutions that give the logits of the output ``scores``."""
-    graph, signature = single_graph(model)
+    graph, signature = model.find_single_graph()
     makers = index_makers(graph)
     waiting = []
     for entry in signature.outputs:
@@ -256,7 +246,7 @@ def _scale_scores(model: schema.ModelT, slope: float, offset: float, name: str) 
             raise StageError(
                 f"{name}: its scores come from its input, and not from a float convolution"
             )
-        kind = operator_name(model, maker)
+        kind = model.name_operator(maker)
         # A sigmoid and a change of shape keep the order of the values,
         # so the search goes on behind them.
         if kind in ("LOGISTIC", "RESHAPE"):
@@ -273,11 +263,9 @@ def _scale_scores(model: schema.ModelT, slope: float, offset: float, name: str) 
             )
 
 
-def _scale_constant(
-    model: schema.ModelT, tensor: schema.TensorT, slope: float, offset: float
-) -> None:
-    values = np.frombuffer(content_of(model, tensor).tobytes(), "<f4")
-    tensor.buffer = add_buffer(model, (values * slope + offset).astype("<f4").tobytes())
+def _scale_constant(model: Tables, tensor: schema.TensorT, slope: float, offset: float) -> None:
+    values = np.frombuffer(model.read_content(tensor).tobytes(), "<f4")
+    tensor.buffer = model.add_buffer((values * slope + offset).astype("<f4").tobytes())
 
 
 def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:

@@ -19,17 +19,9 @@ from numpy.typing import NDArray
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite._model import text_of
 from advisor.tflite._rewrite import (
-    add_buffer,
-    add_metadata,
-    add_tensor,
-    content_of,
-    drop_unused_buffers,
-    float_stand_in,
-    new_operator,
-    pack,
-    single_graph,
     unpack,
 )
+from advisor.tflite._tables import Tables
 
 _OPERATOR = schema.BuiltinOperator
 _FLOAT32 = schema.TensorType.FLOAT32
@@ -104,10 +96,10 @@ def to_float_io(data: bytes) -> bytes:
     """
     model = unpack(data)
     take_floats(model)
-    return pack(model)
+    return model.pack()
 
 
-def take_floats(model: schema.ModelT) -> None:
+def take_floats(model: Tables) -> None:
     """Do to the tables of a file what :func:`to_float_io` does to a file."""
     if len(model.subgraphs) != 1 or len(model.signatureDefs) > 1:
         raise StageError("the model has several subgraphs or signatures, and one can be edited")
@@ -118,16 +110,20 @@ def take_floats(model: schema.ModelT) -> None:
     for place, stored in enumerate(graph.inputs):
         version = _find_version(graph.tensors[stored], _QUANTIZE_VERSIONS)
         if version:
-            graph.inputs[place] = floats = float_stand_in(model, graph, stored, signature.inputs)
+            graph.inputs[place] = floats = model.add_float_stand_in(
+                graph, stored, signature.inputs
+            )
             first.append(
-                new_operator(model, _OPERATOR.QUANTIZE, [floats], stored, version=version)
+                model.make_operator(_OPERATOR.QUANTIZE, [floats], stored, version=version)
             )
     for place, stored in enumerate(graph.outputs):
         version = _find_version(graph.tensors[stored], DEQUANTIZE_VERSIONS)
         if version:
-            graph.outputs[place] = floats = float_stand_in(model, graph, stored, signature.outputs)
+            graph.outputs[place] = floats = model.add_float_stand_in(
+                graph, stored, signature.outputs
+            )
             last.append(
-                new_operator(model, _OPERATOR.DEQUANTIZE, [stored], floats, version=version)
+                model.make_operator(_OPERATOR.DEQUANTIZE, [stored], floats, version=version)
             )
     graph.operators = [*first, *graph.operators, *last]
 
@@ -163,10 +159,10 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
         tensor.shapeSignature = None
         if tensor.shape is not None and len(tensor.shape) and tensor.shape[0] < 1:
             tensor.shape = [1, *tensor.shape[1:]]
-    return pack(model)
+    return model.pack()
 
 
-def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequence[float]) -> None:
+def fold_normalization(model: Tables, mean: Sequence[float], std: Sequence[float]) -> None:
     """Normalize the input inside the model, which then takes raw values (0..255).
 
     The model has one float32 input, of normalized values. A MUL and an ADD operator go first,
@@ -178,7 +174,7 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
     A row of the image is one vector there: with vectors of C = 3 numbers, XNNPACK took ten
     times as long.
     """
-    graph, signature = single_graph(model)
+    graph, signature = model.find_single_graph()
     tensors = [graph.tensors[index] for index in graph.inputs]
     if (
         len(tensors) != 1
@@ -192,22 +188,22 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
     normalized = int(graph.inputs[0])
     count, height, width, channels = map(int, tensors[0].shape)
     rows = count, height, 1, width * channels
-    image = float_stand_in(model, graph, normalized, signature.inputs, "image_values")
-    flat = add_tensor(model, graph, "normalization/rows", rows, _FLOAT32)
-    scaled = add_tensor(model, graph, "normalization/scaled", rows, _FLOAT32)
-    shifted = add_tensor(model, graph, "normalization/shifted", rows, _FLOAT32)
+    image = model.add_float_stand_in(graph, normalized, signature.inputs, "image_values")
+    flat = model.add_tensor(graph, "normalization/rows", rows, _FLOAT32)
+    scaled = model.add_tensor(graph, "normalization/scaled", rows, _FLOAT32)
+    shifted = model.add_tensor(graph, "normalization/shifted", rows, _FLOAT32)
     scale_bytes, shift_bytes = _encode_affine(mean, std, channels)
     # A row holds the channels of all its pixels, so their numbers are repeated for each pixel.
-    factor = add_tensor(
-        model, graph, "normalization/scale", rows[-1:], _FLOAT32, width * scale_bytes
+    factor = model.add_tensor(
+        graph, "normalization/scale", rows[-1:], _FLOAT32, width * scale_bytes
     )
-    offset = add_tensor(
-        model, graph, "normalization/shift", rows[-1:], _FLOAT32, width * shift_bytes
+    offset = model.add_tensor(
+        graph, "normalization/shift", rows[-1:], _FLOAT32, width * shift_bytes
     )
     graph.operators = [
         _new_reshape(model, graph, image, flat, rows),
-        new_operator(model, _OPERATOR.MUL, [flat, factor], scaled, schema.MulOptionsT()),
-        new_operator(model, _OPERATOR.ADD, [scaled, offset], shifted, schema.AddOptionsT()),
+        model.make_operator(_OPERATOR.MUL, [flat, factor], scaled, schema.MulOptionsT()),
+        model.make_operator(_OPERATOR.ADD, [scaled, offset], shifted, schema.AddOptionsT()),
         _new_reshape(model, graph, shifted, normalized, (count, height, width, channels)),
         *graph.operators,
     ]
@@ -215,14 +211,14 @@ def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequenc
 
 
 def _new_reshape(
-    model: schema.ModelT, graph: schema.SubGraphT, values: int, result: int, shape: Sequence[int]
+    model: Tables, graph: schema.SubGraphT, values: int, result: int, shape: Sequence[int]
 ) -> schema.OperatorT:
     content = np.asarray(shape, "<i4").tobytes()
-    stated = add_tensor(
-        model, graph, "normalization/shape", (len(shape),), schema.TensorType.INT32, content
+    stated = model.add_tensor(
+        graph, "normalization/shape", (len(shape),), schema.TensorType.INT32, content
     )
-    return new_operator(
-        model, _OPERATOR.RESHAPE, [values, stated], result, schema.ReshapeOptionsT(list(shape))
+    return model.make_operator(
+        _OPERATOR.RESHAPE, [values, stated], result, schema.ReshapeOptionsT(list(shape))
     )
 
 
@@ -255,13 +251,13 @@ def to_float16(data: bytes) -> bytes:
     model = unpack(data)
     if sum(_store_constants(model, graph) for graph in model.subgraphs) == 0:
         raise UnsupportedRecipe("the model has no float32 constants to store as float16")
-    add_metadata(model, *_REDUCED_PRECISION)
+    model.add_metadata(*_REDUCED_PRECISION)
     _raise_min_runtime(model)
-    drop_unused_buffers(model)
-    return pack(model)
+    model.drop_unused_buffers()
+    return model.pack()
 
 
-def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
+def _store_constants(model: Tables, graph: schema.SubGraphT) -> int:
     """Let readers of float32 constants read their expanded float16 form.
 
     Return the number of constants.
@@ -279,30 +275,32 @@ def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     return len(expanded)
 
 
-def _is_float_constant(model: schema.ModelT, tensor: schema.TensorT) -> bool:
+def _is_float_constant(model: Tables, tensor: schema.TensorT) -> bool:
     plain = tensor.type == _FLOAT32 and tensor.sparsity is None and not tensor.isVariable
-    return plain and content_of(model, tensor) is not None
+    return plain and model.read_content(tensor) is not None
 
 
-def _halve_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
+def _halve_constant(model: Tables, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
     """Convert constant ``index`` to float16; return the operator that expands it again."""
     constant = graph.tensors[index]
-    values: NDArray[np.float32] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f4")
+    values: NDArray[np.float32] = np.frombuffer(
+        model.read_content(constant).tobytes(), dtype="<f4"
+    )
     half = np.clip(values, -_MAX_FLOAT16, _MAX_FLOAT16).astype("<f2").tobytes()
     if index in graph.outputs:
-        index = add_tensor(model, graph, constant.name, constant.shape, _FLOAT16, half)
+        index = model.add_tensor(graph, constant.name, constant.shape, _FLOAT16, half)
     else:
         constant.type = _FLOAT16
-        constant.buffer = add_buffer(model, half)
-    output = add_tensor(
-        model, graph, (constant.name or b"constant") + b"_float32", constant.shape, _FLOAT32
+        constant.buffer = model.add_buffer(half)
+    output = model.add_tensor(
+        graph, (constant.name or b"constant") + b"_float32", constant.shape, _FLOAT32
     )
-    return new_operator(
-        model, _OPERATOR.DEQUANTIZE, [index], output, version=DEQUANTIZE_VERSIONS[_FLOAT16]
+    return model.make_operator(
+        _OPERATOR.DEQUANTIZE, [index], output, version=DEQUANTIZE_VERSIONS[_FLOAT16]
     )
 
 
-def _raise_min_runtime(model: schema.ModelT) -> None:
+def _raise_min_runtime(model: Tables) -> None:
     """Raise the oldest runtime that the file states, if any, to one with this DEQUANTIZE."""
     name, needed = _MIN_RUNTIME
     for entry in model.metadata:
@@ -312,4 +310,4 @@ def _raise_min_runtime(model: schema.ModelT) -> None:
         parts = bytes(content).rstrip(b"\0").split(b".")
         if all(part.isdigit() for part in parts) and tuple(map(int, parts)) < needed:
             text = ".".join(map(str, needed)).encode()
-            entry.buffer = add_buffer(model, text.ljust(len(content), b"\0"))
+            entry.buffer = model.add_buffer(text.ljust(len(content), b"\0"))

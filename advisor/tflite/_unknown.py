@@ -26,19 +26,9 @@ from advisor.tflite._metadata import Metadata
 from advisor.tflite._model import guard_reader, open_model, text_of
 from advisor.tflite._quantization import DEQUANTIZE_VERSIONS
 from advisor.tflite._rewrite import (
-    add_buffer,
-    add_tensor,
-    append_operator,
-    content_of,
-    drop_unused_buffers,
-    index_makers,
-    make_editable,
-    pack,
-    prune_graph,
-    replace_signature,
-    single_graph,
     unpack,
 )
+from advisor.tflite._tables import Tables, index_makers
 
 _SCALED_INPUTS: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
@@ -78,17 +68,17 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
         raise StageError(f"a temperature of {temperature} is not finite and positive")
     tables, value = open_model(data, name)
     metadata = Metadata.read_description(value, data, name)
-    model = make_editable(tables)
+    model = tables.make_editable()
     graph = model.subgraphs[0]
     with guard_reader(name):
         head = _find_head(model, graph, name)
     for index in head:
         _divide(model, graph.tensors[index], temperature)
-    drop_unused_buffers(model)
-    return metadata.write_tables(model, value) if metadata else pack(model)
+    model.drop_unused_buffers()
+    return metadata.write_tables(model, value) if metadata else model.pack()
 
 
-def _find_head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
+def _find_head(model: Tables, graph: schema.SubGraphT, name: str) -> list[int]:
     """Return the tensors from the logits up to the constants of the linear layers."""
     makers = index_makers(graph)
     logits = find_logits(model, graph, makers, name)
@@ -100,7 +90,7 @@ def _find_head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list
         if index in head:
             continue
         head.append(index)
-        if content_of(model, graph.tensors[index]) is None:
+        if model.read_content(graph.tensors[index]) is None:
             inputs = _scale_inputs(model, makers.get(index), name)
             waiting += inputs
             read_in_head.update(inputs)
@@ -118,7 +108,7 @@ def _find_head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list
     return head
 
 
-def _scale_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name: str) -> list[int]:
+def _scale_inputs(model: Tables, operator: schema.OperatorT | None, name: str) -> list[int]:
     """Return the inputs to divide instead of the operator's result."""
     kind = describe_operator(model, operator)
     if operator is None or kind not in _SCALED_INPUTS:
@@ -138,15 +128,15 @@ def _scale_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name:
     return inputs
 
 
-def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) -> None:
+def _divide(model: Tables, tensor: schema.TensorT, temperature: float) -> None:
     """Divide the real values of a tensor: the content of a float one, else the scale."""
-    content = content_of(model, tensor)
+    content = model.read_content(tensor)
     quantization = tensor.quantization
     name = text_of(tensor.name)
     if tensor.type in _FLOATS:
         if content is not None:
             values = np.frombuffer(content.tobytes(), _FLOATS[tensor.type])
-            tensor.buffer = add_buffer(model, _divide_values(values, temperature, name).tobytes())
+            tensor.buffer = model.add_buffer(_divide_values(values, temperature, name).tobytes())
     elif quantization is None or quantization.scale is None or len(quantization.scale) == 0:
         raise StageError(
             f"'{name}' has neither float values nor a scale to divide by a temperature"
@@ -175,7 +165,7 @@ class _HeadEdit:
 
     def __init__(self, data: bytes, name: str) -> None:
         self._model = unpack(data, name)
-        graph, signature = single_graph(self._model)
+        graph, signature = self._model.find_single_graph()
         self.graph = graph
         self._signature = signature
         self._name = name
@@ -185,11 +175,11 @@ class _HeadEdit:
             return find_head_ends(self._model, self.graph, self._name)
 
     def finish_file(self, output: str, tensor: int) -> bytes:
-        replace_signature(
-            self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor}
+        self._model.replace_signature(
+            self.graph, self._signature.inputs[0].name.decode(), {output: tensor}
         )
-        prune_graph(self._model, self.graph)
-        return pack(self._model)
+        self._model.prune(self.graph)
+        return self._model.pack()
 
     def append_operator(
         self,
@@ -200,13 +190,13 @@ class _HeadEdit:
         version: int = 1,
     ) -> int:
         name = f"unknown/{len(self.graph.tensors)}"
-        return append_operator(
-            self._model, self.graph, builtin, inputs, name, shape, options, version
+        return self._model.append_operator(
+            self.graph, builtin, inputs, name, shape, options, version
         )
 
     def append_constant(self, name: str, values: npt.NDArray[Any], kind: int) -> int:
-        return add_tensor(
-            self._model, self.graph, f"unknown/{name}", values.shape, kind, values.tobytes()
+        return self._model.add_tensor(
+            self.graph, f"unknown/{name}", values.shape, kind, values.tobytes()
         )
 
     def append_linear(

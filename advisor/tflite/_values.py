@@ -1,7 +1,7 @@
 """Describe a `.tflite` file as frozen values: model, graph, operator, tensor.
 
 `_model.py` makes them of a file, and every room that only looks at a file reads them. They cannot
-be edited: edits work on the tables of `_rewrite.py`. Names of operators and types are those of
+be edited: edits work on the tables of `_tables.py`. Names of operators and types are those of
 TensorFlow Lite, because profiles of devices and rules of accelerators name them too.
 """
 

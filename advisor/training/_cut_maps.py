@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import StageError, list_choosable, recipe_of
+from advisor.tflite import Tables
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -134,7 +135,7 @@ def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
     The cuts are those of :data:`SHARES`. StageError if it has none that is small enough for
     ``count`` images, or cannot be edited.
     """
-    from advisor.tflite import pack, unpack
+    from advisor.tflite import unpack
 
     model = unpack(data)
     graph = model.subgraphs[0]
@@ -156,7 +157,7 @@ def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
     if not cuts:
         raise StageError("the backbone has no map at which it can be cut")
     graph.outputs = [int(graph.outputs[0]), *(cut.tensor for cut in cuts)]
-    return pack(model), cuts
+    return model.pack(), cuts
 
 
 def _find_highest_below(passages: Sequence[tuple[int, Cut | None]], share: float) -> Cut | None:
@@ -173,15 +174,12 @@ def _find_highest_below(passages: Sequence[tuple[int, Cut | None]], share: float
     return highest
 
 
-def _list_passages(
-    model: schema.ModelT, graph: schema.SubGraphT
-) -> Iterator[tuple[int, Cut | None]]:
+def _list_passages(model: Tables, graph: schema.SubGraphT) -> Iterator[tuple[int, Cut | None]]:
     """Yield for each operator the place of its last trainable layer in Keras, and its cut.
 
     BatchNorm is never trained there. There is no cut unless all data passes through the map: none
     below is read above. The means of the levels, which only the features have, do not count.
     """
-    from advisor.tflite import operator_name
 
     operators = _list_operators_of_features(graph)
     last_use = dict[int, int]()
@@ -192,7 +190,7 @@ def _list_passages(
     reach = last_use.get(int(graph.inputs[0]), 0)
     for place, operator in enumerate(operators):
         activation = getattr(operator.builtinOptions, "fusedActivationFunction", 0)
-        layers = LAYERS_OF.get(operator_name(model, operator), 1)
+        layers = LAYERS_OF.get(model.name_operator(operator), 1)
         layer += layers + bool(activation)
         output = int(operator.outputs[0])
         shape = tuple(map(int, graph.tensors[output].shape))

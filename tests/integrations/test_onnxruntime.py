@@ -9,7 +9,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.devices._connections.exports import INPUTS, compare_outputs
 from advisor.devices._connections.runtime_files import difference_of
 from advisor.integrations.onnxruntime import plain_tables, to_uint8, write_onnx
-from advisor.tflite import pack, unpack
+from advisor.tflite import unpack
 from tests.builders import write_file
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
@@ -44,7 +44,7 @@ def test_operators_are_found_by_either_field_of_their_code_and_only_inputs_and_o
     tables = unpack(small_models.classifier())
     for code in tables.operatorCodes:
         code.builtinCode, code.deprecatedBuiltinCode = max(code.builtinCode, code.deprecatedBuiltinCode), 0
-    made = unpack(plain_tables(pack(tables)))
+    made = unpack(plain_tables(tables.pack()))
     assert all(code.builtinCode == code.deprecatedBuiltinCode for code in made.operatorCodes)
     (graph,) = unpack(plain_tables(small_models.classifier())).subgraphs
     ends = {*graph.inputs, *graph.outputs}

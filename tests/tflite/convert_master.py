@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from advisor.isolation._lean_imports import install_lean_imports
-from advisor.tflite import pack, replace_signature, unpack
+from advisor.tflite import unpack
 
 CLASSES, FEATURES, SIZE = 100, 1280, 96
 INPUT, OUTPUTS = "image", ("probabilities", "features")
@@ -64,8 +64,8 @@ def signed(content: bytes) -> bytes:
     """Return the file with names for its input and its outputs."""
     tables = unpack(content)
     graph = tables.subgraphs[0]
-    replace_signature(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
-    return pack(tables)
+    tables.replace_signature(graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
+    return tables.pack()
 
 
 if __name__ == "__main__":

@@ -11,11 +11,8 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.tflite import (
     CENTRES,
     Suppression,
-    add_tensor,
+    Tables,
     append_postprocess,
-    new_operator,
-    operator_code,
-    pack,
     unpack,
 )
 
@@ -28,18 +25,18 @@ class Graph:
     """A model under construction: one subgraph, one signature."""
 
     def __init__(self) -> None:
-        self.model = schema.ModelT(version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[])
+        self.model = Tables(version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[])
         self.graph = schema.SubGraphT(tensors=[], inputs=[], outputs=[], operators=[], name=b"main")
         self.model.subgraphs = [self.graph]
 
     def tensor(
         self, name: str, shape: Sequence[int], content: npt.NDArray[Any] | None = None, dtype: int = FLOAT32
     ) -> int:
-        return add_tensor(self.model, self.graph, name, shape, dtype, None if content is None else content.tobytes())
+        return self.model.add_tensor(self.graph, name, shape, dtype, None if content is None else content.tobytes())
 
     def operator(self, builtin: int, inputs: Sequence[int], outputs: Sequence[int], options: Any = None) -> None:
         operator = schema.OperatorT(inputs=list(inputs), outputs=list(outputs))
-        operator.opcodeIndex = operator_code(self.model, builtin, 1)
+        operator.opcodeIndex = self.model.find_operator_code(builtin, 1)
         if options is not None:
             operator.builtinOptions = options
             operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
@@ -71,7 +68,7 @@ class Graph:
         self.graph.inputs = list(inputs.values())
         self.graph.outputs = list(outputs.values())
         self.signature(inputs, outputs)
-        return pack(self.model)
+        return self.model.pack()
 
 
 def outside(data: bytes, tensor: int) -> bytes:
@@ -144,14 +141,14 @@ def foreign_detector(data: bytes | None = None, order: Sequence[int] = (3, 0, 2,
     graph.outputs = [graph.outputs[place] for place in order]
     for number, tensor in enumerate(graph.operators[-1].outputs):
         graph.tensors[tensor].name = f"TFLite_Detection_PostProcess:{number}".encode()
-    return pack(model)
+    return model.pack()
 
 
 def edited(data: bytes, edit: Callable[[Any], None]) -> bytes:
     """Return a model after an edit of its tables."""
     model = unpack(data)
     edit(model)
-    return pack(model)
+    return model.pack()
 
 
 def with_constant(data: bytes, operator: int, place: int, change: Callable[[np.ndarray], None]) -> bytes:
@@ -163,7 +160,7 @@ def with_constant(data: bytes, operator: int, place: int, change: Callable[[np.n
     values = np.frombuffer(bytes(bytearray(buffer.data)), "<f4").reshape(tensor.shape).copy()
     change(values)
     buffer.data = np.frombuffer(values.tobytes(), np.uint8)
-    return pack(model)
+    return model.pack()
 
 
 def repeat_last_operator(model: Any) -> None:
@@ -176,6 +173,6 @@ def relu_on_scores(model: Any) -> None:
     """Edit a detector so that it does not end in its post-processing: RELU reads the scores."""
     graph = model.subgraphs[0]
     scores = graph.operators[-1].outputs[2]
-    positive = add_tensor(model, graph, "positive", graph.tensors[scores].shape.tolist(), FLOAT32)
-    graph.operators.append(new_operator(model, schema.BuiltinOperator.RELU, [scores], positive))
+    positive = model.add_tensor(graph, "positive", graph.tensors[scores].shape.tolist(), FLOAT32)
+    graph.operators.append(model.make_operator(schema.BuiltinOperator.RELU, [scores], positive))
     graph.outputs = [positive if place == scores else place for place in graph.outputs]

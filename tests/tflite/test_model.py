@@ -13,10 +13,10 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import UsageError
 from advisor.tflite import (
     Suppression,
+    Tables,
     Tensor,
     append_postprocess,
     attach_head,
-    pack,
     read,
     select_output,
     to_float16,
@@ -64,10 +64,10 @@ def test_signatures_name_inputs_and_outputs_which_are_tensors(master: bytes) -> 
 
 
 def test_writing_what_was_read_changes_nothing(master: bytes) -> None:
-    again = pack(unpack(master))
+    again = unpack(master).pack()
     assert read(again).subgraphs == read(master).subgraphs
     assert read(again).signatures == read(master).signatures
-    assert pack(unpack(again)) == again
+    assert unpack(again).pack() == again
 
 
 def test_a_custom_operator_is_named_by_its_code() -> None:
@@ -84,7 +84,7 @@ def test_content_behind_the_flatbuffer_is_found() -> None:
     total = graph.added(schema.BuiltinOperator.ADD, [image, constant], (4,), schema.AddOptionsT())
     data = outside(graph.finish({"image": image}, {"total": total}), constant)
     assert read(data).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
-    assert read(pack(unpack(data))).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
+    assert read(unpack(data).pack()).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
     must_fail(UsageError, "a buffer ends at byte", read, data[:-1])
 
 
@@ -164,7 +164,7 @@ def test_short_content_other_versions_and_signatures_are_named(change: Callable[
 
 
 def test_a_model_without_a_graph_is_refused() -> None:
-    must_fail(UsageError, "no graph", read, pack(schema.ModelT(version=3, buffers=[schema.BufferT()])))
+    must_fail(UsageError, "no graph", read, Tables(version=3, buffers=[schema.BufferT()]).pack())
 
 
 def with_entries(count: int, shared: bool) -> bytes:

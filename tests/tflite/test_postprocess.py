@@ -17,7 +17,6 @@ from advisor.tflite import (
     SIDE_SCALE,
     Metadata,
     Suppression,
-    add_tensor,
     append_postprocess,
     cut_postprocess,
     read,
@@ -141,12 +140,12 @@ def without_count(model: Any) -> None:
 
 def other_anchors(model: Any) -> None:
     graph = model.subgraphs[0]
-    graph.operators[-1].inputs[2] = add_tensor(model, graph, "few", (1, 4), FLOAT32, np.zeros((1, 4), "f4").tobytes())
+    graph.operators[-1].inputs[2] = model.add_tensor(graph, "few", (1, 4), FLOAT32, np.zeros((1, 4), "f4").tobytes())
 
 
 def no_anchors(model: Any) -> None:
     graph = model.subgraphs[0]
-    graph.operators[-1].inputs[2] = add_tensor(model, graph, "none", (3, 4), FLOAT32)
+    graph.operators[-1].inputs[2] = model.add_tensor(graph, "none", (3, 4), FLOAT32)
 
 
 def two_inputs(model: Any) -> None:

@@ -7,7 +7,7 @@ from scipy.special import softmax
 
 from advisor.compression._diagnosis.running import InspectableModel
 from advisor.core import StageError
-from advisor.tflite import attach_head, dequantize, operator_alone, quantize, read, select_output, to_float16, unpack
+from advisor.tflite import attach_head, dequantize, quantize, read, select_output, to_float16, unpack
 from advisor.tflite._fusion import simplify_file
 from advisor.tflite._layout import TO_NCHW, TO_NHWC, without_transposes
 from tests.builders import must_fail
@@ -140,7 +140,7 @@ def test_an_operator_alone_does_what_it_does_in_its_graph(index: int) -> None:
     whole = InspectableModel(data, "whole")
     whole(np.random.default_rng(0).uniform(-1, 1, (1, 32, 32, 3)).astype(np.float32))
     tables = unpack(data)
-    file, inputs = operator_alone(tables, index)
+    file, inputs = tables.cut_operator(index)
     single = InspectableModel(file, "single")
     single(*(whole.read(tensor) for tensor in inputs))
     expected = whole.read(tables.subgraphs[0].operators[index].outputs[0])
@@ -150,7 +150,7 @@ def test_an_operator_alone_does_what_it_does_in_its_graph(index: int) -> None:
 def test_what_expands_a_stored_kernel_comes_along() -> None:
     data = to_float16(small_models.classifier(32))
     place = next(i for i, one in enumerate(read(data).operators) if one.name == "CONV_2D")
-    file, inputs = operator_alone(unpack(data), place)
+    file, inputs = unpack(data).cut_operator(place)
     assert len(inputs) == 1
     assert {one.name for one in read(file).operators} == {"DEQUANTIZE", "CONV_2D"}
 

@@ -18,9 +18,7 @@ from advisor.tflite import (
     Metadata,
     Model,
     Operator,
-    add_tensor,
     attach_head,
-    new_operator,
     read,
     to_float_io,
     with_probe,
@@ -180,8 +178,8 @@ def inserted(code: int, options: Any = None, behind: str = "FULLY_CONNECTED") ->
         graph = model.subgraphs[0]
         place = [operator.name for operator in read(classifier(1)).operators].index(behind)
         layer = graph.operators[place]
-        fresh = add_tensor(model, graph, "fresh", (1, CLASSES), FLOAT32)
-        graph.operators.insert(place + 1, new_operator(model, code, [fresh], layer.outputs[0], options))
+        fresh = model.add_tensor(graph, "fresh", (1, CLASSES), FLOAT32)
+        graph.operators.insert(place + 1, model.make_operator(code, [fresh], layer.outputs[0], options))
         layer.outputs = [fresh]
 
     return edited(classifier(1), insert)
@@ -226,8 +224,8 @@ def test_another_reader_of_the_head_is_refused(name: str) -> None:
     def read_again(model: Any) -> None:
         graph = model.subgraphs[0]
         index = next(index for index, tensor in enumerate(graph.tensors) if tensor.name == name.encode())
-        fresh = add_tensor(model, graph, "fresh", graph.tensors[index].shape, FLOAT32)
-        graph.operators.append(new_operator(model, OPERATORS.TANH, [index], fresh))
+        fresh = model.add_tensor(graph, "fresh", graph.tensors[index].shape, FLOAT32)
+        graph.operators.append(model.make_operator(OPERATORS.TANH, [index], fresh))
 
     with pytest.raises(StageError, match=f"'{name}' of the head has another reader"):
         with_temperature(edited(classifier(1), read_again), 2.0)
@@ -246,7 +244,7 @@ def test_layers_may_share_a_bias() -> None:
 def test_another_owner_of_a_buffer_keeps_its_values() -> None:
     def share(model: Any) -> None:
         graph = model.subgraphs[0]
-        other = graph.tensors[add_tensor(model, graph, "other", (CLASSES,), FLOAT32)]
+        other = graph.tensors[model.add_tensor(graph, "other", (CLASSES,), FLOAT32)]
         other.buffer = next(tensor.buffer for tensor in graph.tensors if tensor.name == b"head/bias")
 
     data = edited(classifier(1), share)

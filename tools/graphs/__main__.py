@@ -30,9 +30,7 @@ from advisor.catalog._weights.mapping import LayerSpec
 from advisor.tflite import (
     BUILTINS,
     count,
-    pack,
     read,
-    replace_signature,
     unpack,
     without_transposes,
 )
@@ -147,8 +145,8 @@ def name_parts(data: bytes) -> bytes:
     places = {entry.name.decode(): int(entry.tensorIndex) for entry in signature.outputs}
     ordered = [places[key] for key in sorted(places, key=lambda key: int(key.rpartition("_")[2]))]
     names = [LOGITS, ENCODINGS, *(f"{MAP}{number}" for number in range(len(ordered) - 2))]
-    replace_signature(model, graph, "image", dict(zip(names, ordered, strict=True)))
-    return pack(model)
+    model.replace_signature(graph, "image", dict(zip(names, ordered, strict=True)))
+    return model.pack()
 
 
 def assembled(
@@ -190,7 +188,7 @@ def assembled(
     for number, buffer in enumerate(model.buffers):
         if number not in used:
             buffer.data = None
-    return GraphFile(pack(model), constants, finder.norms, shapes, finder.indices, tuple(layers))
+    return GraphFile(model.pack(), constants, finder.norms, shapes, finder.indices, tuple(layers))
 
 
 def summary(made: GraphFile, file: Path) -> str:
@@ -278,7 +276,7 @@ def one_head(data: bytes, finder: "Finder") -> bytes:
     graph.operators = [
         operator for operator in graph.operators if all(operator is not other for other in gone)
     ]
-    return pack(model)
+    return model.pack()
 
 
 def _kind(model: Any, operator: Any) -> str:

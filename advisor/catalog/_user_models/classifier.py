@@ -19,18 +19,12 @@ from advisor.tflite import (
     LITERT_CUSTOM,
     Model,
     Operator,
+    Tables,
     Tensor,
-    add_buffer,
-    add_tensor,
-    append_operator,
-    content_of,
     custom_operators,
     dequantize,
-    new_operator,
-    pack,
     quantize,
     read,
-    replace_signature,
     unpack,
 )
 
@@ -163,11 +157,11 @@ def name_output(data: bytes, name: str, end: str = "", output_name: str = PROBAB
         options = None
         if end == "SOFTMAX":
             options = schema.SoftmaxOptionsT(beta=1.0)
-        output = append_operator(
-            model, graph, code, [output], f"own/output_{len(graph.tensors)}", shape, options
+        output = model.append_operator(
+            graph, code, [output], f"own/output_{len(graph.tensors)}", shape, options
         )
-    replace_signature(model, graph, INPUT, {output_name: output})
-    return pack(model)
+    model.replace_signature(graph, INPUT, {output_name: output})
+    return model.pack()
 
 
 def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
@@ -184,8 +178,8 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
         return data, False
     width = prod(map(int, graph.tensors[classifier_input].shape))
     features = _reshape_tensor(model, graph, classifier_input, (1, width))
-    replace_signature(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
-    return pack(model), True
+    model.replace_signature(graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
+    return model.pack(), True
 
 
 def with_bias(data: bytes, name: str) -> bytes:
@@ -199,11 +193,11 @@ def with_bias(data: bytes, name: str) -> bytes:
             continue
         rows = model.tensors[operator.inputs[1]].shape[0]
         content = bytes(4 * rows)
-        bias = add_tensor(
-            edited, graph, f"own/bias_{place}", (rows,), schema.TensorType.FLOAT32, content
+        bias = edited.add_tensor(
+            graph, f"own/bias_{place}", (rows,), schema.TensorType.FLOAT32, content
         )
         graph.operators[place].inputs = [*operator.inputs[:2], bias]
-    return pack(edited)
+    return edited.pack()
 
 
 def with_two_classes(data: bytes, name: str) -> bytes:
@@ -234,16 +228,16 @@ def with_two_classes(data: bytes, name: str) -> bytes:
         graph.tensors[scores].shapeSignature = None
     place = model.operators.index(sigmoid)
     softmax = schema.SoftmaxOptionsT(beta=1.0)
-    graph.operators[place] = new_operator(
-        edited, schema.BuiltinOperator.SOFTMAX, [sigmoid.inputs[0]], output, softmax
+    graph.operators[place] = edited.make_operator(
+        schema.BuiltinOperator.SOFTMAX, [sigmoid.inputs[0]], output, softmax
     )
-    return pack(edited)
+    return edited.pack()
 
 
-def _put_zeros_first(model: schema.ModelT, tensor: schema.TensorT) -> None:
+def _put_zeros_first(model: Tables, tensor: schema.TensorT) -> None:
     """Put zeros before the only row, or the only value, of a float32 constant."""
-    content = np.asarray(content_of(model, tensor), np.uint8).tobytes()
-    tensor.buffer = add_buffer(model, bytes(len(content)) + content)
+    content = np.asarray(model.read_content(tensor), np.uint8).tobytes()
+    tensor.buffer = model.add_buffer(bytes(len(content)) + content)
     shape = list(map(int, tensor.shape))
     tensor.shape = np.asarray([2, *shape[1:]], np.int32)
 
@@ -329,18 +323,18 @@ def _find_classifier_input(model: Model, output: int) -> int | None:
 
 
 def _reshape_tensor(
-    model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]
+    model: Tables, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]
 ) -> int:
     """Return the tensor itself where it has ``shape``, else a view of it."""
     entry = graph.tensors[tensor]
     if tuple(map(int, entry.shape)) == shape:
         return tensor
     sides = np.asarray(shape, dtype="<i4")
-    wanted = add_tensor(model, graph, "own/shape", (2,), schema.TensorType.INT32, sides.tobytes())
+    wanted = model.add_tensor(graph, "own/shape", (2,), schema.TensorType.INT32, sides.tobytes())
     options = schema.ReshapeOptionsT(newShape=list(shape))
     code = schema.BuiltinOperator.RESHAPE
     name = f"own/output_{len(graph.tensors)}"
-    return append_operator(model, graph, code, [tensor, wanted], name, shape, options)
+    return model.append_operator(graph, code, [tensor, wanted], name, shape, options)
 
 
 def load_photograph(

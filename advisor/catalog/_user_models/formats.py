@@ -147,7 +147,7 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
     """
     from ai_edge_litert import schema_py_generated as schema
 
-    from advisor.tflite import add_tensor, operator_code, pack, unpack
+    from advisor.tflite import unpack
 
     tables = unpack(data)
     (graph,) = tables.subgraphs
@@ -173,14 +173,14 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
             source = sources[0]
             int32 = schema.TensorType.INT32
             content = _NCHW.tobytes()
-            order = add_tensor(tables, graph, f"{name}/order", _NCHW.shape, int32, content)
-            code = operator_code(tables, schema.BuiltinOperator.TRANSPOSE, 2)
+            order = tables.add_tensor(graph, f"{name}/order", _NCHW.shape, int32, content)
+            code = tables.find_operator_code(schema.BuiltinOperator.TRANSPOSE, 2)
             bridge = schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[index])
             bridges.append((maker_places[source], bridge))
     # From the last to the first, so that the places of the others stay true.
     for place, bridge in sorted(bridges, key=lambda place_and_bridge: -place_and_bridge[0]):
         graph.operators.insert(place + 1, bridge)
-    return pack(tables) if bridges else data
+    return tables.pack() if bridges else data
 
 
 def _check_pt2(file: Path, size: int | None) -> None:

@@ -25,7 +25,6 @@ from advisor.core import DEFAULT_TASK, TASKS, StageError, WeightsFile
 from advisor.tflite import (
     Metadata,
     Model,
-    pack,
     read,
     scale_of_input,
     to_float32,
@@ -103,20 +102,20 @@ class OwnFiles(Protocol):
     def remarks(self, added: ImportedModel) -> Iterator[str]:
         """Yield remarks on a card that is not taken as it is."""
 
-    @staticmethod
-    def of_task(task: str) -> OwnFiles:
-        """Return what a task does with users' own files; KeyError for a name that is no task.
-
-        The registry knows only the facts of a task: tasks are above this room.
-        """
-        return cast("TakesFiles", TASKS[task]).own_files()
-
 
 class TakesFiles(Protocol):
     """A task that takes users' own files."""
 
     def own_files(self) -> OwnFiles:
         """Return what is done with them."""
+
+
+def own_files_of(task: str) -> OwnFiles:
+    """Return what a task does with users' own files; KeyError for a name that is no task.
+
+    The registry knows only the facts of a task: tasks are above this room.
+    """
+    return cast("TakesFiles", TASKS[task]).own_files()
 
 
 def task_of(model: Model, asked: str = "") -> str:
@@ -126,7 +125,7 @@ def task_of(model: Model, asked: str = "") -> str:
     """
     taking = []
     for name, task in TASKS.items():
-        if task.own_cards is not None and OwnFiles.of_task(name).takes(model, name == asked):
+        if task.own_cards is not None and own_files_of(name).takes(model, name == asked):
             taking.append(name)
     # The first task takes every file: a more special one that takes it too comes later.
     return taking[-1]
@@ -157,7 +156,7 @@ def prepare(
         if len(model.subgraphs) == len(model.signatures) == 1:
             data = without_transposes(data, name)
     model = read(data, name)
-    own_files = OwnFiles.of_task(task_of(model, task))
+    own_files = own_files_of(task_of(model, task))
     write_master = own_files.take if keeps_form else own_files.prepare
     facts = write_master(data, name, target, metadata)
     return replace(facts, scale=scale_of_input(model)), conversion
@@ -188,7 +187,7 @@ def with_shapes(data: bytes, name: str) -> bytes:
         shape = tensors[place].shape
         if shape is None or not len(shape):
             tensors[place].shape = np.asarray(detail["shape"], np.int32)
-    return pack(model)
+    return model.pack()
 
 
 PhotographAnswers = tuple[tuple[str, int, float], ...]
@@ -204,7 +203,7 @@ def describe(
     """
     data = target.read_bytes()
     answers = []
-    own_files = OwnFiles.of_task(facts.task)
+    own_files = own_files_of(facts.task)
     stated = Metadata.read(data)
     wanted = (metadata.labels, metadata.mean, metadata.std)
     # A file that states the same keeps its bytes, and so its hash.

@@ -20,7 +20,7 @@ from advisor.compression._diagnosis.figures import find_widest
 from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
 from advisor.core import Outlier, StageError
 from advisor.isolation import agent
-from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack
+from advisor.tflite import Model, dequantize, quantize, unpack
 
 if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter
@@ -78,7 +78,7 @@ def isolate_operators(
     feeds = _match_feeds(quantized, reference, operator_pairs)
     runs: dict[int, Alone] = {}
     for pair in operator_pairs:
-        file, inputs = operator_alone(tables, pair.quantized)
+        file, inputs = tables.cut_operator(pair.quantized)
         if inputs and all(tensor in feeds for tensor in inputs):
             sources = tuple(feeds[tensor] for tensor in inputs)
             # The runtime has no such operator alone.

@@ -29,11 +29,7 @@ from advisor.compression._quantization.layers import Layer, find_layers, read_va
 from advisor.isolation import usable_cores
 from advisor.tflite import (
     Model,
-    add_buffer,
-    drop_unused_buffers,
-    make_editable,
     open_model,
-    pack,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +60,7 @@ def correct_model(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     tables, model = open_model(data)
-    make_editable(tables)
+    tables.make_editable()
 
     def correct_once(layer: Layer) -> Mapping[int, NDArray[np.float64]]:
         grid = grids.of(layer.depthwise)
@@ -82,9 +78,9 @@ def correct_model(
         for corrected in pool.map(correct_once, find_layers(model)):
             for index, values in corrected.items():
                 content = np.asarray(values, "<f4").tobytes()
-                tables.subgraphs[0].tensors[index].buffer = add_buffer(tables, content)
-    drop_unused_buffers(tables)
-    return pack(tables)
+                tables.subgraphs[0].tensors[index].buffer = tables.add_buffer(content)
+    tables.drop_unused_buffers()
+    return tables.pack()
 
 
 def _correct_layer(

@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
 from advisor.isolation import usable_cores
-from advisor.tflite import Model, make_editable, open_model, pack
+from advisor.tflite import Model, Tables, open_model
 
 if TYPE_CHECKING:
-    from ai_edge_litert import schema_py_generated as schema
-
     from advisor.compression._quantization.grid import Grids
 
 Range = tuple[float, float]
@@ -207,7 +205,7 @@ def _as_arrays(samples: Inputs) -> tuple[NDArray[Any], ...]:
 
 
 def _run_samples(
-    tables: schema.ModelT,
+    tables: Tables,
     arrays: tuple[NDArray[Any], ...],
     sources: tuple[int, ...],
     notes: Mapping[int, _Extremes],
@@ -257,14 +255,14 @@ def _record_values(
         layer_sums.add(values[layer_sums.layer.source])
 
 
-def _make_interpreter(tables: schema.ModelT, outputs: list[int]) -> Any:
+def _make_interpreter(tables: Tables, outputs: list[int]) -> Any:
     """Return an interpreter with these activations as outputs and the runtime's usual kernels."""
     from ai_edge_litert.interpreter import Interpreter
 
-    model = make_editable(tables)
+    model = tables.make_editable()
     model.subgraphs[0].outputs = outputs
     model.signatureDefs = []
-    interpreter = Interpreter(model_content=pack(model), num_threads=1)
+    interpreter = Interpreter(model_content=model.pack(), num_threads=1)
     interpreter.allocate_tensors()
     return interpreter
 

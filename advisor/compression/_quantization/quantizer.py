@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import StageError, UnsupportedRecipe, message_of
-from advisor.tflite import IN_FLOAT, pack, read, unpack
+from advisor.tflite import IN_FLOAT, read, unpack
 
 if TYPE_CHECKING:
     from advisor.compression._quantization.observe import Inputs, Range
@@ -85,7 +85,7 @@ def _with_unique_names(data: bytes) -> bytes:
     tables = unpack(data)
     for (number, place), name in repeated.items():
         tables.subgraphs[number].tensors[place].name = name.encode()
-    return pack(tables)
+    return tables.pack()
 
 
 def _make_float_rules(data: bytes) -> Rules:

@@ -11,16 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from advisor.compression._quantization.grid import Grids
 from advisor.compression._quantization.observe import Inputs, Observer
 from advisor.core import UnsupportedRecipe
-from advisor.tflite import LITERT_CUSTOM, Model, custom_operators, open_model, text_of
+from advisor.tflite import LITERT_CUSTOM, Model, Tables, custom_operators, open_model, text_of
 from advisor.training import TrainingImages
-
-if TYPE_CHECKING:
-    from ai_edge_litert import schema_py_generated as schema
 
 FLOAT_FILE = "start from the float file that it was made from"
 BUILTIN = "export it again with builtin operators only"
@@ -44,9 +41,7 @@ def require_float(data: bytes, recipe: str, any_graph: bool = False) -> None:
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
 
 
-def _list_reasons(
-    tables: schema.ModelT, model: Model, any_graph: bool
-) -> Iterator[tuple[str, str]]:
+def _list_reasons(tables: Tables, model: Model, any_graph: bool) -> Iterator[tuple[str, str]]:
     """Yield why recipes cannot take a file and what to do.
 
     A later reason expects that no earlier one holds.

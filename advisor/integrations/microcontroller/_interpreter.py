@@ -237,7 +237,7 @@ def _list_missing(data: bytes, printed: str) -> list[str]:
 
     It names the first one only, so that is left out of the file, and the file is tried again.
     """
-    from advisor.tflite import pack, read, unpack
+    from advisor.tflite import read, unpack
 
     missing = list[str]()
     match = _MISSING.search(printed)
@@ -253,7 +253,7 @@ def _list_missing(data: bytes, printed: str) -> list[str]:
         for table, graph in zip(tables.subgraphs, graphs, strict=True):
             pairs = zip(table.operators, graph.operators, strict=True)
             table.operators = [entry for entry, operator in pairs if operator.name != missing_name]
-        data = pack(tables)
+        data = tables.pack()
         printed = ""
         try:
             with _capture_prints() as text:

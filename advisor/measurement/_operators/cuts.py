@@ -26,7 +26,7 @@ def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
 
     Operators that are ``still`` only expand constants; their results are not outputs.
     """
-    from advisor.tflite import drop_unused_buffers, pack, unpack
+    from advisor.tflite import unpack
 
     model = unpack(data)
     graph = model.subgraphs[0]
@@ -50,8 +50,8 @@ def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
         tensor.buffer = tensor.buffer if index in used else 0
     model.signatureDefs = None
     model.metadata = []
-    drop_unused_buffers(model)
-    return pack(model)
+    model.drop_unused_buffers()
+    return model.pack()
 
 
 def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:

@@ -16,13 +16,11 @@ from advisor.core import Evaluation, ShippedThresholds, UsageError
 from advisor.store import Problem
 from advisor.tflite import (
     Metadata,
-    make_editable,
+    Tables,
     open_model,
 )
 
 if TYPE_CHECKING:
-    from ai_edge_litert import schema_py_generated as schema
-
     from advisor.engine import LoadedRun
 
 
@@ -132,7 +130,7 @@ def _scores_of_labels(thresholds: ShippedThresholds, labels: Sequence[str]) -> t
 
 
 def _adapt_tables(
-    tables: schema.ModelT, types: frozenset[str], metadata: Metadata
+    tables: Tables, types: frozenset[str], metadata: Metadata
 ) -> tuple[Metadata, tuple[str, ...]]:
     """Edit the tables of a file; return its description then, and what was edited."""
     from advisor.tflite import fold_normalization, take_floats
@@ -141,13 +139,13 @@ def _adapt_tables(
     # MediaPipe 1.2 refuses integer inputs, and a normalization that differs by channel.
     if types != {"float32"}:
         # Before the normalization, which can go inside only behind a float32 input.
-        take_floats(make_editable(tables))
+        take_floats(tables.make_editable())
         edits.append(
             f"input and output take float32 instead of {'/'.join(sorted(types - {'float32'}))}"
         )
     if len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1:
         return metadata, tuple(edits)
-    fold_normalization(make_editable(tables), metadata.mean, metadata.std)
+    fold_normalization(tables.make_editable(), metadata.mean, metadata.std)
     edits.append(
         "the normalization, which differs by channel, happens inside the model: it takes RGB"
         " 0..255"

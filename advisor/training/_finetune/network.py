@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from advisor.datasets import InputSpec
 from advisor.measurement import host
-from advisor.tflite import LARGEST_SHARE, pack, replace_signature, unpack
+from advisor.tflite import LARGEST_SHARE, unpack
 from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._head import Head, fit_head, train_head
 from advisor.training._head.trials import ALL_LEVELS, GRID
@@ -120,8 +120,8 @@ def convert_to_flatbuffer(model: keras.Model) -> bytes:
     tables = unpack(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
     names = sorted(model.output) if isinstance(model.output, dict) else ["output_0"]
     graph = tables.subgraphs[0]
-    replace_signature(tables, graph, "image", dict(zip(names, graph.outputs, strict=True)))
-    return pack(tables)
+    tables.replace_signature(graph, "image", dict(zip(names, graph.outputs, strict=True)))
+    return tables.pack()
 
 
 def load_in_litert(network: keras.Model) -> SignatureRunner:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import NDArray
 
 from advisor.core import UnsupportedRecipe
-from advisor.tflite import add_buffer, drop_unused_buffers, pack, read, unpack
+from advisor.tflite import Tables, read, unpack
 from advisor.training._flatgraph.operators import run_operator
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Graph:
     constants: Mapping[int, NDArray[Any]]  # content of its constants by tensor index
     source: int  # tensor index of its input
     outputs: tuple[int, ...]  # tensor indices of its outputs
-    tables: schema.ModelT  # the file's tables, to write it again
+    tables: Tables  # the file's tables, to write it again
 
     @classmethod
     def read(cls, data: bytes) -> Graph:
@@ -174,6 +173,6 @@ class Graph:
         """Return the file with these constants replaced."""
         for index, value in weights.items():
             content = np.ascontiguousarray(value, dtype="<f4").tobytes()
-            self.tables.subgraphs[0].tensors[index].buffer = add_buffer(self.tables, content)
-        drop_unused_buffers(self.tables)
-        return pack(self.tables)
+            self.tables.subgraphs[0].tensors[index].buffer = self.tables.add_buffer(content)
+        self.tables.drop_unused_buffers()
+        return self.tables.pack()

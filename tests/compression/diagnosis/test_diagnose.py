@@ -11,7 +11,7 @@ from advisor.compression._diagnosis.explanations import explain_loss
 from advisor.compression._diagnosis.pairs import pair_operators, shorten_name
 from advisor.core import Diagnosis, UsageError
 from advisor.engine._diagnosis import find_fast_kernels
-from advisor.tflite import Model, cut_postprocess, pack, read, unpack
+from advisor.tflite import Model, cut_postprocess, read, unpack
 from tests.builders import must_fail, present
 from tests.detectors import SIDE, detector_file
 from tests.measurement import small_models
@@ -168,7 +168,7 @@ def test_operators_are_matched_by_order_where_the_names_are_gone(float_model: by
     for place, tensor in enumerate(tables.subgraphs[0].tensors):
         tensor.name = f"t{place}".encode()
     reference = read(float_model)
-    found = pair_operators(read(pack(tables)), reference)
+    found = pair_operators(read(tables.pack()), reference)
     assert [pair.reference for pair in found] == list(range(len(reference.operators)))
 
 

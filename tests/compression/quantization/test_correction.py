@@ -26,7 +26,7 @@ from advisor.compression._recipes import measure_deflated
 from advisor.compression._recipes.byte_grids import BYTES
 from advisor.core import StageError
 from advisor.measurement import predict_arrays
-from advisor.tflite import add_buffer, pack, read, unpack
+from advisor.tflite import read, unpack
 from tests.builders import must_fail
 from tests.tflite.graphs import Graph, with_constant
 from tests.tflite.test_surgery import padded_pooling
@@ -77,7 +77,7 @@ def test_corrected_biases_bring_features_near_float(float_model: bytes, photogra
             biases_of_old.buffers[tensor.buffer].data = np.frombuffer(old.buffer, np.uint8)
     errors = [
         np.square(_activations(float_model, photographs[1::2]) - _activations(data, photographs[1::2])).mean()
-        for data in (corrected, pack(biases_of_old))
+        for data in (corrected, biases_of_old.pack())
     ]
     assert errors[0] < errors[1]
 
@@ -324,8 +324,8 @@ def _with_another_head(data: bytes) -> bytes:
     tables, model = unpack(data), read(data)
     kernel = [operator for operator in model.operators if len(operator.inputs) > 2][-1].inputs[1]
     doubled = 2 * np.frombuffer(model.tensors[kernel].buffer, "<f4")
-    tables.subgraphs[0].tensors[kernel].buffer = add_buffer(tables, doubled.astype("<f4").tobytes())
-    return pack(tables)
+    tables.subgraphs[0].tensors[kernel].buffer = tables.add_buffer(doubled.astype("<f4").tobytes())
+    return tables.pack()
 
 
 def test_recipes_correct_as_each_alone(float_model: bytes, photographs: np.ndarray, prepared: PreparedModel) -> None:

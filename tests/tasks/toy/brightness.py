@@ -87,19 +87,19 @@ def train(backbone: Path, images: Any, spec: Any, path: Path) -> None:
     from ai_edge_litert import schema_py_generated as schema
 
     from advisor.measurement import predict
-    from advisor.tflite import add_tensor, append_operator, pack, replace_signature, single_graph, unpack
+    from advisor.tflite import unpack
 
     wide = np.pad(predict(backbone, images, spec), ((0, 0), (0, 1)), constant_values=1)
     fitted = np.linalg.solve(wide.T @ wide + 0.1 * np.eye(wide.shape[1]), wide.T @ brightness(images)).astype("<f4")
     model = unpack(backbone.read_bytes())
     dtype = schema.TensorType.FLOAT32
-    graph, _ = single_graph(model)
-    weights = add_tensor(model, graph, "weights", (1, len(fitted) - 1), dtype, fitted[:-1].tobytes())
-    inputs = [int(graph.outputs[0]), weights, add_tensor(model, graph, "bias", (1,), dtype, fitted[-1:].tobytes())]
+    graph, _ = model.find_single_graph()
+    weights = model.add_tensor(graph, "weights", (1, len(fitted) - 1), dtype, fitted[:-1].tobytes())
+    inputs = [int(graph.outputs[0]), weights, model.add_tensor(graph, "bias", (1,), dtype, fitted[-1:].tobytes())]
     code, options = schema.BuiltinOperator.FULLY_CONNECTED, schema.FullyConnectedOptionsT()
-    output = append_operator(model, graph, code, inputs, "brightness", (1, 1), options)
-    replace_signature(model, graph, "image", {"brightness": output})
-    path.write_bytes(pack(model))
+    output = model.append_operator(graph, code, inputs, "brightness", (1, 1), options)
+    model.replace_signature(graph, "image", {"brightness": output})
+    path.write_bytes(model.pack())
 
 
 def answer(model: Path, images: Any, spec: Any, path: Path, _classes: Any) -> None:

@@ -17,7 +17,7 @@ from advisor.engine._pipeline.stages.adjusting import MOST_IMAGES
 from advisor.engine._pipeline.stages.adjusting_jobs import KEPT, MATCHED, REFITTED, SHIPS_FILE, HeadImages, adjust_head
 from advisor.measurement import predict
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import pack, read_head, unpack, with_probe
+from advisor.tflite import read_head, unpack, with_probe
 from advisor.training import extract_features
 from tests.engine.plans import image_counts
 from tests.tables import with_cases
@@ -48,7 +48,7 @@ def shifted(data: bytes) -> bytes:
     bias = model.subgraphs[0].tensors[kernels[-2].inputs[2]]
     values = np.frombuffer(model.buffers[bias.buffer].data.tobytes(), "<i4")
     model.buffers[bias.buffer].data = np.frombuffer((values + 4000).astype("<i4").tobytes(), np.uint8)
-    return pack(model)
+    return model.pack()
 
 
 def coarse(data: bytes) -> bytes:
@@ -57,7 +57,7 @@ def coarse(data: bytes) -> bytes:
     head = next(each for each in reversed(model.subgraphs[0].operators) if len(each.inputs) > 2)
     kernel = model.buffers[model.subgraphs[0].tensors[head.inputs[1]].buffer]
     kernel.data = (kernel.data.view("i1") // 64 * 64).view(np.uint8)
-    return pack(model)
+    return model.pack()
 
 
 @pytest.fixture
