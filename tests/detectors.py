@@ -7,7 +7,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from PIL import Image
 
-from advisor.tflite import CENTRES, Metadata, Suppression, append_postprocess, unpack
+from advisor.tflite import CENTRES, Metadata, Suppression, unpack
 from tests.tflite.graphs import INT32, Graph
 
 COLOURS = ("red", "green", "blue")
@@ -86,7 +86,7 @@ def detector_file(
     centres = (np.arange(CELLS) + 0.5) / CELLS
     places = np.stack(np.meshgrid(centres, centres, indexing="ij"), -1).reshape(-1, 2)
     anchors = np.concatenate([places, np.full_like(places, 1 / CELLS)], 1).astype(np.float32)
-    data = append_postprocess(raw or raw_detector(), anchors, Suppression(10, score=0.05))
+    data = Suppression(10, score=0.05).append_to(raw or raw_detector(), anchors)
     if labels is not None:
         data = Metadata("cells", tuple(labels), (127.5,), (127.5,), licence="MIT").write_into(data)
         if tuple(order) == (0, 1, 2, 3):

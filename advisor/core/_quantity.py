@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 from typing import Any
@@ -115,6 +115,15 @@ class Interval:
         """Return whether the interval contains zero."""
         return self.low <= 0.0 <= self.high
 
+    def as_percent(self, images: int, source: str, unit: str = "%") -> Quantity:
+        """Return the measured share of some images, in %."""
+        value, low, high = (100 * share for share in (self.value, self.low, self.high))
+        return Quantity(value, unit, Provenance.MEASURED, low, high, 0.95, images, source)
+
+    def as_drop(self, images: int) -> Quantity:
+        """Return what is lost against float32, in points."""
+        return self.as_percent(images, "against float32 on the same images", "points")
+
     @staticmethod
     def wilson(successes: float, trials: float, level: float = 0.95) -> Interval:
         """Return the share ``successes / trials`` with Wilson's score interval, all in [0, 1].
@@ -201,6 +210,10 @@ class OtherImagesRange(Interval):
     """
 
     error: float  #: standard error of the value
+
+    def as_percent(self, images: int, source: str, unit: str = "%") -> Quantity:
+        """Return the measured share of some images, in %, with its own standard error."""
+        return replace(super().as_percent(images, source, unit), error=100 * self.error)
 
 
 def as_probabilities(scores: NDArray[np.floating[Any]]) -> NDArray[np.float32]:

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from advisor.engine._pipeline.evaluation.accuracy import (
         AccuracyVerdict,
         Captured,
-        drop_of,
-        make_percent,
         share_of,
     )
     from advisor.engine._pipeline.evaluation.judge import HeldOut, Judge, Scored
@@ -171,7 +169,6 @@ __all__ = [
     "data_check",
     "diagnose",
     "diagnose_run",
-    "drop_of",
     "feature_stages",
     "find_contradictions",
     "finetune_card",
@@ -183,7 +180,6 @@ __all__ = [
     "list_foreign_runtimes",
     "list_versions",
     "make_display",
-    "make_percent",
     "name_runtime",
     "one_each",
     "over_images",

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from advisor.store._packages import Packages, install_package
     from advisor.store._protobuf import Schema, message_type
     from advisor.store._run_documents import read_document
-    from advisor.store._run_folder import RunFolder, answers_file
+    from advisor.store._run_folder import RunFolder
     from advisor.store._run_integrity import (
         CHANGED,
         OLD,
@@ -101,7 +101,6 @@ __all__ = [
     "WeightSource",
     "YamlDocument",
     "add_block",
-    "answers_file",
     "build_frame",
     "cache_root",
     "chain_lines",

@@ -70,11 +70,6 @@ HEAD_WEIGHTS = "-head.npz"
 READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
-def answers_file(name: str) -> str:
-    """Return the path within a run of the answers of this name."""
-    return f"answers/{name}.npy"
-
-
 class RunFolder:
     """The folder of one run: it reads and writes all files of a search."""
 
@@ -360,7 +355,7 @@ class RunFolder:
         import numpy as np
 
         values = np.asarray(answers)
-        file = answers_file(name)
+        file = RunFolder.name_answers(name)
         content = io.BytesIO()
         dtype = np.int32 if values.dtype.kind in "iu" else np.float32
         np.save(content, values.astype(dtype))
@@ -396,3 +391,8 @@ class RunFolder:
         if not same:
             copy_atomically(source, target)
         return target
+
+    @staticmethod
+    def name_answers(name: str) -> str:
+        """Return the path within a run of the answers of this name."""
+        return f"answers/{name}.npy"

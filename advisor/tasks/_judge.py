@@ -29,8 +29,6 @@ from advisor.engine import (
     Images,
     Role,
     Scored,
-    drop_of,
-    make_percent,
 )
 
 EVERY = slice(None)  # Selects every answer of a file
@@ -96,8 +94,8 @@ class JudgeByShares(ABC, Generic[R]):
         count = len(images.part(Role.VALIDATION).paths)
         answers = self.compare_answers(shipped, floats if scored.trained else None, images)
         verdict = AccuracyVerdict(
-            accuracy=make_percent(shipped.figure, count, f"{self.metric} {VALIDATED}"),
-            drop=drop_of(Interval.paired_shares(floats.shares, shipped.shares), count),
+            accuracy=shipped.figure.as_percent(count, f"{self.metric} {VALIDATED}"),
+            drop=Interval.paired_shares(floats.shares, shipped.shares).as_drop(count),
             answers=replace(answers, file=file),
         )
         return verdict, {file: shipped.shares}
@@ -107,8 +105,8 @@ class JudgeByShares(ABC, Generic[R]):
     ) -> HeldOut:
         """Return the figure on the hold-out, and what is kept of it."""
         reached = self.score_images(answers_path, images, Role.HOLDOUT)
-        figure = make_percent(
-            reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}"
+        figure = reached.figure.as_percent(
+            len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}"
         )
         answers = self.judge_answers(reached, images, evaluation.answers)
         return replace(evaluation, holdout_accuracy=figure, holdout_answers=answers), {}

@@ -6,6 +6,8 @@ appends it to detectors that it trains. Names of outputs, order and scales are w
 MediaPipe read: they stay.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -67,6 +69,27 @@ class Suppression:
     most: int = 100
     score: float = 0.05
     overlap: float = 0.5
+
+    def append_to(self, data: bytes, anchors: NDArray[np.float32]) -> bytes:
+        """Append the operator to a detector.
+
+        The model has the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), see
+        :data:`CENTRE_SCALE`, float or quantized per tensor. Quantized inputs and outputs become
+        float. The anchors are those of :class:`PostProcess`. The outputs become ``boxes`` (1, M,
+        4) as top, left, bottom and right in shares of the image, ``classes`` (1, M), ``scores``
+        (1, M) from the highest on, and ``count`` (1).
+        """
+        model = read(data)
+        outputs = {}
+        for signature in model.signatures:
+            for name, index in signature.outputs:
+                outputs[name] = index
+        _, scores = _raw_outputs(outputs)
+        classes = model.tensors[scores].shape[-1]
+        return put_back(
+            data,
+            PostProcess(anchors, _encode_options(self, classes), self.most, classes, classes),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,40 +204,14 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     return model.pack()
 
 
-def append_postprocess(
-    data: bytes, anchors: NDArray[np.float32], suppression: Suppression
-) -> bytes:
-    """Append the operator to a detector.
-
-    The model has the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), see
-    :data:`CENTRE_SCALE`, float or quantized per tensor. Quantized inputs and outputs become float.
-    The anchors are those of :class:`PostProcess`. The outputs become ``boxes`` (1, M, 4) as top,
-    left, bottom and right in shares of the image, ``classes`` (1, M), ``scores`` (1, M) from the
-    highest on, and ``count`` (1).
-    """
-    model = read(data)
-    outputs = {}
-    for signature in model.signatures:
-        for name, index in signature.outputs:
-            outputs[name] = index
-    _, scores = _raw_outputs(outputs)
-    classes = model.tensors[scores].shape[-1]
-    return put_back(
-        data,
-        PostProcess(
-            anchors, _encode_options(suppression, classes), suppression.most, classes, classes
-        ),
-    )
-
-
 def with_calibrated_scores(
     data: bytes, slope: float, offset: float, name: str = "the model"
 ) -> bytes:
     """Return a float detector whose logits are ``slope`` times as large, plus ``offset``.
 
-    The detector is one of :func:`append_postprocess`. Kernels and biases of the layers that give
-    the logits change; no operator does. The same boxes are kept: the least score moves with them.
-    StageError: the scores are no logistic function of float convolutions.
+    The detector is one of :meth:`Suppression.append_to`. Kernels and biases of the layers that
+    give the logits change; no operator does. The same boxes are kept: the least score moves with
+    them. StageError: the scores are no logistic function of float convolutions.
     """
     raw, process = cut_postprocess(data, name)
     model = unpack(raw, name)

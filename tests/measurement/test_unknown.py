@@ -12,7 +12,7 @@ from advisor.datasets import InputSpec, draw_captures
 from advisor.engine import compute_auroc
 from advisor.engine._pipeline.stages.unknown_score import Neighbours, make_rule, mean_of, share_accepted
 from advisor.measurement import Detections, Detector, predict_captured, predict_pixels
-from advisor.tflite import Suppression, append_postprocess
+from advisor.tflite import Suppression
 from tests.builders import must_fail
 from tests.datasets.folders import fill
 from tests.measurement import small_models
@@ -130,7 +130,7 @@ def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path
     path = tmp_path / "image.png"
     pixels = np.array([10, 200, 40, 90, 60, 120, 250, 0, 30, 180, 220, 70], np.uint8).reshape(2, 2, 3)
     Image.fromarray(pixels.repeat(8, axis=0).repeat(8, axis=1)).save(path)
-    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
+    data = Suppression(12, score=0.5, overlap=1.0).append_to(tiny_detector(), ANCHORS)
     found = Detector(small_models.saved(tmp_path, data), VIEW_OF_DETECTION)(path)
     assert len(found.boxes) == len(found.labels) == len(found.scores) > 1
     assert found.boxes.min() >= 0.0

@@ -12,7 +12,6 @@ from advisor.tflite import (
     CENTRES,
     Suppression,
     Tables,
-    append_postprocess,
     unpack,
 )
 
@@ -135,7 +134,7 @@ def tiny_marker() -> bytes:
 def foreign_detector(data: bytes | None = None, order: Sequence[int] = (3, 0, 2, 1), keep: float = 0.5) -> bytes:
     """A detector as another converter writes it: no signature, names of its own, its outputs in another order."""
     anchors = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.8, 0.7, 0.1, 0.3]], np.float32)
-    model = unpack(append_postprocess(data or tiny_detector(), anchors, Suppression(12, score=keep, overlap=1.0)))
+    model = unpack(Suppression(12, score=keep, overlap=1.0).append_to(data or tiny_detector(), anchors))
     graph = model.subgraphs[0]
     model.signatureDefs = []
     graph.outputs = [graph.outputs[place] for place in order]

@@ -15,7 +15,6 @@ from advisor.tflite import (
     Suppression,
     Tables,
     Tensor,
-    append_postprocess,
     attach_head,
     read,
     select_output,
@@ -127,7 +126,7 @@ def test_every_truncation_is_refused() -> None:
     [
         lambda data: select_output(data, "features"),
         lambda data: attach_head(data, np.zeros((4, 2)), np.zeros(2)),
-        lambda data: append_postprocess(data, np.zeros((3, 4), np.float32), Suppression()),
+        lambda data: Suppression().append_to(data, np.zeros((3, 4), np.float32)),
         lambda data: with_temperature(data, 2.0),
         *(with_levels, to_float16, to_float32, to_float_io, without_transposes),
     ],

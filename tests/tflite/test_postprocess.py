@@ -17,7 +17,6 @@ from advisor.tflite import (
     SIDE_SCALE,
     Metadata,
     Suppression,
-    append_postprocess,
     cut_postprocess,
     read,
     with_calibrated_scores,
@@ -51,7 +50,7 @@ def detections(data: bytes, values: np.ndarray = VALUES, threads: int = 1) -> di
 
 
 def test_the_best_class_of_every_place_is_found_with_its_box_where_nothing_is_suppressed() -> None:
-    found = detections(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.0, overlap=1.0)))
+    found = detections(Suppression(12, score=0.0, overlap=1.0).append_to(tiny_detector(), ANCHORS))
     scores = 1 / (1 + np.exp(-VALUES[0]))
     places = np.argsort(-scores.max(axis=1))
     assert found["scores"] == pytest.approx(scores[places].max(axis=1), abs=1e-6)
@@ -64,9 +63,9 @@ def test_the_best_class_of_every_place_is_found_with_its_box_where_nothing_is_su
 
 
 def test_boxes_below_the_least_score_or_above_the_largest_number_are_dropped() -> None:
-    found = detections(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.7, overlap=1.0)))
+    found = detections(Suppression(12, score=0.7, overlap=1.0).append_to(tiny_detector(), ANCHORS))
     assert found["scores"] == pytest.approx([0.9526, 0.8808, 0.7311], abs=1e-3)
-    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(2, score=0.0, overlap=1.0))
+    data = Suppression(2, score=0.0, overlap=1.0).append_to(tiny_detector(), ANCHORS)
     assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
     assert [tensor.shape for tensor in read(data).outputs] == [(1, 2, 4), (1, 2), (1, 2), (1,)]
     assert len(detections(data)["scores"]) == 2
@@ -75,7 +74,7 @@ def test_boxes_below_the_least_score_or_above_the_largest_number_are_dropped() -
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
 def test_no_class_is_lost_in_several_threads(threads: int) -> None:
     """With ``use_regular_nms``, LiteRT 2.3 loses the class whose index is the number of threads."""
-    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(12))
+    data = Suppression(12).append_to(tiny_detector(), ANCHORS)
     for best in range(4):
         values = np.full((1, 3, 4), -2.0, np.float32)
         values[0, :, best] = 1.0
@@ -88,20 +87,20 @@ def test_of_boxes_that_overlap_the_better_one_stays(classes: tuple[int, int]) ->
     values = np.zeros((1, 3, 4), np.float32)
     for place, label, logit in ((1, classes[0], 0.5), (2, classes[1], 1.0)):
         values[0, place, label] = logit  # also moves a centre by up to 0.04
-    found = detections(append_postprocess(tiny_detector(), anchors, Suppression(12, score=0.55, overlap=0.5)), values)
+    found = detections(Suppression(12, score=0.55, overlap=0.5).append_to(tiny_detector(), anchors), values)
     assert found["classes"].tolist() == [classes[1]]
     assert found["scores"] == pytest.approx([0.731], abs=1e-3)
 
 
 def test_a_model_without_these_outputs_and_anchors_of_another_number_are_refused() -> None:
     with pytest.raises(StageError, match="outputs features are not 'encodings' and 'scores'"):
-        append_postprocess(tiny_features(), ANCHORS, Suppression())
+        Suppression().append_to(tiny_features(), ANCHORS)
     with pytest.raises(StageError, match=r"anchors of shape \(2, 4\) for 3 places"):
-        append_postprocess(tiny_detector(), ANCHORS[:2], Suppression())
+        Suppression().append_to(tiny_detector(), ANCHORS[:2])
 
 
 def test_a_detector_is_described() -> None:
-    data = append_postprocess(tiny_detector(), ANCHORS, Suppression())
+    data = Suppression().append_to(tiny_detector(), ANCHORS)
     metadata = described(("a", "b", "c", "d"))
     assert Metadata.read(metadata.write_into(data)) == metadata
     limited = replace(metadata, threshold=0.625)
@@ -109,7 +108,7 @@ def test_a_detector_is_described() -> None:
 
 
 def test_post_processing_that_was_cut_and_put_back_gives_the_same_boxes() -> None:
-    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(7, score=0.4, overlap=0.3))
+    data = Suppression(7, score=0.4, overlap=0.3).append_to(tiny_detector(), ANCHORS)
     raw, process = cut_postprocess(data)
     assert [tensor.name for tensor in read(raw).outputs] == ["scores", "encodings"]
     assert not any(operator.name.startswith("CUSTOM") for operator in read(raw).operators)
@@ -122,7 +121,7 @@ def test_post_processing_that_was_cut_and_put_back_gives_the_same_boxes() -> Non
 def test_outputs_in_another_order_and_without_a_signature_come_back_under_their_names() -> None:
     raw, process = cut_postprocess(foreign_detector(keep=0.0))
     found = detections(process.put_back(raw))
-    wanted = detections(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.0, overlap=1.0)))
+    wanted = detections(Suppression(12, score=0.0, overlap=1.0).append_to(tiny_detector(), ANCHORS))
     for name in wanted:
         assert found[name].tolist() == wanted[name].tolist()
 
@@ -189,7 +188,7 @@ def test_a_file_without_post_processing_is_refused() -> None:
 @pytest.mark.parametrize(("slope", "offset"), [(2.0, 0.0), (1.0, -1.5), (0.6, 0.8)])
 def test_calibrated_scores_keep_the_boxes_and_move_the_logits(slope: float, offset: float) -> None:
     image = np.random.default_rng(0).uniform(-1, 1, (1, SIDE, SIDE, 3)).astype(np.float32)
-    plain = append_postprocess(raw_detector(-0.5), PLACES, Suppression(10, score=0.4))
+    plain = Suppression(10, score=0.4).append_to(raw_detector(-0.5), PLACES)
     before, after = (
         Interpreter(model_content=data).get_signature_runner()(image=image)
         for data in (plain, with_calibrated_scores(plain, slope, offset))
@@ -205,4 +204,4 @@ def test_calibrated_scores_keep_the_boxes_and_move_the_logits(slope: float, offs
 
 def test_scores_of_another_layer_cannot_be_calibrated() -> None:
     with pytest.raises(StageError, match=r"its scores come from its input, and not from a float convolution"):
-        with_calibrated_scores(append_postprocess(tiny_detector(), ANCHORS, Suppression()), 2.0, 0.0)
+        with_calibrated_scores(Suppression().append_to(tiny_detector(), ANCHORS), 2.0, 0.0)

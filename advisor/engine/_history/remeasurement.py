@@ -32,7 +32,7 @@ from advisor.engine._targets.device_measurement import check_arena, measure_here
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host
-from advisor.store import ArtifactCache, Problem, answers_file
+from advisor.store import ArtifactCache, Problem, RunFolder
 
 MOST_JUDGED = 3
 """Files that run on the hold-out for one device at most: each may take the place of the pick."""
@@ -218,7 +218,7 @@ async def _score_on_holdout(run: LoadedRun, walker: Walker, evaluation: Evaluati
     )
     answers = await walker.run(stage)
     known = evaluation.holdout_answers
-    file = known.file if known else answers_file(f"{HOLDOUT}-{artefact.path.stem}")
+    file = known.file if known else RunFolder.name_answers(f"{HOLDOUT}-{artefact.path.stem}")
     # The whole hold-out is scored here. A search under a time limit may have scored a part of it.
     scored, files = question.of_task.judge(question).held_out(evaluation, answers, images, file)
     return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), files

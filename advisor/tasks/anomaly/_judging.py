@@ -18,7 +18,7 @@ from PIL import Image
 
 from advisor.core import ImageAnswers, Interval, Overlays, Provenance, Quantity
 from advisor.datasets import open_image
-from advisor.engine import Images, Part, Role, compute_auroc, make_percent
+from advisor.engine import Images, Part, Role, compute_auroc
 from advisor.measurement import Floats
 from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, collect_overlays
 from advisor.tasks.anomaly._drawing import HOT, LEAST, heat_png
@@ -121,7 +121,7 @@ def _share_above(scores: Floats, of: str = "") -> Quantity:
     """Return the share of the images that are alarms."""
     alarms = int((scores >= LEAST).sum())
     source = f"{of}from a score of a half on"
-    return make_percent(Interval.wilson(alarms, len(scores)), len(scores), source)
+    return Interval.wilson(alarms, len(scores)).as_percent(len(scores), source)
 
 
 def _show_errors(marked: Marked, images: Images, part: Part) -> Overlays:

@@ -72,7 +72,7 @@ class Classified:
         verdict = replace(
             measured,
             accuracy=by_class.metrics[metric],
-            drop=accuracy.drop_of(lost, len(shares)),
+            drop=lost.as_drop(len(shares)),
             answers=replace(by_class, shares=_name_shares(file)),
         )
         return verdict, {file: answers, verdict.answers.shares: shares}

@@ -31,7 +31,7 @@ from advisor.core import (
     JudgedImage,
     Quantity,
 )
-from advisor.engine import AccuracyVerdict, Images, Role, Scored, drop_of, make_percent
+from advisor.engine import AccuracyVerdict, Images, Role, Scored
 from advisor.measurement import (
     BoxAnswers,
     Detections,
@@ -87,7 +87,7 @@ class FoundObjects:
         """
         known = self.figures.metrics
         return {
-            name: make_percent(share, len(self.true), f"{METRICS[name].label} {source}")
+            name: share.as_percent(len(self.true), f"{METRICS[name].label} {source}")
             for name, share in known.items()
         }
 
@@ -312,7 +312,7 @@ class Detected(JudgeByShares[FoundObjects]):
         for metric in self.drops:
             by = ByBoxes(metric)
             lost = Interval.paired_shares(by.shares(floats), by.shares(own))
-            drops[metric] = drop_of(lost, len(own.true))
+            drops[metric] = lost.as_drop(len(own.true))
         answers = replace(verdict.answers, metric_drops=drops)
         return replace(verdict, answers=answers), answers_by_file
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.core import ImageAnswers, Overlays
 from advisor.datasets import BACKGROUND, IGNORED_LABEL, Mask
-from advisor.engine import Images, Role, make_percent
+from advisor.engine import Images, Role
 from advisor.measurement import Overlaps, ratio_of
 from advisor.tasks._judge import (
     EVERY,
@@ -143,8 +143,8 @@ class Segmented(JudgeByShares[Overlaps]):
         edges = np.array(boundary_f1(shipped.found, masks))
         edge = ratio_of(edges, np.ones(len(edges)), shipped.units)
         figures = {
-            "Boundary F1": make_percent(edge, len(edges), "the mean over the images"),
-            "Pixel accuracy": make_percent(shipped.right, len(edges), "the share of all pixels"),
+            "Boundary F1": edge.as_percent(len(edges), "the mean over the images"),
+            "Pixel accuracy": shipped.right.as_percent(len(edges), "the share of all pixels"),
         }
         return replace(
             self.compare_answers(shipped, None, images),

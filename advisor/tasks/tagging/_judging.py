@@ -22,7 +22,7 @@ from advisor.core import (
     Quantity,
     parse,
 )
-from advisor.engine import AccuracyVerdict, Images, Role, Scored, make_percent
+from advisor.engine import AccuracyVerdict, Images, Role, Scored
 from advisor.measurement import label_precision, label_thresholds
 from advisor.tasks._judge import EVERY, JudgeByShares, collect_overlays, describe_classes
 
@@ -124,13 +124,11 @@ def _list_set_figures(scores: LabelScores) -> dict[str, Quantity]:
     count = len(scores.truth)
     macro, micro, exact = scores.f1_scores()
     return {
-        "Macro F1": make_percent(
-            macro, count, "the mean over the labels, of the scores from the threshold on"
+        "Macro F1": macro.as_percent(
+            count, "the mean over the labels, of the scores from the threshold on"
         ),
-        "Micro F1": make_percent(micro, count, "of all labels together"),
-        "Exact sets": make_percent(
-            exact, count, "the share of images with exactly the right labels"
-        ),
+        "Micro F1": micro.as_percent(count, "of all labels together"),
+        "Exact sets": exact.as_percent(count, "the share of images with exactly the right labels"),
     }
 
 
@@ -143,7 +141,7 @@ def _list_threshold_figures(least: Mapping[str, float], count: int) -> dict[str,
     figures = {}
     for label, score in least.items():
         threshold = Interval(score, score, score)
-        figures[f"Threshold of {label}"] = make_percent(threshold, count, source)
+        figures[f"Threshold of {label}"] = threshold.as_percent(count, source)
     return figures
 
 
@@ -157,7 +155,7 @@ def _list_guarantee_figures(
             verb = "is" if guarantee.kept else "cannot be"
             source = f"at least {100 * guarantee.wanted:g} % {verb} guaranteed"
             name = f"{guarantee.of.capitalize()} of {label}"
-            figures[name] = make_percent(guarantee.seen, count, source)
+            figures[name] = guarantee.seen.as_percent(count, source)
     return figures
 
 
@@ -191,7 +189,7 @@ def _list_class_figures(
     for place in sorted(lowest[:SHOWN_CLASSES]):
         count = int((scores.truth[:, place] == 1).sum())
         source = f"of images by score, {count} have it"
-        yield f"AP of {classes[place]}", make_percent(by_place[place], count, source)
+        yield f"AP of {classes[place]}", by_place[place].as_percent(count, source)
 
 
 def describe_errors(scores: LabelScores, place: int, classes: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 The task ``detection`` uses :func:`box_detector_head`; `whole.py` uses :func:`learn_boxes` for a
 network that has anchors of another form. The file that ships gets the boxes decoded and
-suppressed by :func:`advisor.tflite.append_postprocess`.
+suppressed by :meth:`Suppression.append_to`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.tflite import ENCODINGS, SCORES, Suppression, append_postprocess
+from advisor.tflite import ENCODINGS, SCORES, Suppression
 from advisor.training._detection import list_class_weights, make_head
 from advisor.training._detection.anchors import Anchors, assign_anchors, make_anchors
 from advisor.training._on_maps.changes import Floats, Objects
@@ -75,7 +75,7 @@ def learn_boxes(model: keras.Model, anchors: Anchors) -> TrainableHead:
         return {ENCODINGS: Activation("linear", name=ENCODINGS)(encodings), SCORES: scores}
 
     def complete(raw: bytes) -> bytes:
-        return append_postprocess(raw, anchors.boxes, Suppression())
+        return Suppression().append_to(raw, anchors.boxes)
 
     telling = list_class_weights(model)
     return TrainableHead(model, loss, targets, outputs, complete, telling=telling)

@@ -11,7 +11,7 @@ import zstandard
 from advisor.compression import RecipeInputs, arena_bytes, make_file
 from advisor.compression._recipes import Sizes, measure_deflated, zstd_bytes
 from advisor.datasets import CalibrationImages, InputSpec
-from advisor.tflite import OPERATOR, Metadata, Suppression, append_postprocess, read
+from advisor.tflite import OPERATOR, Metadata, Suppression, read
 from tests.tflite.graphs import tiny_detector
 
 NO_IMAGES = CalibrationImages((), InputSpec(2, (127.5,) * 3, (127.5,) * 3))
@@ -53,9 +53,7 @@ def made(folder: Path, model: bytes, metadata: Metadata | None = None) -> bytes:
 
 def test_a_detector_ends_in_post_processing_and_has_its_labels_behind_it(tmp_path: Path) -> None:
     metadata = Metadata("net", ("a", "b", "c", "d"), (127.5,), (127.5,))
-    data = made(
-        tmp_path, append_postprocess(tiny_detector(), np.full((3, 4), 0.5, np.float32), Suppression()), metadata
-    )
+    data = made(tmp_path, Suppression().append_to(tiny_detector(), np.full((3, 4), 0.5, np.float32)), metadata)
     model = read(data)
     assert [tensor.shape[0] for tensor in model.outputs] == [1] * 4
     assert [len(tensor.shape) for tensor in model.outputs] == [3, 2, 2, 1]

@@ -33,7 +33,7 @@ from advisor.store import FetchOptions, MemberFile, WeightSource, sha256_file
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION, _jobs as jobs
-from advisor.tflite import Metadata, Suppression, append_postprocess, with_named_outputs
+from advisor.tflite import Metadata, Suppression, with_named_outputs
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
@@ -133,7 +133,7 @@ def images(tmp_path: Path) -> Images:
 
 
 def suppressed() -> bytes:
-    return append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
+    return Suppression(12, score=0.5, overlap=1.0).append_to(tiny_detector(), ANCHORS)
 
 
 @pytest.mark.parametrize(("content", "finder"), [(suppressed, Detector), (tiny_marker, CentreFinder)])

@@ -65,10 +65,10 @@ class Brightness(Task):
 class Within:
     def verdict(self, scored: Any, images: Images, file: str) -> Any:
         from advisor.core import ImageAnswers, Interval
-        from advisor.engine import AccuracyVerdict, Role, drop_of, share_of
+        from advisor.engine import AccuracyVerdict, Role, share_of
 
         own, floats = (right(path, images, Role.VALIDATION) for path in scored[:2])
-        drop = drop_of(Interval.paired_difference(floats, own), len(own))
+        drop = Interval.paired_difference(floats, own).as_drop(len(own))
         reached = share_of(own, "validation part, within a tenth")
         return AccuracyVerdict(reached, drop, ImageAnswers({}, file=file)), {file: [float(each) for each in own]}
 

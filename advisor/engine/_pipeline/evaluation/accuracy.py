@@ -22,7 +22,6 @@ from advisor.core import (
     Evaluation,
     ImageAnswers,
     Interval,
-    OtherImagesRange,
     Provenance,
     Quantity,
 )
@@ -78,14 +77,14 @@ def measure_accuracy(
     lost = Interval.paired_difference(float_right, right, LEVEL)
     return AccuracyVerdict(
         accuracy=share_of(right, VALIDATED),
-        drop=drop_of(lost, len(right)),
+        drop=lost.as_drop(len(right)),
         answers=per_class(answers, labels, classes),
     )
 
 
 def share_of(right: Sequence[bool], source: str) -> Quantity:
     """Return the share of correctly answered images, in %, with Wilson's interval."""
-    return make_percent(Interval.wilson(sum(right), len(right), LEVEL), len(right), source)
+    return Interval.wilson(sum(right), len(right), LEVEL).as_percent(len(right), source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,24 +123,10 @@ def compare_captured(
     for (test, strength), mean in zip(captured.tests, means_of_tests, strict=True):
         conditions.append(ConditionAccuracy(test.name, strength, 100 * mean))
     return AccuracyVerdict(
-        accuracy=make_percent(share, count, f"{captured.metric} {source}".strip()),
-        drop=drop_of(lost, count),
+        accuracy=share.as_percent(count, f"{captured.metric} {source}".strip()),
+        drop=lost.as_drop(count),
         capture=CaptureAccuracy(tuple(conditions)),
     )
-
-
-def make_percent(share: Interval, images: int, source: str, unit: str = "%") -> Quantity:
-    """Return a share of some images, in %."""
-    value, low, high = (100 * quantity for quantity in (share.value, share.low, share.high))
-    error = None
-    if isinstance(share, OtherImagesRange):
-        error = 100 * share.error
-    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source, error)
-
-
-def drop_of(lost: Interval, images: int) -> Quantity:
-    """Return what is lost against float32, in points."""
-    return make_percent(lost, images, "against float32 on the same images", "points")
 
 
 def quote_top1(card: Card, recipe: str) -> AccuracyVerdict:

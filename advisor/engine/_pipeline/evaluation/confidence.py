@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core import ConfidenceFacts, Costs, Guarantees, Mistake, Quantity
-from advisor.engine._pipeline.evaluation.accuracy import make_percent
 from advisor.engine._pipeline.images import Images, Role
 from advisor.measurement import (
     OutOfFold,
@@ -106,5 +105,5 @@ def describe_scores(scores: Mapping[str, Score], source: str) -> dict[str, Quant
     metrics = {}
     for name, score in scores.items():
         described = f"{score.note}, {source}" if score.note else source
-        metrics[name] = make_percent(score.figure, score.images or len(score.shares), described)
+        metrics[name] = score.figure.as_percent(score.images or len(score.shares), described)
     return metrics

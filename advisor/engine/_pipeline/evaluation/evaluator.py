@@ -44,7 +44,7 @@ from advisor.engine._pipeline.stages.backbone import screen_stage
 from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, timing_stage
 from advisor.engine._pipeline.stages.finetuning import was_shortened
 from advisor.engine._pipeline.walker import Walker
-from advisor.store import RunFolder, answers_file
+from advisor.store import RunFolder
 
 
 class Evaluator:
@@ -248,7 +248,7 @@ class Evaluator:
             return await self._quote_published(stages)
         scored = await self._score(stages)
         verdict = await call_in_own_thread(
-            self._judge_validation, scored, images, answers_file(_name_files(stages))
+            self._judge_validation, scored, images, RunFolder.name_answers(_name_files(stages))
         )
         # Its probabilities are not calibrated, and no threshold is written into it.
         if not stages.made_here:

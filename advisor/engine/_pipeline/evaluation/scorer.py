@@ -54,7 +54,7 @@ from advisor.engine._pipeline.stage import (
 from advisor.engine._pipeline.stages.figures import score_stage
 from advisor.engine._pipeline.stages.unknown_score import compute_auroc
 from advisor.engine._pipeline.walker import Walker
-from advisor.store import Problem, RunFolder, answers_file
+from advisor.store import Problem, RunFolder
 
 Floats = NDArray[np.floating[Any]]
 
@@ -162,7 +162,7 @@ class Scorer:
         judging = stage if part is None else replace_images(stage, images, part.shown)
         answers = await self.walker.run(judging)
         # Answers are kept for comparisons of files, which need those to all images.
-        name = answers_file(f"{HOLDOUT}-{artefact.path.stem}") if part is None else ""
+        name = RunFolder.name_answers(f"{HOLDOUT}-{artefact.path.stem}") if part is None else ""
         judge = partial(self._judge.held_out, evaluation, answers, images, name)
         (judged, answers_by_file), cpu_s = await call_in_own_thread(_time_judge, judge)
         self._pace.note_judged(count, cpu_s)
