@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog import Catalogue
 from advisor.core import HEAD, Configuration, Evaluation, Quantity, Status, Target, with_new_conditions
-from advisor.datasets import Division, Survey, survey
+from advisor.datasets import Division, Survey
 from advisor.engine import share_of
 from advisor.engine._pipeline.evaluation.accuracy import HELD_OUT, VALIDATED
 from advisor.training import expect_new_conditions, fit_head
@@ -117,7 +117,7 @@ def _few(folder: Path, place: Path, seed: int) -> Path:
 
 @cache
 def _surveyed(folder: Path) -> Survey:
-    return survey(folder)
+    return Survey.read(folder)
 
 
 def _row(case: Case, name: str) -> Row:

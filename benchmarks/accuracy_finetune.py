@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog import Catalogue, fetch_weights
 from advisor.core import FINETUNE_CACHED
-from advisor.datasets import CalibrationImages, Dataset, InputSpec, choose_images, survey
+from advisor.datasets import CalibrationImages, Dataset, InputSpec, Survey, choose_images
 from advisor.datasets._split import draw_split
 from advisor.training import FINETUNING, Finetuning
 from benchmarks.accuracy import parser_of
@@ -82,7 +82,7 @@ def main(options: Sequence[str] = ()) -> None:
 
 
 def _case(name: str, seed: int) -> Case:
-    found = survey(FOLDERS[name])
+    found = Survey.read(FOLDERS[name])
     parts = draw_split(found.dataset, seed, given=[image.part or None for image in found.dataset.images])
     known = sorted((*parts.train, *parts.validation))
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog import Card, Catalogue, fetch_weights
 from advisor.core import HeadFacts, Interval
-from advisor.datasets import Dataset, Division, InputSpec, Pair, survey
+from advisor.datasets import Dataset, Division, InputSpec, Pair, Survey
 from advisor.store import cache_root
 from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_search import TRASHNET
@@ -100,7 +100,7 @@ def main(options: Sequence[str] = ()) -> None:
     chosen = parser.parse_args(list(options))
     rows: list[Row] = []
     for name in chosen.sets.split(","):
-        found = survey(INT8_FOLDERS[name])
+        found = Survey.read(INT8_FOLDERS[name])
         seeds = [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]
         alike = Pair.find_alike(found.thumbnails)
         divisions = {seed: Division.of_survey(found, seed, alike) for seed in seeds}

@@ -36,7 +36,7 @@ from advisor.core import (
     Status,
     Target,
 )
-from advisor.datasets import CalibrationImages, Dataset, Division, Pair, Split, choose_images, survey
+from advisor.datasets import CalibrationImages, Dataset, Division, Pair, Split, Survey, choose_images
 from advisor.measurement import Classifier
 from advisor.training import fit_head
 from advisor.training._features import OUTPUT_NAME
@@ -197,7 +197,7 @@ def _log_latency(candidate: Candidate) -> float:
 
 def candidates(name: str, seeds: Sequence[int], cards: Sequence[str]) -> dict[int, list[Candidate]]:
     """Return by seed the forms of the networks on a set. Answers are kept in the cache."""
-    found = survey(INT8_FOLDERS[name])
+    found = Survey.read(INT8_FOLDERS[name])
     alike = Pair.find_alike(found.thumbnails)
     splits = {seed: Division.of_survey(found, seed, alike).split for seed in seeds}
     by_seed: dict[int, list[Candidate]] = {seed: [] for seed in seeds}

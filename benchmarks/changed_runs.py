@@ -17,7 +17,7 @@ import yaml
 from advisor.core import AdvisorError, Evaluation, Status
 from advisor.engine import find_contradictions
 from advisor.reporting import RunView, recommendation
-from advisor.store import OLD, SEAL, Problem, RunFolder
+from advisor.store import SEAL, Problem, RunFolder
 from advisor.store._run_folder import REPORTS
 from advisor.store._run_seal import with_hash
 
@@ -306,7 +306,7 @@ def judged(kind: str, run: Path, folder: Path, relink: bool = False) -> Judged:
     if relink:
         relinked(copied)
     opened = RunFolder.open(copied)
-    if said := [str(problem) for problem in Problem.list_in_run(opened) if problem.kind != OLD]:
+    if said := [str(problem) for problem in Problem.list_in_run(opened) if not problem.is_old]:
         return Judged(copied, DETECTED, tuple(said))
     try:
         after = answer(copied)

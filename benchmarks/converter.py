@@ -11,8 +11,7 @@ import numpy as np
 
 from advisor.catalog import Card
 from advisor.core import WeightsFile
-from advisor.datasets import InputSpec
-from advisor.datasets._calibration import from_images
+from advisor.datasets._images import InputSpec
 
 OURS = (
     *("float16", "dynamic_int8", "weight_int8", "weight_int4", "int8", "int8_per_tensor", "int16x8", "int8_float_io"),
@@ -60,7 +59,7 @@ def theirs(model: Path, weights: WeightsFile, images: Sequence[Path], card: Card
 
 
 def _inputs(images: Sequence[Path], card: Card) -> Any:
-    return from_images(images, InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std))
+    return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std).read_all(images)
 
 
 def _network(model: Path, weights: WeightsFile, card: Card) -> Any:

@@ -102,9 +102,9 @@ def make(root: Path, count: int) -> None:
 
 def read(root: Path) -> None:
     """Do what the check does before features come in: read, look, compare, group, split."""
-    from advisor.datasets import Division, Pair, check_survey, survey
+    from advisor.datasets import Division, Pair, Survey, check_survey
 
-    found = survey(root)
+    found = Survey.read(root)
     pairs = Pair.find_alike(found.thumbnails)
     check_survey(found, pairs)
     Division.of_survey(found, 0, pairs)

@@ -170,10 +170,10 @@ def listing(folder: Path, _count: int, _classes: int) -> int:
 
 def decoding(folder: Path, _count: int, _classes: int) -> int:
     """Read, decode, hash and measure every image."""
-    from advisor.datasets import survey
+    from advisor.datasets import Survey
 
     with (folder / "survey.pickle").open("wb") as file:
-        pickle.dump(survey(folder / "images.csv"), file)
+        pickle.dump(Survey.read(folder / "images.csv"), file)
     return 0
 
 

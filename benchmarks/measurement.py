@@ -190,7 +190,6 @@ def _forms_of(name: str) -> dict[str, Path]:
 def _make(name: str, folder: Path) -> None:
     from advisor.catalog import Catalogue, convert
     from advisor.compression import recipe
-    from advisor.datasets import from_photographs
     from advisor.tflite import select_output
 
     _tell(f"making {name}")
@@ -200,7 +199,7 @@ def _make(name: str, folder: Path) -> None:
     model = select_output(master.read_bytes(), "probabilities")
     master.unlink()
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    images = from_photographs(view)[:CALIBRATION_IMAGES]
+    images = view.draw_photographs()[:CALIBRATION_IMAGES]
     for form in FORMS:
         made = recipe(form)
         data = made.apply(model, images if made.needs_calibration else None)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog import CONVERT_VERSION, Catalogue, fetch_weights
-from advisor.datasets import InputSpec, survey
+from advisor.datasets import InputSpec, Survey
 from advisor.datasets._split import draw_split
 from advisor.store import cache_root, write_atomically
 from advisor.tflite import LEVELS_VERSION
@@ -124,7 +124,7 @@ class Steps:
 
     @cached_property
     def _dataset(self) -> Any:
-        return survey(TRASHNET).dataset
+        return Survey.read(TRASHNET).dataset
 
     @cached_property
     def _parts(self) -> Any:

@@ -84,12 +84,12 @@ def doctor(run: str | Path | None = None, *, run_model: bool = True) -> tuple[Ch
 def _check_run(run: RunFolder) -> tuple[Check, ...]:
     """Return a check for each thing of a run that does not fit, or one that says that all does."""
     from advisor.engine import find_contradictions
-    from advisor.store import OLD, Problem
+    from advisor.store import Problem
 
     checks = []
     for problem in (*Problem.list_in_run(run), *find_contradictions(run)):
         # A run of a version without hashes is not wrong: it only cannot prove itself.
-        state = State.WARNING if problem.kind == OLD else State.FAILED
+        state = State.WARNING if problem.is_old else State.FAILED
         checks.append(Check(problem.file, state, problem.what))
     if not checks:
         whole = "every line, file and figure is as it was written"

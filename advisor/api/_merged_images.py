@@ -150,7 +150,7 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
     """Return the images of a run, which have their parts, and then those of a folder,
     which have none.
     """
-    from advisor.datasets import Entry, Listing, list_files, survey
+    from advisor.datasets import Entry, Listing, Survey, list_files
     from advisor.engine import images_folder
 
     root = images_folder(earlier.folder)
@@ -174,7 +174,7 @@ def _read_images(earlier: LoadedRun, data: Path) -> Survey:
     for entry in listing.entries:
         if labels.get(entry.path.resolve()) != entry.label:
             new.append(replace(entry, part=""))
-    surveyed = survey(Listing(root, [*old, *new], rejected=listing.rejected))
+    surveyed = Survey.read(Listing(root, [*old, *new], rejected=listing.rejected))
     _require_old_images(earlier, hashes, surveyed)
     dataset = surveyed.dataset
     added = [image for image in dataset.images if not image.part]

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
         choose_images,
         draw_paths,
         find_images,
-        from_images,
-        from_photographs,
     )
     from advisor.datasets._capture import (
         CAPTURE_VERSION,
@@ -89,7 +87,7 @@ if TYPE_CHECKING:
         expect_parts,
         split_halves,
     )
-    from advisor.datasets._survey import Progress, Survey, survey
+    from advisor.datasets._survey import Progress, Survey
     from advisor.datasets._thumbnails import read_thumbnail
     from advisor.datasets._tiles import Tiling
 else:
@@ -151,8 +149,6 @@ __all__ = [
     "find_images",
     "folder_in",
     "formats_of",
-    "from_images",
-    "from_photographs",
     "images_in",
     "list_files",
     "list_label_sets",
@@ -174,7 +170,6 @@ __all__ = [
     "seed_of",
     "sha256_of",
     "split_halves",
-    "survey",
     "try_images",
     "write_boxes",
     "write_manifest",

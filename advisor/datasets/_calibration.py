@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from advisor.core import UsageError
 from advisor.datasets._images import InputSpec, try_images
-from advisor.datasets._photographs import photograph_crops
 
 PHOTOGRAPHS_VERSION = 3
 """Raised when the crops that :func:`.photograph_crops` draws change."""
@@ -47,9 +46,9 @@ class CalibrationImages:
     def read(self) -> NDArray[np.float32]:
         """Return the images as model input, float32 (n, size, size, 3)."""
         if self.paths:
-            images = from_images(self.paths, self.spec)
+            images = self.spec.read_all(self.paths)
         else:
-            images = from_photographs(self.spec, self.seed)
+            images = self.spec.draw_photographs(self.seed)
         return images[: self.limit]
 
 
@@ -67,16 +66,6 @@ def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ..
     while len(chosen) < count and any(queues):
         chosen += [queue.pop() for queue in queues if queue]
     return tuple(sorted(chosen[:count]))
-
-
-def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
-    """Return images by their files, float32 (n, size, size, 3)."""
-    return np.stack(list(map(spec.read, paths)))
-
-
-def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
-    """Return random crops of the photographs in scikit-image, float32 (n, size, size, 3)."""
-    return np.stack([spec.normalise(crop()) for crop in photograph_crops(spec.size, seed)])
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:

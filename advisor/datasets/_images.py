@@ -5,6 +5,8 @@ cropped, as the subject may be at the border. The browser page repeats these ste
 a change here must be made there, too. :attr:`InputSpec.key` is a part of cache keys.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from advisor.datasets._image_files import (
     ignore_warnings,
     may_be_image,
 )
+from advisor.datasets._photographs import photograph_crops
 from advisor.datasets._sources import Stamp
 from advisor.isolation import usable_cores
 from advisor.store import files_below
@@ -69,6 +72,14 @@ class InputSpec:
         np.subtract(pixels.reshape(lines), mean, out=inside, dtype=np.float32)
         np.divide(inside, std, out=inside)
         return result
+
+    def read_all(self, paths: Sequence[Path]) -> NDArray[np.float32]:
+        """Return images by their files, float32 (n, size, size, 3)."""
+        return np.stack(list(map(self.read, paths)))
+
+    def draw_photographs(self, seed: int = 0) -> NDArray[np.float32]:
+        """Return random crops of the photographs in scikit-image, float32 (n, size, size, 3)."""
+        return np.stack([self.normalise(crop()) for crop in photograph_crops(self.size, seed)])
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:

@@ -1,8 +1,9 @@
 """Read a data set: hash, decode and measure every file once, a few at a time.
 
-:func:`survey` is how all tasks read images. Checks, groups and splits look at the :class:`Survey`,
-and open no image again. Child processes call :func:`read_file` and :func:`read_without_quality` by
-their names. Labels that differ in case or blanks alone are one class (:func:`choose_spellings`).
+:meth:`Survey.read` is how all tasks read images. Checks, groups and splits look at the
+:class:`Survey`, and open no image again. Child processes call :func:`read_file` and
+:func:`read_without_quality` by their names. Labels that differ in case or blanks alone are one
+class (:func:`choose_spellings`).
 """
 
 from __future__ import annotations
@@ -92,55 +93,55 @@ class Survey:
             shots=tuple(self.shots[index] for index in indices),
         )
 
+    @staticmethod
+    def read(
+        source: Path | str | Listing,
+        progress: Progress | None = None,
+        most: int | None = None,
+        with_quality: bool = True,
+    ) -> Survey:
+        """Read a data set in any layout; faults of single files, classes or labels are recorded.
 
-def survey(
-    source: Path | str | Listing,
-    progress: Progress | None = None,
-    most: int | None = None,
-    with_quality: bool = True,
-) -> Survey:
-    """Read a data set in any layout; faults of single files, classes or labels are recorded.
+        One and a half kilobytes for each image stay in memory, and the pixels of one file in each
+        child. ``progress`` is called with (files done, files listed); while files are listed, with
+        (files listed so far, 0). If there are more than ``most`` files, about so many are read,
+        see :func:`._dataset.draw_files`; 0 or None for all. Without ``with_quality``, of the
+        measures only the size is known.
 
-    One and a half kilobytes for each image stay in memory, and the pixels of one file in each
-    child. ``progress`` is called with (files done, files listed); while files are listed, with
-    (files listed so far, 0). If there are more than ``most`` files, about so many are read, see
-    :func:`._dataset.draw_files`; 0 or None for all. Without ``with_quality``, of the measures only
-    the size is known.
-
-    Raises UsageError if the path does not exist, is not a data set, or has only one class.
-    """
-    report = progress or (lambda _done, _total: None)
-    if isinstance(source, Listing):
-        whole_listing = source
-    else:
-        whole_listing = list_files(Path(source), lambda count: report(count, 0))
-    listed = len(whole_listing.entries)
-    listing = draw_files(whole_listing, most or listed)
-    names = choose_spellings([entry.label for entry in listing.entries], listing.classes)
-    classes = tuple(sorted(set(names.values())))
-    number_of_class = {name: number for number, name in enumerate(classes)}
-    label_of = {written: number_of_class[name] for written, name in names.items()}
-    measures = _Measures(len(listing.entries))
-    rejected: list[Rejected] = list(listing.rejected)
-    reader = read_file if with_quality else read_without_quality
-    for done, outcome in enumerate(_read_files(listing, label_of, reader.__name__), start=1):
-        if isinstance(outcome, Rejected):
-            rejected.append(outcome)
+        Raises UsageError if the path does not exist, is not a data set, or has only one class.
+        """
+        report = progress or (lambda _done, _total: None)
+        if isinstance(source, Listing):
+            whole_listing = source
         else:
-            measures.add_image(*outcome)
-        report(done, len(listing.entries))
-    dataset = Dataset(
-        root=listing.root,
-        classes=classes,
-        images=tuple(measures.images),
-        rejected=tuple(sorted(rejected, key=lambda row: row.path)),
-        fingerprint=compute_fingerprint(classes, measures.images),
-        spellings=group_spellings(names),
-        listed=listed,
-        most=most or 0,
-        notes=(*listing.notes, *_describe_images(measures.shots)),
-    )
-    return measures.make_survey(dataset)
+            whole_listing = list_files(Path(source), lambda count: report(count, 0))
+        listed = len(whole_listing.entries)
+        listing = draw_files(whole_listing, most or listed)
+        names = choose_spellings([entry.label for entry in listing.entries], listing.classes)
+        classes = tuple(sorted(set(names.values())))
+        number_of_class = {name: number for number, name in enumerate(classes)}
+        label_of = {written: number_of_class[name] for written, name in names.items()}
+        measures = _Measures(len(listing.entries))
+        rejected: list[Rejected] = list(listing.rejected)
+        reader = read_file if with_quality else read_without_quality
+        for done, outcome in enumerate(_read_files(listing, label_of, reader.__name__), start=1):
+            if isinstance(outcome, Rejected):
+                rejected.append(outcome)
+            else:
+                measures.add_image(*outcome)
+            report(done, len(listing.entries))
+        dataset = Dataset(
+            root=listing.root,
+            classes=classes,
+            images=tuple(measures.images),
+            rejected=tuple(sorted(rejected, key=lambda row: row.path)),
+            fingerprint=compute_fingerprint(classes, measures.images),
+            spellings=group_spellings(names),
+            listed=listed,
+            most=most or 0,
+            notes=(*listing.notes, *_describe_images(measures.shots)),
+        )
+        return measures.make_survey(dataset)
 
 
 class _Measures:

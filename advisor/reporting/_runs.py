@@ -51,8 +51,6 @@ from advisor.reporting._run_rows import (
 from advisor.reporting._text import describe_machine
 from advisor.reporting._view import make_typed_path
 from advisor.store import (
-    CHANGED,
-    OLD,
     Problem,
     RunFolder,
     cache_root,
@@ -310,7 +308,7 @@ def _make_row(run: RunFolder, running: bool) -> RunRow:
     evaluations = run.evaluations()
     state, why = _find_state(run, manifest, running)
     problems = () if running else Problem.list_in_run(run, artefacts=False)
-    old = [problem for problem in problems if problem.kind == OLD]
+    old = [problem for problem in problems if problem.is_old]
     faults = _list_faults(problems, is_finished=state is RunState.FINISHED)
     if document is not None and not running:
         faults += [f"{ANSWER} {problem}" for problem in document.problems]
@@ -318,9 +316,7 @@ def _make_row(run: RunFolder, running: bool) -> RunRow:
         state = RunState.DAMAGED
         why = "; ".join(faults)
     # An answer that was changed after the search is not shown as that of the run.
-    is_trusted = not any(
-        problem.kind == CHANGED and ANSWER in problem.file for problem in problems
-    )
+    is_trusted = not any(problem.is_change and ANSWER in problem.file for problem in problems)
     finished = [row for row in evaluations if row.status is Status.OK]
     return RunRow(
         name=run.path.name,
@@ -358,10 +354,10 @@ def _list_faults(problems: Sequence[Problem], is_finished: bool) -> list[str]:
     """Return the problems of a run folder that make the run a damaged one."""
     faults = []
     for problem in problems:
-        if problem.kind == OLD:
+        if problem.is_old:
             continue
         # A search that was stopped has neither all files nor a complete last line.
-        if is_finished or "is damaged" in problem.what or problem.kind == CHANGED:
+        if is_finished or "is damaged" in problem.what or problem.is_change:
             faults.append(str(problem))
     return faults
 

@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from advisor.store._run_documents import read_document
     from advisor.store._run_folder import RunFolder
     from advisor.store._run_integrity import (
-        CHANGED,
-        OLD,
         Problem,
     )
     from advisor.store._run_seal import SEAL
@@ -73,11 +71,9 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "CHANGED",
     "MAX_BYTES",
     "MAX_DOWNLOAD_BYTES",
     "MAX_DOWNLOAD_S",
-    "OLD",
     "ROWS",
     "SEAL",
     "SERVER_PATIENCE_S",

@@ -45,6 +45,16 @@ class Problem:
         """
         return self.file.startswith(REPORTS)
 
+    @property
+    def is_change(self) -> bool:
+        """Whether something is not as it was written."""
+        return self.kind == CHANGED
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the file has no hash because an earlier version wrote it."""
+        return self.kind == OLD
+
     @classmethod
     def find_in_artefact(cls, run: RunFolder, evaluation: Evaluation) -> Problem | None:
         """Return the problem of one evaluation's artefact, or None."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import StageError
-from advisor.datasets import InputSpec, choose_images, from_images
+from advisor.datasets import InputSpec, choose_images
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TrainingImages:
     def read_training(self, count: int) -> NDArray[np.float32]:
         """Return at most ``count`` images of the training part as model input, drawn by class."""
         places = choose_images(self.labels, count, self.seed)
-        return from_images([self.paths[place] for place in places], self.spec)
+        return self.spec.read_all([self.paths[place] for place in places])
 
     def read_validation(self, count: int) -> tuple[NDArray[np.float32], tuple[int, ...]]:
         """Return at most ``count`` validation images as model input, drawn by class,
@@ -49,4 +49,4 @@ class TrainingImages:
         places = choose_images(self.validation_labels, count, self.seed)
         labels = tuple(self.validation_labels[place] for place in places)
         paths = [self.validation_paths[place] for place in places]
-        return from_images(paths, self.spec), labels
+        return self.spec.read_all(paths), labels

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from advisor.datasets import list_files, survey
+from advisor.datasets import Survey, list_files
 from advisor.isolation import IN_CHILD
 from benchmarks.hostile_surfaces.damages import BROKEN
 from benchmarks.hostile_surfaces.ground import Case, Ground
@@ -126,7 +126,7 @@ def _read_beside_pipe(ground: Ground, name: str) -> Sequence[str]:
 def survey_set(path: Path, images: int | None = None) -> None:
     """Read a set: every entry is an image or has a reason; with ``images``, so many are used."""
     listing = list_files(path)
-    dataset = survey(listing).dataset
+    dataset = Survey.read(listing).dataset
     assert len(dataset.images) + len(dataset.rejected) == len(listing.entries) + len(listing.rejected)
     assert all(row.reason for row in dataset.rejected)
     assert images in (None, len(dataset.images)), len(dataset.images)

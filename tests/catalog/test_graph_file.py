@@ -18,7 +18,7 @@ from advisor.catalog._graph_file import CONSTANTS, GRAPH, GraphFile, graph_of, r
 from advisor.catalog._keras_graph import keras_graph
 from advisor.compression import RecipeInputs, recipe
 from advisor.core import StageError, UsageError, WeightsError
-from advisor.datasets import InputSpec, from_photographs
+from advisor.datasets import InputSpec
 from advisor.store import shipped_folder
 from advisor.tflite import count, read
 from advisor.training._finetune.network import level_layers
@@ -212,7 +212,7 @@ def test_a_network_with_attention_becomes_int8(name: str) -> None:
     card = CARDS[name]
     # With larger weights, one class has all the probability, and a rounding decides which.
     data = random_file(card, 0.7)
-    images = from_photographs(InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std))[:4]
+    images = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std).draw_photographs()[:4]
     made = recipe("int8").make(data, RecipeInputs(images[1:])).data
     assert len(made) < 0.5 * len(data)
     ours, theirs = (run(each, images[:1])["features"].ravel().astype(float) for each in (made, data))

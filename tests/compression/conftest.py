@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from advisor.datasets import InputSpec, from_photographs
+from advisor.datasets import InputSpec
 from tests.measurement import small_models
 
 SIDE = 32
@@ -21,4 +21,4 @@ def float_model() -> bytes:
 
 @pytest.fixture(scope="session")
 def photographs() -> np.ndarray:
-    return from_photographs(InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3))[::4]
+    return InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3).draw_photographs()[::4]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.datasets import Entry, Listing, survey
+from advisor.datasets import Entry, Listing, Survey
 from advisor.datasets._dataset import LEAST, SPARED, draw_files
 from tests.datasets.folders import make
 
@@ -65,6 +65,6 @@ def test_parts_of_the_own_split_and_many_named_groups_keep_their_shares_and_are_
 
 def test_a_data_set_says_how_many_files_were_listed(tmp_path: Path) -> None:
     root = make(tmp_path / "data", cat=60, dog=60)
-    some, whole = survey(root, most=40).dataset, survey(root).dataset
+    some, whole = Survey.read(root, most=40).dataset, Survey.read(root).dataset
     assert (len(some.images), some.listed, some.most) == (40, 120, 40)
     assert (len(whole.images), whole.listed, whole.most) == (120, 120, 0)

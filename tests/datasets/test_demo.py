@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import DEMO_NOTE, Division, _demo, draw_demo, survey
+from advisor.datasets import DEMO_NOTE, Division, Survey, _demo, draw_demo
 from advisor.datasets._demo import ABOUT, draw_fruit, list_fruits
 from tests.builders import must_fail, write_file
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 def test_the_images_are_a_folder_for_each_class_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_demo, "IMAGES", 16)  # to draw all takes three seconds
     folder = draw_demo(tmp_path / "new" / "demo")
-    read = survey(folder)
+    read = Survey.read(folder)
     assert read.dataset.classes == tuple(list_fruits())
     assert set(read.dataset.counts) == {16}
     assert not read.dataset.rejected

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from advisor.core import UsageError
-from advisor.datasets import PARTS, Division, _division as division, survey
+from advisor.datasets import PARTS, Division, Survey, _division as division
 from tests.datasets.folders import fill, make
 
 pytestmark = pytest.mark.integration
@@ -20,7 +20,7 @@ COPIES = {
 
 
 def test_large_sets_compare_fewer_images_and_learn_from_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = survey(make(tmp_path / "data", cat=100, dog=100))
+    read = Survey.read(make(tmp_path / "data", cat=100, dog=100))
     monkeypatch.setattr(division, "MOST_HELD", 20)
     monkeypatch.setattr(division, "MOST_COMPARED", 18)
     parts = Division.of_survey(read, 0).split
@@ -43,7 +43,7 @@ def with_copies(root: Path, *, whole: bool = False) -> Path:
 
 
 def test_copies_of_images_that_are_learnt_from_judge_nothing_and_a_sentence_says_how_many(tmp_path: Path) -> None:
-    read = survey(with_copies(tmp_path / "data"))
+    read = Survey.read(with_copies(tmp_path / "data"))
     division = Division.of_survey(read, 0)
     names = {read.dataset.images[index].path.name for part in PARTS for index in getattr(division.split, part)}
     counts = [len(getattr(division.split, part)) for part in PARTS]
@@ -55,14 +55,14 @@ def test_copies_of_images_that_are_learnt_from_judge_nothing_and_a_sentence_says
 
 def test_a_class_that_only_copies_would_judge_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="all images of 'dog' in the hold-out of your split are copies"):
-        Division.of_survey(survey(with_copies(tmp_path / "data", whole=True)), 0)
+        Division.of_survey(Survey.read(with_copies(tmp_path / "data", whole=True)), 0)
 
 
 def test_copies_stay_in_one_part_of_a_split_that_is_drawn_and_a_sentence_says_so(tmp_path: Path) -> None:
     root = make(tmp_path / "data", cat=20, dog=20)
     for name in ("000", "001", "002"):
         shutil.copy(root / "cat" / f"{name}.jpg", root / "cat" / f"{name}-copy.jpg")
-    read = survey(root)
+    read = Survey.read(root)
     division = Division.of_survey(read, 0)
     parts = [{read.dataset.images[index].sha256 for index in getattr(division.split, part)} for part in PARTS]
     assert sum(map(len, parts)) == len(set.union(*parts))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from advisor.datasets import Division, Pair, _duplicates as duplicates, survey
+from advisor.datasets import Division, Pair, Survey, _duplicates as duplicates
 from advisor.datasets._checks import report_repeats
 from advisor.datasets._duplicates import find_close_pairs, list_all_close
 from tests.datasets.folders import make
@@ -36,7 +36,7 @@ def test_an_exif_copy_stays_in_its_part(tmp_path: Path, photographs: list[Image.
         photograph.resize((400, 300)).save(root / "cat" / f"plain {number}.jpg")
         stored = photograph.resize((400, 300)).transpose(ROTATED[orientation])
         stored.save(root / "cat" / f"stored {number}.jpg", exif=exif)
-    read = survey(root)
+    read = Survey.read(root)
     pairs = Pair.find_alike(read.thumbnails)
     names = [image.path.stem for image in read.dataset.images]
     found = {(names[pair.first], names[pair.second]) for pair in pairs}
@@ -71,7 +71,7 @@ def test_a_mirrored_copy_in_another_class_is_no_wrong_label(tmp_path: Path, phot
     root = make(tmp_path, left=3, right=3)
     photographs[0].save(root / "left" / "arrow.png")
     photographs[0].transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(root / "right" / "arrow.png")
-    read = survey(root)
+    read = Survey.read(root)
     pairs = Pair.find_alike(read.thumbnails)
     assert len(pairs) == 1
     assert list(report_repeats(read.dataset, pairs)) == []

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from advisor.core import UsageError
-from advisor.datasets import BoxSurvey, Division, Overview, Survey, _units, survey
+from advisor.datasets import BoxSurvey, Division, Overview, Survey, _units
 from advisor.datasets._grouping import PAUSE_S, find_groups, group_by_camera
 from advisor.datasets._image_groups import Grouping, Source
 from advisor.datasets._image_stats import Shot
@@ -33,7 +33,7 @@ def _scenes(root: Path, count: int, place: Callable[[int], int], stem: Callable[
         (root / name).mkdir()
         for number in range(count):
             _scene(10 * label + place(number), 100 * label + number).save(root / name / f"{stem(number)}.png")
-    return survey(root)
+    return Survey.read(root)
 
 
 def _photo(path: Path, pixels: Image.Image, taken: datetime | None, camera: str = "") -> None:
@@ -53,7 +53,7 @@ def _groups(grouping: Grouping, names: list[str]) -> set[frozenset[str]]:
 def test_names_in_the_manifest_come_first(tmp_path: Path) -> None:
     names = [path.relative_to(tmp_path) for path in sorted(make(tmp_path, cat=4, dog=4).glob("*/*.jpg"))]
     rows = [f"{name},{name.parent},{('x', 'x', '', 'y')[i % 4]}\n" for i, name in enumerate(names)]
-    grouping = find_groups(survey(write(tmp_path / "m.csv", "path,label,group\n" + "".join(rows))))
+    grouping = find_groups(Survey.read(write(tmp_path / "m.csv", "path,label,group\n" + "".join(rows))))
     assert grouping.source is Source.MANIFEST
     assert grouping.of == (0, 0, 1, 2, 0, 0, 3, 2)
 
@@ -61,7 +61,7 @@ def test_names_in_the_manifest_come_first(tmp_path: Path) -> None:
 def test_one_group_of_everything_is_refused(tmp_path: Path) -> None:
     names = [path.relative_to(tmp_path) for path in make(tmp_path, cat=4, dog=4).glob("*/*.jpg")]
     write(tmp_path / "m.csv", "path,label,group\n" + "".join(f"{name},{name.parent},day\n" for name in names))
-    must_fail(UsageError, "all 8 images are in one group, 'day'", find_groups, survey(tmp_path / "m.csv"))
+    must_fail(UsageError, "all 8 images are in one group, 'day'", find_groups, Survey.read(tmp_path / "m.csv"))
 
 
 def test_a_pause_and_another_camera_start_a_group(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_pause_and_another_camera_start_a_group(tmp_path: Path) -> None:
                 path = tmp_path / ("cat", "dog")[shot % 2] / f"{camera}{visit}{shot}x.jpg"
                 _photo(path, image(number), taken, camera)
                 number += 1
-    read = survey(tmp_path)
+    read = Survey.read(tmp_path)
     grouping = find_groups(read)
     names = [image.path.stem for image in read.dataset.images]
     assert grouping.source is Source.CAMERA
@@ -93,7 +93,7 @@ def test_an_image_without_a_time_is_a_group_and_one_burst_of_everything_is_none(
     assert of[2] not in {of[index] for index in (0, 1, 3, 4, 5)}
     for number in range(12):
         _photo(tmp_path / ("cat", "dog")[number % 2] / f"{number}.jpg", image(number), START, "one")
-    assert find_groups(survey(tmp_path)).source is Source.NONE
+    assert find_groups(Survey.read(tmp_path)).source is Source.NONE
 
 
 @pytest.mark.parametrize("written", ["0000:00:00 00:00:00", "yesterday", "", "damaged"])
@@ -107,7 +107,7 @@ def test_an_impossible_time_and_damaged_exif_say_nothing(tmp_path: Path, written
             data = path.read_bytes()
             start = data.index(b"Exif\0\0") + 6
             path.write_bytes(data[: start + 8] + b"\xff" * 20 + data[start + 28 :])
-    assert [shot.taken_s for shot in survey(tmp_path).shots] == [None, None]
+    assert [shot.taken_s for shot in Survey.read(tmp_path).shots] == [None, None]
 
 
 def test_a_jump_in_appearance_starts_a_group_in_a_sequence(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_gap_in_the_numbers_starts_a_group(tmp_path: Path) -> None:
 
 def test_numbers_in_random_order_say_nothing(tmp_path: Path) -> None:
     make(tmp_path, cat=30, dog=30)
-    assert find_groups(survey(tmp_path)).source is Source.NONE
+    assert find_groups(Survey.read(tmp_path)).source is Source.NONE
 
 
 def test_names_without_numbers_say_nothing(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_groups_lie_inside_one_part_of_the_users_own_split(tmp_path: Path) -> No
                 path = tmp_path / part / name / f"{number}.jpg"
                 seed = 100 * len(part) + 10 * len(name) + ord(name[0]) + number
                 _photo(path, image(seed), START + timedelta(days=number // 3))
-    read = survey(tmp_path)
+    read = Survey.read(tmp_path)
     grouping = find_groups(read)
     assert grouping.source is Source.CAMERA
     assert all(len({read.dataset.images[index].part for index in group}) == 1 for group in grouping.members)
@@ -162,7 +162,7 @@ def _manifest(root: Path, groups: int, part_of: dict[str, list[str]] | None = No
 
 
 def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> None:
-    read = survey(_manifest(make(tmp_path, cat=20, dog=20), groups=5))
+    read = Survey.read(_manifest(make(tmp_path, cat=20, dog=20), groups=5))
     division = Division.of_survey(read, 0)
     assert division.grouping.source is Source.MANIFEST
     assert division.list_notes(read.dataset) == (
@@ -175,7 +175,7 @@ def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> Non
 @pytest.mark.parametrize("column", [False, True])
 def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path, column: bool) -> None:
     root = make(tmp_path, cat=20, dog=20)
-    read = survey(_manifest(root, groups=0) if column else root)
+    read = Survey.read(_manifest(root, groups=0) if column else root)
     division = Division.of_survey(read, 3)
     assert division.split == draw_split(read.dataset, 3)
     assert (division.list_notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
@@ -185,7 +185,7 @@ def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows
     path = _manifest(make(tmp_path, cat=20, dog=20), groups=0)
     for gone in (first := min(tmp_path.glob("cat/*")), min(tmp_path.glob("dog/*"))):
         gone.unlink()
-    read = survey(path)
+    read = Survey.read(path)
     division = Division.of_survey(read, 0)
     line = f"2 listed images are not used; the first: '{first.name}': cannot be read: No such file or directory."
     assert division.list_notes(read.dataset) == (line,)
@@ -194,7 +194,7 @@ def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows
 
 def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path) -> None:
     parts = ["train", "train", "val", "test"]
-    read = survey(_manifest(make(tmp_path, cat=20, dog=20), 4, {"cat": parts, "dog": parts}))
+    read = Survey.read(_manifest(make(tmp_path, cat=20, dog=20), 4, {"cat": parts, "dog": parts}))
     division = Division.of_survey(read, 0)
     for part, name in (("train", "train"), ("validation", "validation"), ("holdout", "holdout")):
         assert {read.dataset.images[index].part for index in getattr(division.split, part)} == {name}
@@ -205,7 +205,7 @@ def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path)
 
 def test_a_validation_part_that_lacks_classes_is_joined_to_training_and_drawn_again(tmp_path: Path) -> None:
     own = {"cat": ["train", "train", "val", "test"], "dog": ["train", "train", "train", "test"]}
-    read = survey(_manifest(make(tmp_path, cat=24, dog=24), 0, own))
+    read = Survey.read(_manifest(make(tmp_path, cat=24, dog=24), 0, own))
     division = Division.of_survey(read, 0)
     parts = [read.dataset.images[index].part for index in division.split.holdout]
     assert parts == ["holdout"] * 12
@@ -222,7 +222,7 @@ def test_a_class_without_validation_is_named(tmp_path: Path) -> None:
     path = _manifest(root, groups=5)
     text = path.read_text().replace("cat2", "cat0").replace("cat3", "cat0").replace("cat4", "cat1")
     path.write_text(text)
-    read = survey(path)
+    read = Survey.read(path)
     division = Division.of_survey(read, 0)
     overview = Overview.of_split(read.dataset, division.split, division.grouping, division.list_notes(read.dataset))
     assert overview.to_json()["missing"] == {"train": [], "validation": ["cat"], "holdout": []}
@@ -230,7 +230,7 @@ def test_a_class_without_validation_is_named(tmp_path: Path) -> None:
 
 
 def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
-    dataset = survey(make(tmp_path, cat=12, dog=12)).dataset
+    dataset = Survey.read(make(tmp_path, cat=12, dog=12)).dataset
     grouping = Grouping(tuple([0] * 12 + [1 + index // 2 for index in range(12)]), Source.APPEARANCE)
     parts = draw_split(dataset, 0, grouping=grouping)
     division = Division(parts, grouping, _units.number_units(dataset), (), ())
@@ -242,7 +242,7 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("groups", [0, 5])
 def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, groups: int) -> None:
-    read = survey(_manifest(make(tmp_path, cat=20, dog=20), groups))
+    read = Survey.read(_manifest(make(tmp_path, cat=20, dog=20), groups))
     division = Division.of_survey(read, 0)
     found = Overview.of_split(read.dataset, division.split, division.grouping, ()).to_json()
     assert found["images"] == {part: len(getattr(division.split, part)) for part in PARTS}

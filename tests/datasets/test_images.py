@@ -20,14 +20,11 @@ from advisor.datasets import (
     Survey,
     choose_images,
     draw_captures,
-    from_images,
-    from_photographs,
     list_files,
     load,
     open_image,
     random_capture,
     require_unchanged,
-    survey,
 )
 from advisor.datasets._capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply_condition
 from advisor.datasets._read_errors import explain_error
@@ -104,7 +101,7 @@ def test_normalise_is_per_channel() -> None:
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
-    return survey(make(tmp_path / "data", cat=9, dog=9)).dataset
+    return Survey.read(make(tmp_path / "data", cat=9, dog=9)).dataset
 
 
 def _require(dataset: Dataset) -> None:
@@ -217,7 +214,7 @@ def draw(path: Path, seed: int) -> Path:
 def known(tmp_path: Path) -> Survey:
     for seed in range(6):
         draw(tmp_path / "data" / "ab"[seed % 2] / f"{seed}.jpg", seed)
-    return survey(tmp_path / "data")
+    return Survey.read(tmp_path / "data")
 
 
 def test_others_are_read_at_any_depth_without_copies_of_known_images_or_damage(known: Survey, tmp_path: Path) -> None:
@@ -283,7 +280,7 @@ def test_a_set_says_how_many_images_were_scaled_and_which_were_left_out(tmp_path
     for name in ("a", "b"):
         Image.fromarray(PLAIN / 255).save(root / "cat" / f"{name}.tif")
     Image.fromarray(PLAIN * -1).save(root / "dog" / "c.tif")
-    dataset = survey(root).dataset
+    dataset = Survey.read(root).dataset
     assert dataset.notes == ("2 images have values from 0 to 1, scaled to 0 to 255.",)
     assert [row.path.name for row in dataset.rejected] == ["c.tif"]
     assert "its values go from" in dataset.rejected[0].reason
@@ -318,7 +315,7 @@ def test_a_set_says_how_many_files_lack_their_end(tmp_path: Path) -> None:
     root = make(tmp_path, cat=3, dog=3)
     (root / "cat" / "short.jpg").write_bytes(jpeg()[:-2])
     (root / "cat" / "half.jpg").write_bytes(jpeg()[:-3000])
-    dataset = survey(root).dataset
+    dataset = Survey.read(root).dataset
     assert dataset.notes == ("1 JPEG file lacks its end marker; all pixels are there.",)
     assert [row.path.name for row in dataset.rejected] == ["half.jpg"]
 
@@ -331,7 +328,7 @@ def test_an_image_whose_lower_part_is_missing_is_left_out(
     tail = np.random.default_rng(1).bytes(size) if noise else bytes(size)
     (root / "cat" / "broken.jpg").write_bytes(jpeg(restart_marker_rows=rows)[:-3000] + tail + b"\xff\xd9")
     Image.new("RGB", (960, 800), "white").save(root / "dog" / "flat.jpg", optimize=True)
-    (row,) = survey(root).dataset.rejected
+    (row,) = Survey.read(root).dataset.rejected
     assert (row.path.name, row.reason) == ("broken.jpg", f"damaged: {reason}")
 
 
@@ -380,13 +377,13 @@ def test_the_choice_follows_the_seed() -> None:
 
 def test_images_come_as_the_model_takes_them(tmp_path: Path) -> None:
     paths = fill(tmp_path, 3)
-    found = from_images(paths, InputSpec(16, (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)))
+    found = InputSpec(16, (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)).read_all(paths)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[1], (load(paths[1], 16) - np.array([10, 20, 30])) / np.array([2, 4, 8]), rtol=1e-6)
 
 
 def test_photographs_are_many_and_different_and_smooth_as_no_noise_is() -> None:
-    crops = from_photographs(InputSpec(64, (0.0,) * 3, (255.0,) * 3))
+    crops = InputSpec(64, (0.0,) * 3, (255.0,) * 3).draw_photographs()
     assert len(crops) >= 40
     assert len({crop.tobytes() for crop in crops}) == len(crops)
     assert 0.0 <= crops.min() < 0.05

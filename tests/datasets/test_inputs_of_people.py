@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.core import AmbiguousInput, UsageError
-from advisor.datasets import list_files, survey
+from advisor.datasets import Survey, list_files
 from advisor.datasets._boxes import list_boxes
 from advisor.datasets._folder_questions import Names
 from advisor.datasets._folders import read_folders
@@ -173,5 +173,5 @@ def test_the_folders_of_real_archives_are_read_right(name: str, parts: list[str]
 def test_a_note_of_the_listing_is_one_of_the_data_set(tmp_path: Path) -> None:
     make(tmp_path / "photos" / "train", cat=3, dog=3)
     make(tmp_path / "photos", test=2)
-    notes = survey(tmp_path / "photos").dataset.notes
+    notes = Survey.read(tmp_path / "photos").dataset.notes
     assert notes == ("2 images of 'test' are not used: they are in no class folder.",)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from advisor.core import UsageError, show_bytes
-from advisor.datasets import list_files, survey
+from advisor.datasets import Survey, list_files
 from advisor.datasets._column_search import LABELLED
 from advisor.datasets._manifests import read_rows
 from advisor.datasets._sources import tables
@@ -41,7 +41,7 @@ def test_no_damaged_table_ends_this_process_and_each_is_read_or_refused(tmp_path
             data[int(place)] = int(random.integers(0, 256))
         file = write_file(tmp_path / f"damaged{number}{suffix}", data)
         try:
-            read = survey(list_files(file))
+            read = Survey.read(list_files(file))
         except UsageError as error:
             ends.append(bool(error.message and error.hint))
         else:
@@ -62,7 +62,7 @@ def test_values_that_count_often_take_no_memory_here_and_cost_one_attempt(tmp_pa
     table = pa.table({"image": images_of([noise], [0] * 60, struct), "label": ["cat", "dog"] * 30})
     pq.write_table(table, tmp_path / "many.parquet", store_schema=False)
     before = psutil.Process().memory_info().rss
-    read = survey(list_files(tmp_path / "many.parquet"))
+    read = Survey.read(list_files(tmp_path / "many.parquet"))
     assert {row.reason for row in read.dataset.rejected} == {
         f"damaged: a row group has more than {show_bytes(tables.MOST_GROUP_BYTES)} of images"
     }

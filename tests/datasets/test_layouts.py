@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError, install_extra
-from advisor.datasets import MaskSurvey, list_files, survey
+from advisor.datasets import MaskSurvey, Survey, list_files
 from advisor.datasets._boxes import list_boxes
 from tests.builders import must_fail
 from tests.datasets.folders import fill, make, refusal, tarred
@@ -40,7 +40,7 @@ def test_a_manifest_may_name_images_beside_and_above_it(root: Path, tmp_path: Pa
     (tmp_path / "lists").mkdir()
     rows = [{"path": f"../{row['path']}", "label": row["label"]} for row in _rows(root)]
     rows[0]["path"] = str(root / "cat" / "000.jpg")
-    dataset = survey(_manifest(tmp_path / "lists" / "set.csv", rows)).dataset
+    dataset = Survey.read(_manifest(tmp_path / "lists" / "set.csv", rows)).dataset
     assert dataset.counts == (12, 12)
     assert dataset.show_path(dataset.images[0].path) == "../data/cat/000.jpg"
 
@@ -53,15 +53,15 @@ def test_a_parquet_manifest_reads_as_the_csv_does(root: Path) -> None:
     for number, row in enumerate(rows):
         row["group"] = f"g{number // 2}"
     write(str(root.parent / "set.parquet"), pandas.DataFrame(rows), row_group_offsets=7)
-    dataset = survey(root.parent / "set.parquet").dataset
-    assert dataset.images == survey(_manifest(root.parent / "set.csv", rows)).dataset.images
+    dataset = Survey.read(root.parent / "set.parquet").dataset
+    assert dataset.images == Survey.read(_manifest(root.parent / "set.csv", rows)).dataset.images
     assert dataset.images[2].group == "g1"
 
 
 def test_a_parquet_manifest_without_its_package_names_the_extra(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastparquet", None)
     (root.parent / "set.parquet").write_bytes(b"PAR1")
-    raised = must_fail(UsageError, r"set\.parquet' is Parquet", survey, root.parent / "set.parquet")
+    raised = must_fail(UsageError, r"set\.parquet' is Parquet", Survey.read, root.parent / "set.parquet")
     assert raised.hint == install_extra("parquet")
 
 
@@ -72,13 +72,13 @@ def test_numbers_are_labels_too(root: Path) -> None:
     frame = pandas.DataFrame(_rows(root))
     frame["label"] = [1 if label == "cat" else 20 for label in frame["label"]]
     write(str(root.parent / "set.parquet"), frame)
-    assert survey(root.parent / "set.parquet").dataset.classes == ("1", "20")
+    assert Survey.read(root.parent / "set.parquet").dataset.classes == ("1", "20")
 
 
 def test_the_split_and_groups_of_a_manifest_are_read(root: Path) -> None:
     rows = _rows(root, split="train", group="one")
     rows[0]["split"], rows[1]["split"], rows[2]["split"] = "Test", "val", ""
-    dataset = survey(_manifest(root.parent / "set.csv", rows)).dataset
+    dataset = Survey.read(_manifest(root.parent / "set.csv", rows)).dataset
     assert [image.part for image in dataset.images[:4]] == ["holdout", "validation", "", "train"]
     assert dataset.own_parts[:3] == ("holdout", "validation", None)
     assert {image.group for image in dataset.images} == {"one"}
@@ -89,7 +89,7 @@ def test_missing_files_and_odd_rows_are_named_and_the_rest_is_read(root: Path) -
     rows.append({"path": "data/cat/nowhere.jpg", "label": "cat"})
     rows.append({"path": "data/cat/000.jpg", "label": " "})
     rows.append(rows[0])
-    dataset = survey(_manifest(root.parent / "set.csv", rows)).dataset
+    dataset = Survey.read(_manifest(root.parent / "set.csv", rows)).dataset
     reasons = [row.reason for row in dataset.rejected]
     assert dataset.counts == (12, 12)
     assert reasons == [
@@ -129,7 +129,7 @@ def test_folders_in_the_folders_of_a_split_are_refused_too(tmp_path: Path) -> No
     for part in ("train", "test"):
         _nested(tmp_path / "data" / part)
     must_fail(UsageError, "the 6 deeper folders", list_files, tmp_path / "data")
-    parts = Counter(image.part for image in survey(tmp_path / "data" / "**").dataset.images)
+    parts = Counter(image.part for image in Survey.read(tmp_path / "data" / "**").dataset.images)
     assert parts == {"train": 30, "holdout": 30}
 
 
@@ -218,7 +218,7 @@ def test_a_class_folder_is_refused_in_the_same_way(tmp_path: Path, kind: str) ->
 def test_an_image_whose_name_is_not_utf8_is_left_out_and_named(tmp_path: Path) -> None:
     root = make(tmp_path, metal=2, glass=2)
     (root / "glass" / "100.jpg").rename(root / "glass" / "\udcff.jpg")
-    dataset = survey(list_files(root)).dataset
+    dataset = Survey.read(list_files(root)).dataset
     ((name, reason),) = [(dataset.show_path(row.path), row.reason) for row in dataset.rejected]
     assert (name, reason) == (r"glass/\udcff.jpg", "its path has a name that is not UTF-8: rename it")
 

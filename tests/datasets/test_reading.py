@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from PIL import Image
 
-from advisor.datasets import _reading as reading, read_thumbnail, survey
+from advisor.datasets import Survey, _reading as reading, read_thumbnail
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._reading import ReaderFailure, read_each
 from advisor.isolation import IN_CHILD, CallLimits
@@ -60,9 +60,9 @@ def test_a_set_and_its_damage_are_the_same_whoever_reads_it(tmp_path: Path, monk
     make(tmp_path / "data", cat=20, dog=20)
     (tmp_path / "data" / "cat" / "003.jpg").write_bytes(b"\xff\xd8\xff no image")
     monkeypatch.chdir(tmp_path)
-    children = survey("data")
+    children = Survey.read("data")
     monkeypatch.setenv(IN_CHILD, "1")
-    here = survey("data")
+    here = Survey.read("data")
     assert children.dataset == here.dataset
     assert (children.thumbnails == here.thumbnails).all()
     assert [type(row) for row in children.dataset.rejected] == [Rejected]

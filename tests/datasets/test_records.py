@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from advisor.core import AmbiguousInput, UsageError, _errors as errors, install_extra
-from advisor.datasets import list_files, survey
+from advisor.datasets import Survey, list_files
 from advisor.datasets._sources.records import _EXAMPLE, _mask_checksum
 from advisor.store import message_type
 from tests.builders import must_fail
@@ -78,13 +78,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_tfds_is_read_with_its_parts_and_classes(folder: Path) -> None:
-    read = survey(folder).dataset
+    read = Survey.read(folder).dataset
     assert read.classes == CLASSES
     assert read.counts == (4, 4)
     assert [image.part for image in read.images] == ["holdout"] * 2 + ["train"] * 4 + ["validation"] * 2
     assert [image.sha256 for image in read.images[2:]] == [hashlib.sha256(data).hexdigest() for _, data in PICTURES]
     assert read.show_path(read.images[2].path) == "animals-train.tfrecord-00000-of-00002/0000000"
-    assert survey(folder.parent).dataset.fingerprint == read.fingerprint
+    assert Survey.read(folder.parent).dataset.fingerprint == read.fingerprint
     assert not read.rejected
 
 
@@ -92,7 +92,7 @@ def test_what_tensorflow_wrote_is_read(tmp_path: Path) -> None:
     """The file is from ``tf.io.TFRecordWriter`` of 2.21, with a feature of numbers and one of text in each record."""
     described(tmp_path, train=[4])
     shutil.copy(Path(__file__).with_name("by_tensorflow.tfrecord"), tmp_path / "animals-train.tfrecord-00000-of-00001")
-    read = survey(tmp_path).dataset
+    read = Survey.read(tmp_path).dataset
     assert [read.classes[each.label] for each in read.images] == [name for name, _ in PICTURES[:4]]
     assert read.rejected == ()
 
@@ -109,7 +109,7 @@ def test_without_files_beside_them_records_have_the_usual_names(tmp_path: Path) 
 def test_a_shard_that_ends_in_the_middle_gives_its_whole_records_and_says_so(folder: Path, lost: int) -> None:
     file = folder / "animals-train.tfrecord-00001-of-00002"
     file.write_bytes(file.read_bytes()[:-lost])
-    read = survey(folder).dataset
+    read = Survey.read(folder).dataset
     assert len(read.images) == 7
     assert [row.reason for row in read.rejected] == [
         "the file ends in the middle of a record; the file has 1 whole record, and dataset_info.json states 2"
@@ -121,7 +121,7 @@ def test_a_record_with_a_wrong_checksum_is_left_out(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[200] ^= 1
     file.write_bytes(data)
-    read = survey(file).dataset
+    read = Survey.read(file).dataset
     assert len(read.images) == 5
     assert [(row.path.name, row.reason) for row in read.rejected] == [
         ("0000000", "damaged: its checksum is not the one that was written")
@@ -132,7 +132,7 @@ def test_a_damaged_length_ends_the_search_for_records(tmp_path: Path) -> None:
     records = list(map(framed, examples(PICTURES)))
     records[4] = struct.pack("<Q", 2**62) + records[4][8:]
     (tmp_path / "a.tfrecord").write_bytes(b"".join(records))
-    read = survey(tmp_path / "a.tfrecord").dataset
+    read = Survey.read(tmp_path / "a.tfrecord").dataset
     assert len(read.images) == 4
     assert [row.reason for row in read.rejected] == [
         f"the length of the record at byte {sum(map(len, records[:4]))} is damaged, so that no more are found"
@@ -147,7 +147,7 @@ def test_a_file_that_has_no_records_is_refused(tmp_path: Path, data: bytes) -> N
 
 def test_a_feature_of_another_type_is_named(tmp_path: Path) -> None:
     numbers = [example({"image": 7, "label": number % 2}) for number in range(4)]
-    rejected = survey(written(tmp_path / "a.tfrecord", numbers)).dataset.rejected
+    rejected = Survey.read(written(tmp_path / "a.tfrecord", numbers)).dataset.rejected
     assert {row.reason for row in rejected} == {"its feature has no bytes of one image"}
     with pytest.raises(UsageError, match=r"which feature of .* is an image\? It has kind, photograph") as caught:
         list_files(written(tmp_path / "b.tfrecord", examples(PICTURES, "photograph", "kind")))
@@ -157,7 +157,7 @@ def test_a_feature_of_another_type_is_named(tmp_path: Path) -> None:
 def test_labels_without_a_name_and_records_without_a_label_are_left_out(folder: Path) -> None:
     unnamed = [example({"image": jpeg(70 + number), "label": label}) for number, label in enumerate((0, -1, 2, 1))]
     written(folder / "animals-test.tfrecord-00000-of-00001", [*unnamed, example({"image": jpeg(80)})])
-    rejected = survey(folder).dataset.rejected
+    rejected = Survey.read(folder).dataset.rejected
     assert [(row.path.name, row.reason) for row in rejected] == [(f"000000{row}", "no label") for row in (1, 2, 4)]
 
 

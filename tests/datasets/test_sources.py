@@ -18,6 +18,7 @@ from advisor.core import StageError, UsageError, _errors as errors, install_extr
 from advisor.datasets import (
     Kind,
     Listing,
+    Survey,
     _archives as archives,
     _manifests as manifests,
     address_of,
@@ -26,7 +27,6 @@ from advisor.datasets import (
     open_image,
     require_unchanged,
     sha256_of,
-    survey,
     write_manifest,
 )
 from advisor.datasets._sources import base
@@ -109,7 +109,7 @@ def labels(listing: Listing) -> list[str]:
 @pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
 def test_images_in_a_file_are_a_folders(tmp_path: Path, name: str, write: Callable[[Path, Pictures], Path]) -> None:
     file = write(tmp_path / name, PICTURES)
-    read = survey(file).dataset
+    read = Survey.read(file).dataset
     named = {"0": "cat", "1": "dog"} if name.endswith(".tar") else {}
     assert [named.get(read.classes[each.label], read.classes[each.label]) for each in read.images] == [
         label for label, _ in PICTURES
@@ -126,7 +126,7 @@ def test_images_in_a_file_are_a_folders(tmp_path: Path, name: str, write: Callab
 @pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
 def test_a_rewritten_file_is_read_again(tmp_path: Path, name: str, write: Callable[[Path, Pictures], Path]) -> None:
     file = write(tmp_path / name, PICTURES)
-    images = survey(file).dataset.images
+    images = Survey.read(file).dataset.images
     paths, stamps = [each.path for each in images], [each.stamp for each in images]
     require_unchanged(paths, stamps)
     write(file, [(label, jpeg(90 + number)) for number, (label, _) in enumerate(PICTURES)])
@@ -137,9 +137,9 @@ def test_a_rewritten_file_is_read_again(tmp_path: Path, name: str, write: Callab
 
 
 def test_a_manifest_may_name_images_inside_files(tmp_path: Path) -> None:
-    read = survey(zipped(tmp_path / "photos.zip", PICTURES)).dataset
+    read = Survey.read(zipped(tmp_path / "photos.zip", PICTURES)).dataset
     write_manifest(tmp_path / "cleaned.csv", read, {read.images[0].path})
-    again = survey(tmp_path / "cleaned.csv").dataset
+    again = Survey.read(tmp_path / "cleaned.csv").dataset
     assert [each.sha256 for each in again.images] == [each.sha256 for each in read.images[1:]]
 
 
@@ -175,7 +175,7 @@ def test_a_shard_may_have_names_in_json_or_classes_as_folders(tmp_path: Path) ->
     places = [(f"./{label}/{n}.jpg", data) for n, (label, data) in enumerate(PICTURES)]
     in_folders = tarred(tmp_path / "folders.tar", places)
     assert labels(list_files(in_json)) == labels(list_files(in_folders)) == [label for label, _ in PICTURES]
-    assert len(survey(in_folders).dataset.images) == 6
+    assert len(Survey.read(in_folders).dataset.images) == 6
 
 
 @pytest.mark.parametrize("lost", [1, 300, 700, 1200, 1536, 2200])
@@ -183,7 +183,7 @@ def test_a_shard_that_ends_in_the_middle_gives_its_whole_images_and_says_so(tmp_
     file = shard(tmp_path / "a.tar", PICTURES)
     end = file.read_bytes().rstrip(b"\0")
     file.write_bytes(end[: len(end) - lost])
-    read = survey(file).dataset
+    read = Survey.read(file).dataset
     assert [each.sha256 for each in read.images] == [hashlib.sha256(data).hexdigest() for _, data in PICTURES][:5]
     assert any("the file ends in the middle" in row.reason for row in read.rejected)
 
@@ -223,7 +223,7 @@ def test_an_image_that_claims_to_be_huge_is_not_read(tmp_path: Path, monkeypatch
     monkeypatch.setattr(base, "MAX_IMAGE_BYTES", 2_000_000)
     with zipfile.ZipFile(zipped(tmp_path / "a.zip", PICTURES), "a", zipfile.ZIP_DEFLATED) as file:
         file.writestr("cat/bomb.jpg", bytes(3_000_000))
-    rejected = survey(tmp_path / "a.zip").dataset.rejected
+    rejected = Survey.read(tmp_path / "a.zip").dataset.rejected
     assert [row.reason for row in rejected] == ["the image has 3 MB, above the limit of 2 MB"]
 
 
@@ -265,7 +265,7 @@ def test_rows_without_label_or_bytes_are_left_out(tmp_path: Path) -> None:
     rows = [{"bytes": data, "path": ""} for _, data in PICTURES] + [{"bytes": None, "path": "elsewhere.jpg"}]
     found = pa.table({"image": rows, "label": ["cat", "dog", "cat", None, "dog", "cat", "dog"]})
     pq.write_table(found, tmp_path / "a.parquet")
-    rejected = survey(tmp_path / "a.parquet").dataset.rejected
+    rejected = Survey.read(tmp_path / "a.parquet").dataset.rejected
     assert [(row.path.name, row.reason) for row in rejected] == [
         ("0000003", "no label"),
         ("0000006", "the table has no bytes of it"),
@@ -286,7 +286,7 @@ def test_the_path_of_a_plain_file_is_no_address_inside_one(tmp_path: Path) -> No
 def test_thousands_of_classes_are_listed_and_refused_as_too_small(tmp_path: Path) -> None:
     names = [str(number) for number in range(3000)]
     pq.write_table(pa.table({"image": [b"x"] * 3000, "label": names}), tmp_path / "a.parquet")
-    read = survey(tmp_path / "a.parquet").dataset
+    read = Survey.read(tmp_path / "a.parquet").dataset
     assert len(read.classes) == 3000
     assert len(read.rejected) == 3000
 
@@ -316,7 +316,7 @@ def test_a_listing_says_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(archives, "LISTED_EVERY", 2)
     told: list[tuple[int, int]] = []
-    survey(write(tmp_path / name, PICTURES), lambda done, total: told.append((done, total)))
+    Survey.read(write(tmp_path / name, PICTURES), lambda done, total: told.append((done, total)))
     assert told == [(0, 0), (2, 0), (4, 0), *((done, 6) for done in range(1, 7))]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps, features
 
 from advisor.core import install_extra
-from advisor.datasets import Dataset, _image_files as images, load, require_usable, survey
+from advisor.datasets import Dataset, Survey, _image_files as images, load, require_usable
 from advisor.datasets._duplicates import THUMBNAIL, Pair
 from advisor.datasets._grouping import group_look_alikes, groups_tell_classes
 from tests.datasets.folders import claims, fill, image, make, refusal
@@ -25,7 +25,7 @@ VISITS = [place // (EACH // 5) for place in range(len(LABELS))]
 
 def read(path: Path) -> Dataset:
     """Read a data set as a search does."""
-    dataset = survey(path).dataset
+    dataset = Survey.read(path).dataset
     require_usable(dataset)
     return dataset
 
@@ -67,7 +67,7 @@ def test_damaged_files_are_rejected_with_their_reasons(root: Path) -> None:
     (root / "cat" / "text.png").write_text("not an image")
     image(3, (1, 1)).save(root / "cat" / "tiny.png")
     (root / "cat" / "raw.dng").write_bytes(b"II*")
-    reasons = {row.path.name: row.reason for row in survey(root).dataset.rejected}
+    reasons = {row.path.name: row.reason for row in Survey.read(root).dataset.rejected}
     assert reasons["empty.jpg"] == "the file is empty"
     assert "truncated" in reasons["half.jpg"].lower()
     assert "not a JPEG" in reasons["text.png"]
@@ -88,7 +88,7 @@ def test_photographs_of_iphones_and_scans_are_read(root: Path) -> None:
 def test_without_its_reader_a_photo_of_an_iphone_names_the_extra(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(Path(__file__).with_name("two_colours.heic"), root / "dog" / "phone.heic")
     monkeypatch.setattr(images, "list_formats", lambda: images.FORMATS)
-    (lost,) = survey(root).dataset.rejected
+    (lost,) = Survey.read(root).dataset.rejected
     assert lost.reason.startswith(f".heic needs a reader that is not installed: {install_extra('heic')}")
 
 
@@ -97,7 +97,7 @@ def test_truncation_is_found_in_every_format(tmp_path: Path, suffix: str) -> Non
     path = make(tmp_path / "data", cat=1, dog=1) / "cat" / f"cut{suffix}"
     image(9, (200, 150)).save(path)
     path.write_bytes(path.read_bytes()[:-200])
-    assert [row.path.name for row in survey(tmp_path / "data").dataset.rejected] == [path.name]
+    assert [row.path.name for row in Survey.read(tmp_path / "data").dataset.rejected] == [path.name]
 
 
 def test_an_image_of_too_many_pixels_is_refused_by_its_header(root: Path) -> None:
@@ -107,7 +107,7 @@ def test_an_image_of_too_many_pixels_is_refused_by_its_header(root: Path) -> Non
     info = struct.pack("<IiiHHIIiiII", 40, 30_000, 30_000, 1, 24, 0, 0, 0, 0, 0, 0)
     header = b"BM" + struct.pack("<IHHI", 54 + 99, 0, 0, 54) + info
     (root / "cat" / "huge.bmp").write_bytes(header + bytes(99))  # it claims more pixels than it holds
-    reasons = {row.path.name: row.reason for row in survey(root).dataset.rejected}
+    reasons = {row.path.name: row.reason for row in Survey.read(root).dataset.rejected}
     assert "bomb" in reasons["bomb.png"]
     assert "bomb" in reasons["huge.bmp"]
     assert "10000x8500" in reasons["wide.png"]
@@ -119,7 +119,7 @@ def test_what_is_no_regular_file_is_not_waited_for(root: Path) -> None:
     os.mkfifo(root / "cat" / "pipe.jpg")
     (root / "dog" / "endless.png").symlink_to("/dev/zero")
     (root / "dog" / "gone.jpg").symlink_to(root / "nowhere.jpg")
-    reasons = [row.reason for row in survey(root).dataset.rejected]
+    reasons = [row.reason for row in Survey.read(root).dataset.rejected]
     assert reasons == [*["not a regular file"] * 2, "cannot be read: No such file or directory"]
 
 

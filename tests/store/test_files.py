@@ -16,8 +16,6 @@ import pytest
 
 from advisor.core import Evaluation, ImageAnswers, StageError, Status, UsageError
 from advisor.store import (
-    CHANGED,
-    OLD,
     ArtifactCache,
     Problem,
     RunFolder,
@@ -27,6 +25,7 @@ from advisor.store import (
     write_atomically,
 )
 from advisor.store._files import is_full_disk
+from advisor.store._run_integrity import CHANGED, OLD
 from tests.builders import evaluation, must_fail, present
 from tests.run_folders import aged, lines, with_artefact, write_run
 from tests.tables import with_cases

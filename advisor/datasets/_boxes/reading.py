@@ -25,7 +25,7 @@ from advisor.core import UsageError
 from advisor.datasets._boxes import HINT, list_boxes
 from advisor.datasets._boxes.entries import Box, BoxEntry, BoxFault, BoxListing
 from advisor.datasets._dataset import Rejected
-from advisor.datasets._survey import Progress, Survey, choose_spellings, group_spellings, survey
+from advisor.datasets._survey import Progress, Survey, choose_spellings, group_spellings
 from advisor.store import sha256_json
 
 Size = tuple[int, int]  # Width and height in pixels
@@ -152,13 +152,13 @@ class BoxSurvey:
     ) -> BoxSurvey:
         """Read a set of images with boxes in any format; faults of files or boxes are recorded.
 
-        ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no format
-        fits, or no box can be used.
+        ``most`` as of :meth:`.Survey.read`. Raises UsageError if the path does not exist, no
+        format fits, or no box can be used.
         """
         listing = list_boxes(path)
         relative = bool(listing.relative)
         by_path = {entry.path: entry for entry in listing.entries}
-        images = survey(listing.images, progress, most)
+        images = Survey.read(listing.images, progress, most)
         # Before the boxes are placed: a resized image would have them at other things.
         images = images.without_images(list(_find_mismatched(by_path, images, relative)))
         entries = [by_path[image.path] for image in images.dataset.images]

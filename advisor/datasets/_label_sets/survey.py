@@ -31,7 +31,7 @@ from advisor.datasets._dataset import Listing, Rejected
 from advisor.datasets._label_sets.stratification import deal_out
 from advisor.datasets._label_sets.tables import list_label_sets
 from advisor.datasets._split import Split
-from advisor.datasets._survey import Progress, Survey, survey
+from advisor.datasets._survey import Progress, Survey
 from advisor.store import sha256_json
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class LabelSetSurvey:
         by_path = {entry.image.path: entry for entry in listing.entries}
         entries = [replace(entry.image, label=ONE_CLASS) for entry in by_path.values()]
         files = Listing(listing.root, entries, (), listing.rejected, listing.notes)
-        images = survey(files, progress, most)
+        images = Survey.read(files, progress, most)
         classes = tuple(sorted(listing.classes))
         truth = np.zeros((len(images.dataset.images), len(classes)), np.int8)
         for row, image in enumerate(images.dataset.images):

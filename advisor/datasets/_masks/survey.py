@@ -31,7 +31,7 @@ from advisor.datasets._image_files import describe_read_error, read_bytes
 from advisor.datasets._masks.listing import BACKGROUND, HINT, MaskEntry, MaskListing, list_masks
 from advisor.datasets._masks.mask import IGNORED_LABEL, Mask, draw_regions, read_values
 from advisor.datasets._reading import ReaderFailure, read_each
-from advisor.datasets._survey import Progress, Survey, survey
+from advisor.datasets._survey import Progress, Survey
 from advisor.store import sha256_json
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ class MaskSurvey:
     ) -> MaskSurvey:
         """Read images and masks; faults of single files are recorded, not raised.
 
-        ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout
-        fits, or the masks have fewer than two classes.
+        ``most`` as of :meth:`.Survey.read`. Raises UsageError if the path does not exist, no
+        layout fits, or the masks have fewer than two classes.
         """
         listing = list_masks(path)
         by_path = {entry.image.path: entry for entry in listing.entries}
         entries = [entry.image for entry in by_path.values()]
-        images = survey(Listing(listing.root, entries, (), listing.rejected), progress, most)
+        images = Survey.read(Listing(listing.root, entries, (), listing.rejected), progress, most)
         readings = _read_masks([by_path[image.path] for image in images.dataset.images], images)
         values = set[int]()
         for reading in readings:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.compression import to_decibel
 from advisor.core import TASKS, Interval, StageError, UsageError
-from advisor.datasets import InputSpec, from_photographs
+from advisor.datasets import InputSpec
 from advisor.engine._compress.results import FileAgreement
 from advisor.measurement import (
     Detector,
@@ -81,7 +81,7 @@ class Classifiers:
         if images:
             scores = predict(path, images, spec)
         else:
-            scores = predict_arrays(path, from_photographs(spec, seed + SCORING_SEED))
+            scores = predict_arrays(path, spec.draw_photographs(seed + SCORING_SEED))
         if not np.isfinite(scores).all():
             raise StageError(f"{path.name} gives values that are not finite")
         return scores
@@ -140,7 +140,7 @@ class Detectors:
             detector = Detector(named, spec)
             if images:
                 return list(map(detector, images))
-            return list(map(detector.answer_for, from_photographs(spec, seed + SCORING_SEED)))
+            return list(map(detector.answer_for, spec.draw_photographs(seed + SCORING_SEED)))
 
     def compare(
         self, boxes: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]

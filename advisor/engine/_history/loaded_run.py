@@ -16,7 +16,7 @@ from advisor.datasets import InputSpec
 from advisor.engine._decide import decide_run
 from advisor.engine._history.run_inputs import locate_paths, read_section, read_stored_request
 from advisor.engine._question import Question, Request, resolve
-from advisor.store import CHANGED, SEAL, Problem, RunFolder
+from advisor.store import SEAL, Problem, RunFolder
 
 PATHS = ("data", "profiles", "catalog")
 """Options of the question that name files."""
@@ -89,7 +89,7 @@ class LoadedRun:
         """
         for problem in self.problems:
             may_change = problem.is_of_report or problem.file.startswith(beside)
-            if problem.kind == CHANGED and not may_change:
+            if problem.is_change and not may_change:
                 raise UsageError(
                     f"'{self.folder.path}' does not prove itself: {problem}",
                     f"advisor doctor {self.folder.path} names all that does not fit; restore the"

@@ -30,7 +30,6 @@ from advisor.datasets import (
     images_in,
     list_files,
     phrase_count,
-    survey,
 )
 from advisor.engine import (
     DataCheck,
@@ -69,7 +68,7 @@ def survey_faults(
     """
     listing, masks = _list_images(path)
     good = _choose_good({entry.label for entry in listing.entries}, path)
-    read = survey(listing, progress, most)
+    read = Survey.read(listing, progress, most)
     names = read.dataset.classes
     order = (good, *sorted(set(names) - {good}))
     images = tuple(

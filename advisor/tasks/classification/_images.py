@@ -42,7 +42,6 @@ from advisor.datasets import (
     missing_hint,
     phrase_count,
     require_usable,
-    survey,
     write_manifest,
 )
 from advisor.engine import (
@@ -78,7 +77,9 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
     files = images_in(folder)
     if not files:
         raise UsageError(f"--unknown: no image below '{folder}'", HINT)
-    read = survey(Listing(folder, [Entry(file, "unknown") for file in files]), with_quality=False)
+    read = Survey.read(
+        Listing(folder, [Entry(file, "unknown") for file in files]), with_quality=False
+    )
     first = len(known.dataset.images)
     pairs = Pair.find_alike(np.concatenate([known.thumbnails, read.thumbnails]))
     # A copy of an image with a class would teach and judge that the class is unknown.
@@ -113,7 +114,7 @@ def read(question: Question, say: Say) -> Images:
     path = question.require_data()
     try:
         # Blur and light cost time, and only the check of the images shows them.
-        read = survey(path, report_progress(say), question.most_images, with_quality=False)
+        read = Survey.read(path, report_progress(say), question.most_images, with_quality=False)
         require_usable(read.dataset)
     except UsageError as error:
         # Images of another task are no mistake in the files:
@@ -230,7 +231,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
         UsageError: the path cannot be read as a data set, or the card is unknown.
     """
     say(f"reading images of {path}")
-    read = survey(path, report_progress(say))
+    read = Survey.read(path, report_progress(say))
     say("comparing images")
     pairs = Pair.find_alike(read.thumbnails)
     labels = LabelCheck()

@@ -7,7 +7,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.compression import require_float
 from advisor.core import UsageError
-from advisor.datasets import class_order, survey
+from advisor.datasets import Survey, class_order
 from advisor.datasets._split import draw_split
 from advisor.engine import RecipeResult, prepare_compression as ask
 from advisor.engine._compress.image_choice import PHOTOGRAPHS
@@ -97,7 +97,7 @@ def test_too_few_calibration_images_are_counted(described: Path, asked: Asked, p
 
 def test_labelled_images_are_split_as_a_search_splits_them(described: Path, asked: Asked, photos: Path) -> None:
     images = asked(described, data=photos).images
-    dataset = survey(photos).dataset
+    dataset = Survey.read(photos).dataset
     parts = draw_split(dataset, 0)
     assert images.scored == tuple(dataset.images[index].path for index in parts.holdout)
     assert not set(images.calibration) & set(images.scored)

@@ -17,7 +17,7 @@ from advisor.datasets._checks.boxes import (
 )
 from advisor.datasets._duplicates import Pair
 from advisor.datasets._image_stats import measure_image
-from advisor.datasets._survey import survey
+from advisor.datasets._survey import Survey
 from tests.builders import must_fail
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
@@ -38,7 +38,7 @@ def _with(tmp_path: Path, *objects: Object, others: int = 12) -> BoxSurvey:
 def test_a_clean_set_has_no_findings_on_boxes_copies_or_classes(tmp_path: Path) -> None:
     kinds = {finding.kind for finding in check_boxes(_with(tmp_path, ("cat", 2, 2, 40, 40), others=60), ())}
     assert kinds <= {Kind.SIZE, Kind.CAPTURE}
-    kinds = {finding.kind for finding in check_survey(survey(make(tmp_path, cat=60, dog=70)))}
+    kinds = {finding.kind for finding in check_survey(Survey.read(make(tmp_path, cat=60, dog=70)))}
     assert kinds <= {Kind.SIZE, Kind.CAPTURE}
 
 
@@ -132,7 +132,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def _findings(root: Path, *kinds: Kind) -> list[Finding]:
-    return [finding for finding in check_survey(survey(root)) if finding.kind in kinds]
+    return [finding for finding in check_survey(Survey.read(root)) if finding.kind in kinds]
 
 
 def _names(finding: Finding) -> list[set[str]]:

@@ -15,11 +15,11 @@ from advisor.datasets import (
     Kind,
     LabelledImage,
     Pair,
+    Survey,
     _cropped_copies as crops,
     check_boxes,
     find_cropped_copies,
     require_writable,
-    survey,
     write_boxes,
     write_manifest,
 )
@@ -95,11 +95,11 @@ def test_a_image_that_went_is_passed_over(tmp_path: Path, photographs: list[Imag
 def test_what_is_written_is_read_back_without_what_was_left_out(tmp_path: Path) -> None:
     make(tmp_path / "data" / "test", cat=2, dog=2)
     make(tmp_path / "data" / "train", cat=7, dog=7)
-    dataset = survey(tmp_path / "data").dataset
+    dataset = Survey.read(tmp_path / "data").dataset
     (tmp_path / "lists").mkdir()
     out = {dataset.images[3].path, dataset.images[12].path}
     assert write_manifest(tmp_path / "lists" / "fixed.csv", dataset, out) == 16
-    again = survey(tmp_path / "lists" / "fixed.csv").dataset
+    again = Survey.read(tmp_path / "lists" / "fixed.csv").dataset
     assert [image.sha256 for image in again.images] == [p.sha256 for p in dataset.images if p.path not in out]
     assert again.labels == tuple(p.label for p in dataset.images if p.path not in out)
     assert again.own_parts == tuple(p.part for p in dataset.images if p.path not in out)
@@ -108,9 +108,9 @@ def test_what_is_written_is_read_back_without_what_was_left_out(tmp_path: Path) 
 def test_odd_names_survive(tmp_path: Path) -> None:
     root = make(tmp_path / "data", **{'a "b", c': 8, "=1+1": 8})
     fill(root / 'a "b", c' / "x,y\nz", 1)
-    dataset = survey(root).dataset
+    dataset = Survey.read(root).dataset
     write_manifest(tmp_path / "fixed.csv", dataset, set())
-    assert survey(tmp_path / "fixed.csv").dataset.fingerprint == dataset.fingerprint
+    assert Survey.read(tmp_path / "fixed.csv").dataset.fingerprint == dataset.fingerprint
 
 
 @pytest.mark.parametrize(("name", "message"), [("a.xlsx", "CSV"), ("there.csv", "exists"), ("gone/a.csv", "folder")])
@@ -120,7 +120,7 @@ def test_where_it_cannot_go_is_said_before_anything_is_done(tmp_path: Path, name
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
-    dataset = survey(make(tmp_path / "data", cat=40, dog=40)).dataset
+    dataset = Survey.read(make(tmp_path / "data", cat=40, dog=40)).dataset
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
@@ -211,7 +211,7 @@ def test_what_belongs_together_is_alike_or_of_one_group() -> None:
 
 def test_a_file_that_no_manifest_can_name_is_named(tmp_path: Path) -> None:
     first = next(make(tmp_path / "data", cat=4, dog=4).rglob("*.*"))
-    dataset = survey(tmp_path / "data").dataset
+    dataset = Survey.read(tmp_path / "data").dataset
     odd = first.rename(Path(os.fsdecode(os.fsencode(first.parent) + b"/odd-\xff" + first.suffix.encode())))
     images = tuple(replace(image, path=odd) if image.path == first else image for image in dataset.images)
     with pytest.raises(UsageError, match=r"not UTF-8: '.*odd-.udcff[.]"):

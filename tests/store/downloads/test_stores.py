@@ -11,7 +11,7 @@ import pytest
 
 from advisor.api import check_data
 from advisor.core import StageError, UsageError, _errors as errors, install_extra
-from advisor.datasets import survey
+from advisor.datasets import Survey
 from advisor.store import cache_root, copy_from_store, in_store
 from advisor.store._downloads import object_fetch as fetch, stores
 from advisor.store._limit import evict_results
@@ -51,7 +51,7 @@ def photos(tmp_path: Path, s3: S3) -> Path:
 def test_objects_are_read_as_the_files_of_a_folder_and_fetched_once(s3: S3, photos: Path) -> None:
     assert "is not in the cache" in refused("s3://photos/animals", offline=True).message
     there = fetched("s3://photos/animals")
-    read, plain = survey(there).dataset, survey(photos).dataset
+    read, plain = Survey.read(there).dataset, Survey.read(photos).dataset
     assert there.name == "animals"
     assert read.fingerprint == plain.fingerprint
     assert [read.show_path(each.path) for each in read.images] == [plain.show_path(each.path) for each in plain.images]
@@ -67,7 +67,7 @@ def test_google_cloud_storage_is_read_in_the_same_way(tmp_path: Path, gs: Callab
     folder = make(tmp_path / "animals", cat=2, dog=2)
     for file in folder.rglob("*.jpg"):
         gs(f"photos/animals/{file.relative_to(folder)}", file.read_bytes())
-    assert survey(fetched("gs://photos/animals")).dataset.fingerprint == survey(folder).dataset.fingerprint
+    assert Survey.read(fetched("gs://photos/animals")).dataset.fingerprint == Survey.read(folder).dataset.fingerprint
     assert "(did you mean 'animals'?)" in refused("gs://photos/animal").hint
 
 
@@ -77,10 +77,10 @@ def test_a_file_in_the_store_is_a_file_here_and_a_bucket_a_folder(tmp_path: Path
             packed.write(file, file.relative_to(photos))
     s3.put("packed/animals.zip", (tmp_path / "animals.zip").read_bytes())
     for address in ("s3://packed/animals.zip", "s3://packed"):
-        assert len(survey(fetched(address)).dataset.images) == 5
+        assert len(Survey.read(fetched(address)).dataset.images) == 5
     deepest = fetched("s3://photos/**")
     assert deepest.parent.name == "photos"
-    assert survey(deepest).dataset.classes == ("cat", "dog")
+    assert Survey.read(deepest).dataset.classes == ("cat", "dog")
 
 
 def test_an_object_that_changed_is_noticed_and_fetched_alone(s3: S3, photos: Path) -> None:

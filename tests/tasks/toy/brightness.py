@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 class Brightness(Task):
     def read(self, question: Question, say: Any) -> Images:
-        from advisor.datasets import Division, survey
+        from advisor.datasets import Division, Survey
         from advisor.engine import Images
 
-        read = survey(question.require_data())
+        read = Survey.read(question.require_data())
         alike = tuple(replace(image, label=0) for image in read.dataset.images)
         read = replace(read, dataset=replace(read.dataset, classes=(self.name,), images=alike))
         division = Division.of_survey(read, question.seed)

@@ -222,10 +222,9 @@ def answer_photographs(model: Path, view: InputSpec, seed: int) -> list[tuple[in
     of photographs that int8 was not calibrated on.
     """
     from advisor.core import as_probabilities
-    from advisor.datasets import from_photographs
     from advisor.measurement import predict_arrays
 
-    rows = as_probabilities(predict_arrays(model, from_photographs(view, seed)))
+    rows = as_probabilities(predict_arrays(model, view.draw_photographs(seed)))
     return [(int(row.argmax()), float(row.max())) for row in rows]
 
 

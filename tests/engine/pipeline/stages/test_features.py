@@ -11,7 +11,7 @@ import pytest
 
 from advisor.catalog import Card, Catalogue, Preprocessing, fetch_weights
 from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, UnsupportedRecipe
-from advisor.datasets import InputSpec, Split, survey
+from advisor.datasets import InputSpec, Split, Survey
 from advisor.engine import Part, Results, Role, Scope, StageName, VariantStages, Workload, require_classes, resolve
 from advisor.engine._pipeline.evaluation.accuracy import per_class
 from advisor.engine._pipeline.graph import with_all_before
@@ -67,7 +67,7 @@ def _extract(
     folder: Path, backbone: Path, children: ChildPool, cache: Path, seen: CaptureAugmentation = AS_IT_IS
 ) -> tuple[Any, str, list[Path]]:
     """Return rows, their key and their files; the backbone is there: the mean colour of an image."""
-    dataset = survey(folder).dataset
+    dataset = Survey.read(folder).dataset
     split = Split(tuple(range(len(dataset.images))), (), (), 0)
     given = materials(cache, Images(dataset, split), weights={CARD.name: None})
     read, made = feature_stages(CARD, Role.TRAIN, len(dataset.images), seen), FloatModel(backbone, "0" * 64)
@@ -91,7 +91,7 @@ def test_images_seen_before_are_not_read_again(
     image = build.input(SIDE)
     other.write_bytes(build.finish({"image": image}, {"features": build.mean(build.convolution(image, 3))}))
     rows, cold = (_extract(folder, other, children, tmp_path / cache, seen)[0] for cache in ("cache", "other"))
-    new = np.array(["050" in photo.path.name for photo in survey(folder).dataset.images])
+    new = np.array(["050" in photo.path.name for photo in Survey.read(folder).dataset.images])
     np.testing.assert_array_equal(rows[~new], first)
     np.testing.assert_array_equal(rows[new], cold[new])
     assert not np.isclose(cold[~new], first).all(axis=1).any()

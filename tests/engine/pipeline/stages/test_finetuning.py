@@ -11,7 +11,7 @@ import pytest
 
 from advisor.catalog import Catalogue
 from advisor.core import FINETUNE_CACHED, HEAD
-from advisor.datasets import survey
+from advisor.datasets import Survey
 from advisor.datasets._split import draw_split
 from advisor.engine import FloatModel, Images, Purpose, Question, Role, Scope, Stage, Workload, input_spec
 from advisor.engine._pipeline.materials import TrainingBudget
@@ -36,7 +36,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
     for number, path in enumerate(nets.stripes(folder / "all", 40)[0]):
         (folder / "data" / f"class{number % 2}").mkdir(parents=True, exist_ok=True)
         path.rename(folder / "data" / f"class{number % 2}" / path.name)
-    dataset = survey(folder / "data").dataset
+    dataset = Survey.read(folder / "data").dataset
     return Images(dataset, draw_split(dataset, 0))
 
 
