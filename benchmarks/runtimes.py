@@ -5,7 +5,7 @@
 
 Weights are random, which changes no latency. Ranges of int8 files are measured on two inputs: with made-up ones, ONNX
 Runtime cannot leave out a ReLU before a QuantizeLinear, and SqueezeNet took nine times as long. Each further runtime of
-`LocalRuntime.list_all` that is installed has its own columns.
+`local_runtimes` that is installed has its own columns.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from advisor.core import AdvisorError, plural
-from advisor.devices import LITERT, HostConnection, LocalRuntime, RuntimeFile, title_of
+from advisor.devices import LITERT, HostConnection, RuntimeFile, local_runtimes, title_of
 from advisor.measurement import DeviceRow, Ratio
 from advisor.measurement._on_device.in_runtimes import RuntimeHere, benchmark_in_runtimes
 from advisor.store import ArtifactCache, sha256_file
@@ -74,7 +74,7 @@ def _make_int8(path: Path, folder: Path) -> None:
 def installed() -> list[RuntimeHere]:
     """Return LiteRT and the other runtimes of this machine that are installed."""
     found = [RuntimeHere(LITERT, "ai-edge-litert", HostConnection())]
-    for name, runtime in LocalRuntime.list_all().items():
+    for name, runtime in local_runtimes().items():
         if not runtime.missing()[0]:
             target = runtime.profile().target()
             found.append(RuntimeHere(name, target.runtime, runtime.connect(target)))
@@ -148,7 +148,7 @@ def remarks(rows: Sequence[Row], runtimes: Sequence[RuntimeHere]) -> list[str]:
                     f"{title_of(each.name)}, {form}, {plural(threads, 'thread')}: {mean:.2f} times LiteRT's time "
                     f"(geometric mean of {len(ratios)} networks), faster for {sum(ratio < 1 for ratio in ratios)}"
                 )
-    targets = {title_of(name): runtime.profile().target() for name, runtime in LocalRuntime.list_all().items()}
+    targets = {title_of(name): runtime.profile().target() for name, runtime in local_runtimes().items()}
     named = ", ".join(f"{title}: {each.runtime} {each.version}" for title, each in targets.items() if each.version)
     return [*said, f"{named}; effort `{EFFORT}`; random weights; an interval is that of the median over blocks of runs"]
 

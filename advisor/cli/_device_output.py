@@ -16,7 +16,7 @@ import typer
 from advisor.api import list_accelerators
 from advisor.cli._card_output import print_facts
 from advisor.core import HOST, plain, plural, show_bytes, show_ms
-from advisor.devices import LocalRuntime, listing
+from advisor.devices import LocalRuntime, listing, local_runtimes
 from advisor.reporting import Rows, blocks
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _describe_versions(runtime: LocalRuntime) -> str:
 
 
 def _describe_source(profile: DeviceProfile) -> str:
-    runtime = LocalRuntime.list_all().get(profile.name)
+    runtime = local_runtimes().get(profile.name)
     lacks = runtime is not None and _describe_versions(runtime).startswith("not installed")
     return listing.find_provenance(profile) + ("; not installed" if lacks else "")
 
@@ -118,7 +118,7 @@ def print_device(profile: DeviceProfile) -> None:
         _print_target(profile, target)
     if profile.name == HOST:
         typer.secho("other runtimes here", bold=True)
-        for name, runtime in LocalRuntime.list_all().items():
+        for name, runtime in local_runtimes().items():
             typer.echo(f"  {name}: {plain(runtime.title)}; {_describe_versions(runtime)}")
     typer.secho("measurements", bold=True)
     # A flagged measurement stays in the file with its reason, and no prediction uses it.

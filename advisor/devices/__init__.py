@@ -67,7 +67,10 @@ if TYPE_CHECKING:
         PackagedRuntime,
         canonical,
         find_version,
+        local_runtimes,
         on_this_machine,
+        require_runtime,
+        runtime_of,
         title_of,
     )
     from advisor.devices._profiles.socs import Soc, clusters_of
@@ -154,6 +157,7 @@ __all__ = [
     "listing",
     "load_features",
     "load_known_devices",
+    "local_runtimes",
     "lock_device",
     "needs_export",
     "on_this_machine",
@@ -165,6 +169,8 @@ __all__ = [
     "read_features",
     "remark_unmeasured",
     "remove",
+    "require_runtime",
+    "runtime_of",
     "runtime_remark",
     "show",
     "target_vector",

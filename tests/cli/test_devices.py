@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.cli._device_output import DEVICES, print_calibrated, print_device
-from advisor.devices import Calibrated, LocalRuntime, Timing, find_shipped_profiles, host_profile
+from advisor.devices import Calibrated, Timing, find_shipped_profiles, host_profile, local_runtimes
 from advisor.devices._calibration.errors import CalibrationReport
 from advisor.devices._calibration.networks import Key, MeasuredNetworks
 from advisor.devices._profiles import load_profiles, read_profile
@@ -70,7 +70,7 @@ def test_this_machine_names_its_other_runtimes_and_a_target_what_its_accelerator
 def test_the_table_has_every_device_and_the_host_grouped_by_kind(alone: Advisor) -> None:
     said = ended(alone("list"))
     devices = {path.stem for path in find_shipped_profiles().glob("*.yaml") if path.name != CORES_FILE}
-    devices |= {"host", *LocalRuntime.list_all()}
+    devices |= {"host", *local_runtimes()}
     assert devices <= {line.split()[0] for line in said.out.splitlines() if line.strip()}
     assert said.out.splitlines()[-1].startswith(f"{len(devices)} devices, ")
     tables = said.out.split("\n\n")

@@ -13,7 +13,7 @@ from advisor.api._answers import EXPERIMENT_LOGS, ExperimentLog
 from advisor.cli import IntegrationCommand
 from advisor.cli._groups import INTEGRATIONS
 from advisor.core import EXECUTORS, TASKS, UsageError, _integrations as integrations, list_registered, load_integration
-from advisor.devices import LocalRuntime, show
+from advisor.devices import LocalRuntime, local_runtimes, runtime_of, show
 from advisor.devices._connections.runtime_files import EXPORTERS, Exporter
 from advisor.devices._profiles.runtimes import RUNTIMES
 from advisor.engine._execution import ExecutorSource
@@ -34,7 +34,7 @@ TOY = read_table(__file__, "texts.yaml")["toy"]
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """Nothing is remembered of what was registered, before and after."""
-    remembered: tuple[Any, ...] = (integrations._entry_points, load_integration, LocalRuntime.list_all)
+    remembered: tuple[Any, ...] = (integrations._entry_points, load_integration, local_runtimes)
     for each in remembered:
         each.cache_clear()
     yield
@@ -63,7 +63,7 @@ def test_metadata_of_another_version_are_told_with_a_hint(
 ) -> None:
     found = [importlib.metadata.EntryPoint(name, value, RUNTIMES) for name, value in points]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_group: found)
-    assert "pip install" in must_fail(UsageError, words, LocalRuntime.find, "chromium").hint
+    assert "pip install" in must_fail(UsageError, words, runtime_of, "chromium").hint
 
 
 def install_toy(folder: Path, group: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_a_package_for_older_paths_is_told_what_moved(
 ) -> None:
     install_toy(tmp_path, group, f"from advisor.{module} import {name}", monkeypatch)
     with pytest.raises(UsageError, match=rf"package of 'toy_module:RUNTIME' imports from advisor\.{module}") as refused:
-        _ = LocalRuntime.find("toy") if group == RUNTIMES else type(TASKS)()["toy"]
+        _ = runtime_of("toy") if group == RUNTIMES else type(TASKS)()["toy"]
     assert f"from advisor.{room} import NAME" in refused.value.hint
 
 

@@ -15,7 +15,6 @@ from advisor.devices import (
     Cluster,
     DeviceProfile,
     DeviceTarget,
-    LocalRuntime,
     Measurement,
     ModelFeatures,
     Prediction,
@@ -23,6 +22,9 @@ from advisor.devices import (
     Profiles,
     describe_doubts,
     list_devices,
+    local_runtimes,
+    require_runtime,
+    runtime_of,
     show,
     title_of,
 )
@@ -187,7 +189,7 @@ def test_without_measurements_or_models_nothing_is_predicted(predict: Predict) -
 def test_each_runtime_is_listed_with_its_name_and_the_processor_and_thread_counts_of_this_machine() -> None:
     names = [profile.name for profile in list_devices() if profile.kind == "computer"]
     assert names[0] == HOST
-    assert set(LocalRuntime.list_all()) < set(names)
+    assert set(local_runtimes()) < set(names)
     here, there = show(HOST), show(ONNX)
     assert (there.soc, there.memory_bytes, there.default_target) == (here.soc, here.memory_bytes, here.default_target)
     assert [target.name for target in there.targets] == [target.name for target in here.targets]
@@ -209,14 +211,14 @@ def test_the_nearest_name_is_in_the_error(profiles: Profiles, wrong: str, meant:
 
 def test_a_missing_package_is_refused_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "find_version", lambda package: "" if package == "tf2onnx" else "1.0")
-    refused = must_fail(UsageError, "host:onnxruntime needs tf2onnx", LocalRuntime.require, show(ONNX))
+    refused = must_fail(UsageError, "host:onnxruntime needs tf2onnx", require_runtime, show(ONNX))
     assert install_extra("onnx") in refused.hint
 
 
 def test_another_device_needs_no_runtime() -> None:
-    assert LocalRuntime.require(show("raspberry-pi-4")) is None
-    assert LocalRuntime.find("raspberry-pi-4:tflite-cpu-x4") is None
-    assert LocalRuntime.find(f"{ONNX}:cpu-x1") is LocalRuntime.list_all()[ONNX]
+    assert require_runtime(show("raspberry-pi-4")) is None
+    assert runtime_of("raspberry-pi-4:tflite-cpu-x4") is None
+    assert runtime_of(f"{ONNX}:cpu-x1") is local_runtimes()[ONNX]
 
 
 def test_forms_with_an_onnx_export_are_taken_and_others_are_not() -> None:
@@ -229,5 +231,5 @@ def test_forms_with_an_onnx_export_are_taken_and_others_are_not() -> None:
 
 def test_a_browser_that_is_missing_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    refused = must_fail(UsageError, "chromium cannot run here: no browser", LocalRuntime.require, show("chromium"))
+    refused = must_fail(UsageError, "chromium cannot run here: no browser", require_runtime, show("chromium"))
     assert "apt-get install chromium" in refused.hint

@@ -11,14 +11,14 @@ from ai_edge_litert.interpreter import Interpreter
 from advisor.catalog import Catalogue
 from advisor.catalog._graph_file import graph_of
 from advisor.core import HOST, StageError, UsageError
-from advisor.devices import LocalRuntime, MeasurementJob, RuntimeFile, host_profile
+from advisor.devices import MeasurementJob, RuntimeFile, host_profile, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.integrations import executorch
 from advisor.tflite import read
 from tests.builders import must_fail
 from tests.measurement import small_models
 
-RUNTIME = LocalRuntime.list_all()[f"{HOST}:executorch"]
+RUNTIME = local_runtimes()[f"{HOST}:executorch"]
 installed = pytest.mark.skipif(
     importlib.util.find_spec("executorch") is None,
     reason="executorch is not installed; continuous integration cannot install PyTorch",

@@ -40,7 +40,7 @@ from advisor.devices._profiles import (
     DeviceProfile,
     DeviceTarget,
 )
-from advisor.devices._profiles.runtimes import LocalRuntime
+from advisor.devices._profiles.runtimes import local_runtimes
 from advisor.devices._profiles.storing import folder_of, write_profile
 from advisor.isolation import ChildPool, Scratch
 
@@ -94,7 +94,7 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     not the CPU, which run neither float32 nor int8 files, or whose build computes with other
     kernels than the one that is measured.
     """
-    if profile.name == HOST or profile.name in LocalRuntime.list_all():
+    if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(
             f"'{profile.name}' needs no calibration, because every search measures it",
             "name another device",

@@ -22,7 +22,12 @@ from advisor.devices._profiles.reading import (
     read_folder,
     read_profile,
 )
-from advisor.devices._profiles.runtimes import LITERT, LocalRuntime, canonical, profiles_here
+from advisor.devices._profiles.runtimes import (
+    LITERT,
+    canonical,
+    profiles_here,
+    require_runtime,
+)
 from advisor.devices._profiles.values import (
     HOST,
     TFLITE_RUNTIMES,
@@ -119,7 +124,7 @@ class Profiles(dict[str, DeviceProfile]):
         refuse a runtime that is missing.
         """
         profile, target = prefer_tflite(selector, *self.select(selector))
-        LocalRuntime.require(profile)
+        require_runtime(profile)
         return profile, target
 
     def _select_in_cloud(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:

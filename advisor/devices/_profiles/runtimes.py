@@ -53,35 +53,33 @@ class LocalRuntime(Protocol):
     def connect(self, target: DeviceTarget) -> Connection:
         """Return what measures files with this runtime."""
 
-    @staticmethod
-    @cache
-    def list_all() -> Mapping[str, LocalRuntime]:
-        """Return the runtimes by the names of their devices."""
-        runtimes: list[LocalRuntime] = [
-            load_integration(RUNTIMES, name) for name in list_registered(RUNTIMES)
-        ]
-        return {runtime.name: runtime for runtime in runtimes}
 
-    @staticmethod
-    def find(selector: str) -> LocalRuntime | None:
-        """Return the runtime of a device of this machine by ``device`` or ``device:target``;
-        None for another device.
-        """
-        return LocalRuntime.list_all().get(selector) or LocalRuntime.list_all().get(
-            selector.rpartition(":")[0]
-        )
+@cache
+def local_runtimes() -> Mapping[str, LocalRuntime]:
+    """Return the runtimes by the names of their devices."""
+    runtimes: list[LocalRuntime] = [
+        load_integration(RUNTIMES, name) for name in list_registered(RUNTIMES)
+    ]
+    return {runtime.name: runtime for runtime in runtimes}
 
-    @staticmethod
-    def require(profile: DeviceProfile) -> LocalRuntime | None:
-        """Return the runtime of a device of this machine, or None;
-        refuse one that cannot run here (UsageError).
-        """
-        runtime = LocalRuntime.list_all().get(profile.name)
-        if runtime is not None:
-            problem, hint = runtime.missing()
-            if problem:
-                raise UsageError(f"{runtime.name} {problem}", hint)
-        return runtime
+
+def runtime_of(selector: str) -> LocalRuntime | None:
+    """Return the runtime of a device of this machine by ``device`` or ``device:target``;
+    None for another device.
+    """
+    return local_runtimes().get(selector) or local_runtimes().get(selector.rpartition(":")[0])
+
+
+def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
+    """Return the runtime of a device of this machine, or None;
+    refuse one that cannot run here (UsageError).
+    """
+    runtime = local_runtimes().get(profile.name)
+    if runtime is not None:
+        problem, hint = runtime.missing()
+        if problem:
+            raise UsageError(f"{runtime.name} {problem}", hint)
+    return runtime
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ def title_of(selector: str) -> str:
     """
     if canonical(selector) == HOST:
         return "LiteRT"
-    runtime = LocalRuntime.find(selector)
+    runtime = runtime_of(selector)
     if runtime is None:
         return ""
     if selector == runtime.name:
@@ -181,5 +179,5 @@ def profiles_here() -> dict[str, DeviceProfile]:
     """Return the profiles of this machine and of its runtimes by name."""
     return {
         HOST: host_profile(),
-        **{name: runtime.profile() for name, runtime in LocalRuntime.list_all().items()},
+        **{name: runtime.profile() for name, runtime in local_runtimes().items()},
     }

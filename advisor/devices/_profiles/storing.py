@@ -18,7 +18,7 @@ from advisor.devices._profiles.listing import is_own_profile
 from advisor.devices._profiles.loading import Profiles, load_profiles, read_checked_profile
 from advisor.devices._profiles.measurements import SUFFIX, write_kernels, write_measurements
 from advisor.devices._profiles.reading import find_shipped_profiles, read_profile
-from advisor.devices._profiles.runtimes import LocalRuntime
+from advisor.devices._profiles.runtimes import local_runtimes
 from advisor.devices._profiles.values import HOST, NAME_PATTERN, DeviceProfile
 
 
@@ -138,7 +138,7 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
     """
     import yaml
 
-    if profile.name == HOST or profile.name in LocalRuntime.list_all():
+    if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(
             f"the profile of '{profile.name}' is not written, because it is read from the machine",
             "give the device another name",
@@ -219,7 +219,7 @@ def _drop_unknown(facts: Mapping[str, object]) -> dict[str, object]:
 
 
 def _missing_error(name: str, folder: Path, names: Sequence[str]) -> UsageError:
-    if name == HOST or name in LocalRuntime.list_all():
+    if name == HOST or name in local_runtimes():
         return UsageError(
             f"'{name}' is this machine, which has no profile file",
             "advisor devices list shows those that have one",

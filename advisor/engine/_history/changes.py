@@ -13,7 +13,7 @@ from functools import cached_property
 
 from advisor.catalog import Catalogue
 from advisor.core import HOST, AdvisorError, UsageError
-from advisor.devices import LocalRuntime
+from advisor.devices import runtime_of
 from advisor.engine._history.loaded_run import LoadedRun
 from advisor.engine._history.manifest import card_hash
 from advisor.engine._history.run_inputs import read_section
@@ -148,7 +148,7 @@ def find_changes(run: LoadedRun, predictor: DevicePredictor) -> Changes:
     # a runtime of this machine is.
     names = []
     for name in then:
-        if name != HOST and (name not in measured or LocalRuntime.find(name) is not None):
+        if name != HOST and (name not in measured or runtime_of(name) is not None):
             names.append(name)
     if not names:
         return changes

@@ -13,7 +13,12 @@ from pathlib import Path
 
 from advisor.catalog import CONVERT_VERSION, Card, CardRow, listing
 from advisor.core import FORMS, HOST, Quantity, StageError, UsageError, require_training
-from advisor.devices import CALIBRATED, LocalRuntime, Measurement, load_known_devices
+from advisor.devices import (
+    CALIBRATED,
+    Measurement,
+    load_known_devices,
+    local_runtimes,
+)
 from advisor.engine._targets.device_prediction import DevicePredictor
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.isolation import HEAVY, LIGHT, CallLimits, ChildPool, map_pools
@@ -47,7 +52,7 @@ def card_front(
             machine is too busy.
     """
     profile, target = load_known_devices(profiles).require_installed(device)
-    if profile.name in LocalRuntime.list_all():
+    if profile.name in local_runtimes():
         hint = f"list the front on {HOST}; advisor benchmark times files on '{device}'"
         raise UsageError(f"'{device}' runs files, which cards become in a search only", hint)
     there = TargetDevice(device, profile, target)

@@ -6,7 +6,7 @@ are of runtimes that do not run ``.tflite`` files.
 
 from collections.abc import Iterable
 
-from advisor.devices import LocalRuntime, runtime_remark, title_of
+from advisor.devices import runtime_of, runtime_remark, title_of
 
 
 def name_runtime(device: str) -> str:
@@ -22,7 +22,7 @@ def list_foreign_runtimes(places: Iterable[tuple[str, str]]) -> list[str]:
     for device, runtime in places:
         # An export of the file runs in a runtime of this machine,
         # so its latencies are those of the file.
-        if LocalRuntime.find(device) is None:
+        if runtime_of(device) is None:
             remark = runtime_remark(device, runtime)
             if remark and remark not in remarks:
                 remarks.append(remark)

@@ -22,6 +22,7 @@ from advisor.devices import (
     host_profile,
     list_remarks,
     load_known_devices,
+    local_runtimes,
     phone_remarks,
     remark_unmeasured,
     runtime_remark,
@@ -61,7 +62,7 @@ class TargetDevice:
         """The runtime of this machine that the device is; it is measured without a prediction.
         None for another.
         """
-        return LocalRuntime.list_all().get(self.profile.name)
+        return local_runtimes().get(self.profile.name)
 
     @property
     def local(self) -> LocalTarget | None:

@@ -25,9 +25,9 @@ from advisor.core import (
 )
 from advisor.devices import (
     Connection,
-    LocalRuntime,
     MeasurementJob,
     Timing,
+    local_runtimes,
     needs_export,
     runtime_remark,
 )
@@ -116,11 +116,7 @@ def benchmark_on_device(
 
 def _require_measurable(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Refuse a target whose runtime no connection measures (UsageError)."""
-    if (
-        profile.name in LocalRuntime.list_all()
-        or target.measurable
-        or needs_export(target.runtime)
-    ):
+    if profile.name in local_runtimes() or target.measurable or needs_export(target.runtime):
         return
     raise UsageError(
         f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a"

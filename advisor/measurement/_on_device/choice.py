@@ -18,12 +18,13 @@ from advisor.devices import (
     DeviceProfile,
     DeviceTarget,
     HostConnection,
-    LocalRuntime,
     Predictor,
     Profiles,
     canonical,
     load_known_devices,
+    local_runtimes,
     prefer_tflite,
+    require_runtime,
 )
 from advisor.measurement._latency.timing import effort_named
 from advisor.measurement._on_device.benchmark import benchmark_on_device
@@ -95,7 +96,7 @@ def _select_target(
         target = profile.target()
     else:
         profile, target = known.select(device)
-    LocalRuntime.require(profile)
+    require_runtime(profile)
     if profile.kind == "microcontroller":
         profile, target = prefer_tflite(device, profile, target)
     return profile, _select_kind(profile, target, accelerator, ":" in device)
@@ -109,7 +110,7 @@ def _open_connection(
     """
     if settings:
         return settings.connect(target.accelerator)
-    runtime = LocalRuntime.require(profile)
+    runtime = require_runtime(profile)
     return runtime.connect(target) if runtime else None
 
 
@@ -126,8 +127,8 @@ def _refuse_other_devices(
     names: Sequence[str], accelerator: str, settings: ConnectionSettings | None
 ) -> None:
     for name in names:
-        if name != HOST and name not in LocalRuntime.list_all():
-            valid = (LITERT, *LocalRuntime.list_all())
+        if name != HOST and name not in local_runtimes():
+            valid = (LITERT, *local_runtimes())
             raise UsageError(
                 f"--device: '{name}' is no runtime of this machine{nearest(name, valid)}",
                 f"several names compare runtimes of this machine: {', '.join(valid)}; name other"
@@ -151,7 +152,7 @@ def _benchmark_runtimes(
     chosen = []
     for name in dict.fromkeys(names):
         profile, target = profiles.select(name)
-        runtime = LocalRuntime.require(profile)
+        runtime = require_runtime(profile)
         connection = runtime.connect(target) if runtime else HostConnection()
         chosen.append(RuntimeHere(LITERT if name == HOST else name, target.runtime, connection))
     return benchmark_in_runtimes(models, chosen, threads or (1,), effort, tell)

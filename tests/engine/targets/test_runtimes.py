@@ -8,7 +8,7 @@ import pytest
 from advisor import devices
 from advisor.catalog import Catalogue
 from advisor.core import Evaluation, FileFeatures, Provenance, Quantity, StageError, Status, UsageError
-from advisor.devices import DeviceProfile, DeviceTarget, LocalRuntime, features_of
+from advisor.devices import DeviceProfile, DeviceTarget, features_of, local_runtimes
 from advisor.devices._profiles import DeviceLimits
 from advisor.engine import DevicePredictor, Machine, Question, Scope, StageName, TargetDevice, resolve
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
@@ -103,7 +103,7 @@ def test_a_runtime_that_ends_is_a_failed_evaluation_only(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(other_runtimes, "measure", end)
     file = Artefact(tmp_path / "net.tflite", "0" * 64, 1)
-    chrome = LocalTarget("chromium", LocalRuntime.list_all()["chromium"].profile().targets[0])
+    chrome = LocalTarget("chromium", local_runtimes()["chromium"].profile().targets[0])
     walker = Walker(materials(tmp_path / "cache"), Workers(Machine(1), {}))
     before = evaluation()
     found = run_coroutine(measure_here(walker, before, measure_in_runtime(Scope("net", "head", "int8"), file, chrome)))

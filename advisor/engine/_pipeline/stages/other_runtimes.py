@@ -27,11 +27,11 @@ from advisor.core import (
     to_json,
 )
 from advisor.devices import (
-    LocalRuntime,
     MeasurementJob,
     RuntimeFile,
     Timing,
     exporter_for,
+    local_runtimes,
     lock_device,
     needs_export,
 )
@@ -89,7 +89,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     ``host:onnxruntime``. Return :class:`RuntimeFigures` as JSON. A runtime that is not installed
     is a UsageError; one that does not run the file, a StageError.
     """
-    connection = LocalRuntime.list_all()[device].connect(target)
+    connection = local_runtimes()[device].connect(target)
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with lock_device(connection.label):
         (timing,) = connection.measure(job)
@@ -193,7 +193,7 @@ def measure_in_runtime(
     is reused. ``effort`` names the timing effort; empty for that of the search. ``export_bytes``
     is the expected memory while its export is made.
     """
-    runtime = LocalRuntime.list_all()[target.device]
+    runtime = local_runtimes()[target.device]
     target_here = target.target
 
     def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:

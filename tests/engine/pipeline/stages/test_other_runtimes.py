@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.core import Provenance, Status
-from advisor.devices import LocalRuntime, find_version
+from advisor.devices import find_version, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.engine import Materials, Scope, Stage, StageName
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.integration
 
 
 def target(device: str, name: str) -> LocalTarget:
-    found = next(each for each in LocalRuntime.list_all()[device].profile().targets if each.name == name)
+    found = next(each for each in local_runtimes()[device].profile().targets if each.name == name)
     return LocalTarget(device, found)
 
 
