@@ -25,6 +25,10 @@ def _is_invisible(character: str) -> bool:
 
 
 def plain(name: str) -> str:
-    """Return a class name in small letters, without superfluous blanks, with composed accents."""
+    """Return a class name by which two spellings of one class are equal.
+
+    Its case is folded (``Straße`` and ``STRASSE`` become ``strasse``). Each run of blanks becomes
+    one space, none is left at the ends, and accents are composed (NFC).
+    """
     words = strip_invisible(name).split()
     return unicodedata.normalize("NFC", " ".join(words)).casefold()

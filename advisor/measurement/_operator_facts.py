@@ -117,8 +117,9 @@ def read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
     """Return the data types of an operator's activations,
     of its weights (empty if it has none) and of its output.
 
-    Shapes, axes and integer biases are not weights. Constants that another operator expands
-    (float16) have the type that they are expanded to.
+    Shapes, axes and biases in int32 or int64 are not weights. Weights that another operator
+    expands when the file is loaded (float16) are no constants of this one: their type is empty,
+    which fits every rule.
     """
     tensors = []
     for index in operator.inputs:
