@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression import INPUT_TYPES, to_decibel
+from advisor.compression import INPUT_TYPES, CalibrationSource, to_decibel
 from advisor.core import (
     UNREADABLE_ZIP,
     Interval,
@@ -62,7 +62,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Samples:
+class Samples(CalibrationSource):
     """Some samples of an ``.npz`` file, by their indices,
     for the inputs of a model in their order.
     """

@@ -41,12 +41,12 @@ class Anomaly(OnMaps):
 
         judge = ByAuroc(self.metric)
         return TaskFunctions(
-            images.read,
-            images.check_faults,
-            mark,
-            "heats.npz",
-            lambda _: judge,
-            SHIPPING,
+            read=images.read,
+            check=images.check_faults,
+            answer=mark,
+            answers="heats.npz",
+            judge=lambda _: judge,
+            shipping=SHIPPING,
         )
 
     def seconds(self, card: Card, images: int, layers: float) -> float:

@@ -90,5 +90,10 @@ class Detection(HeadOnMaps):
             return judging.Detected(label, judging.ByBoxes(name), question.guarantees, drops)
 
         return TaskFunctions(
-            images.read, images.check_detection, detect, "detections.npz", judge, SHIPPING
+            read=images.read,
+            check=images.check_detection,
+            answer=detect,
+            answers="detections.npz",
+            judge=judge,
+            shipping=SHIPPING,
         )

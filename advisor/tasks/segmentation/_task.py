@@ -89,5 +89,10 @@ class Segmentation(HeadOnMaps):
 
         judge = Segmented(self.metric)
         return TaskFunctions(
-            images.read, images.check_masks, segment, "masks.npz", lambda _: judge, SHIPPING
+            read=images.read,
+            check=images.check_masks,
+            answer=segment,
+            answers="masks.npz",
+            judge=lambda _: judge,
+            shipping=SHIPPING,
         )

@@ -44,7 +44,14 @@ class Tagging(FunctionTask):
         def judge(question: Question) -> ByPrecision:
             return ByPrecision(self.metric, question.guarantees)
 
-        return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", judge, SHIPPING)
+        return TaskFunctions(
+            read=images.read,
+            check=images.check_tags,
+            answer=tag,
+            answers="scores.npy",
+            judge=judge,
+            shipping=SHIPPING,
+        )
 
     def recognize(self, data: Path) -> str:
         """Return whether tables give images several labels, in words."""
