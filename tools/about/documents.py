@@ -1,0 +1,80 @@
+"""Find the documents with a ``schema_version``, and the classes whose fields are their entries."""
+
+import ast
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from tools.about.package import PACKAGE, Definition, Package, reach
+
+KEY = "schema_version"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document that other programs read.
+
+    Attributes:
+        owner: the class or function that makes it.
+        place: path and line of its ``schema_version``.
+        types: the classes whose fields are its entries.
+    """
+
+    owner: Definition
+    place: str
+    types: Collection[Definition]
+
+    def show(self) -> str:
+        """Return where its version is, in words."""
+        return f"{KEY} of {self.owner.name} ({self.place.removeprefix(f'{PACKAGE}/')})"
+
+
+def list_documents(package: Package) -> list[Document]:
+    """Return the documents of a package."""
+    fields = {}
+    for kind, node in package.classes.items():
+        types = set[Definition]()
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign):
+                types |= package.list_references(kind.module, statement).types
+        fields[kind] = types | set(package.bases[kind])
+    documents = []
+    for owner, place in _list_versions(package):
+        roots = {owner.owner}
+        if owner.owner not in package.classes:
+            roots |= package.references[owner].types
+        documents.append(Document(owner, place, reach(fields, roots) & {*package.classes, owner}))
+    return documents
+
+
+def _list_versions(package: Package) -> Iterator[tuple[Definition, str]]:
+    """Yield each definition that writes the version, with the line of the version."""
+    for module, source in package.modules.items():
+        if KEY not in source.text:
+            continue
+        for name, nodes in package.definitions(module).items():
+            for node in nodes:
+                for version in _list_values(node):
+                    owner = Definition(module, name)
+                    place = source.place(version.lineno)
+                    for found in package.resolve(module, version):
+                        place = package.place(found)
+                    yield owner, place
+
+
+def _list_values(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the value of the version that a class has, or that a function writes."""
+    if isinstance(node, ast.ClassDef):
+        for statement in node.body:
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == KEY:
+                yield statement.value
+        return
+    for part in ast.walk(node):
+        if isinstance(part, ast.Dict):
+            for key, value in zip(part.keys, part.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == KEY:
+                    yield value
+        elif isinstance(part, ast.Call) and len(part.args) == 2:
+            first = part.args[0]
+            is_set = isinstance(part.func, ast.Attribute) and part.func.attr == "setdefault"
+            if is_set and isinstance(first, ast.Constant) and first.value == KEY:
+                yield part.args[1]
