@@ -39,6 +39,7 @@ _RELEASE = re.compile(r"\d+(?:[.-]\d+)*")
 _STATED = re.compile(r"\d+\.\d+\.\d+")
 _JOBS = ("stm32_modelzoo", "mlperf_tiny", *ai_hub.TABLES)
 _LITERT_THREADS = (1, 4)
+_ENOUGH_ROWS = 3  # A target with fewer usable rows is no default where another one has more
 _LITERT_RELEASE = "2.3.0"
 """What pip installs of LiteRT today, with XNNPACK's kernels; XNNPACK's own figures are of another release."""
 
@@ -121,7 +122,8 @@ def profile_yaml(name: str, spec: Mapping[str, Any], rows: Mapping[str, Sequence
     data |= {key: spec[key] for key in ("memory", "storage", "limits") if key in spec}
     targets = {target: _target(target, own) for target, own in rows.items()} | _litert(spec, rows)
     data["targets"] = [targets[target] for target in sorted(targets)]
-    data["default_target"] = _default_target(data["targets"], rows)
+    fast_cores = data["cores"][0]["count"] if "cores" in data else 0
+    data["default_target"] = _default_target(data["targets"], rows, fast_cores)
     repositories = {row.measurement.source_repo for own in rows.values() for row in own}
     data["sources"] = sorted(f"{each} ({licence})" if (licence := _licence(each)) else each for each in repositories)
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
@@ -178,19 +180,27 @@ def _target(name: str, rows: Sequence[Sourced]) -> dict[str, Any]:
     return target
 
 
-def _default_target(targets: Sequence[Mapping[str, Any]], rows: Mapping[str, Sequence[Sourced]]) -> str:
+def _default_target(
+    targets: Sequence[Mapping[str, Any]], rows: Mapping[str, Sequence[Sourced]], fast_cores: int
+) -> str:
     """The target meant by the device alone: LiteRT or the vendor's runtime, another one only if there is neither.
 
     Among those: the newest release with three measurements, on an accelerator or with the most threads up to four.
+    Rows of another number of threads count for LiteRT on the ``fast_cores`` cores of the fastest kind, so a device
+    with twelve equal cores does not run on one because somebody measured one.
     """
     usable = {name: sum(not row.measurement.flag for row in own) for name, own in rows.items()}
+    single = usable.get("tflite-cpu-x1", 0)
 
     def rank(target: Mapping[str, Any]) -> tuple[bool, int, int, int, str]:
         name, runtime = target["name"], target["runtime"]
         odd = name in rows and (rows[name][0].variant in _ODD or rows[name][0].target_name != name)
         order = _PREFERRED.index(runtime) if runtime in _PREFERRED else len(_PREFERRED)
         distance = {"npu": 0, "tpu": 0, "cpu": abs(4 - target["threads"])}.get(target["accelerator"], 9)
-        return (runtime in _FOREIGN, (usable.get(name, 0) < 3) + odd, order, distance, name)
+        known = usable.get(name, 0)
+        if name == "tflite-cpu-x4" and fast_cores >= target["threads"]:
+            known = max(known, single)
+        return (runtime in _FOREIGN, (known < _ENOUGH_ROWS) + odd, order, distance, name)
 
     measured = [t for t in targets if usable.get(t["name"]) or (t["runtime"], t["accelerator"]) == ("tflite", "cpu")]
     return str(min(measured or targets, key=rank)["name"])
