@@ -6,7 +6,7 @@ generations. ``releases.py`` does the same by other releases of the target's run
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from advisor.devices._latency.base import Base, Indices
 from advisor.devices._latency.gpus import place_gpu
 from advisor.devices._latency.model_space import Floats, invert_matrix
-from advisor.devices._latency.speeds import ENOUGH_TARGETS, is_limited, locate_cpus
+from advisor.devices._latency.speeds import (
+    ENOUGH_TARGETS,
+    find_rates,
+    is_limited,
+    locate_cpus,
+)
 from advisor.devices._latency.table import Column, is_x86
 
 _ENOUGH_SILICON = 5  # With fewer known silicons, an NPU is placed as an unknown processor
@@ -59,6 +64,13 @@ _USUAL = 1.0
 with errors of the common deviations' size (:func:`_scale_build`).
 """
 
+_RATE_WEIGHT = 0.5
+"""Weight of what follows from the rates of XNNPACK's float32 kernels on Arm
+(:func:`_join_rates`), beside the process over all builds: neither is better on every machine.
+"""
+
+_ENOUGH_MACHINES = 5  # With fewer other machines with XNNPACK on Arm, their rates say nothing
+
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
@@ -69,9 +81,18 @@ what is left: of a generation, and of a target alone.
 _INFLUENCE = 0.02  # Least weight of a target whose measured networks count as measured at a place
 
 
-def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
-    """Return the weights (base columns,) of the targets ``candidates``,
-    and the expected error of the level (log).
+@dataclass(frozen=True, eq=False)
+class Place:
+    """What a target takes by its processor: a weighted sum of measured targets."""
+
+    weights: Floats  # of each target
+    shift: float  # constant (log) that is added to the sum
+    deviation: float  # expected error of the level (log)
+
+
+def weigh_targets(base: Base, column: Column, candidates: Indices) -> Place:
+    """Return the place of a target among the ``candidates``,
+    with a weight for each column of the base.
 
     The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads, order of
     issue and bandwidth of its memory, in the arithmetic of its runtime, with a deviation of each
@@ -82,21 +103,22 @@ def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floa
     known = _find_comparable(base, column, candidates)
     if len(known) and column.kind == "cpu":
         levels = base.smooth[known].mean(axis=1)
-        weights, spread = _place_cpu([base.table.columns[i] for i in known], column, levels)
-        combination[known] = weights
-        return combination, spread
+        place = _place_cpu([base.table.columns[i] for i in known], column, levels)
+        combination[known] = place.weights
+        return replace(place, weights=combination)
     if len(known) and column.kind == "gpu":
         combination[known], spread = place_gpu([base.table.columns[i] for i in known], column)
-        return combination, spread
+        return Place(combination, 0.0, spread)
     if len(known):
         speed = np.array([base.table.columns[i].speed for i in known])
         combination[known], spread = _interpolate_target(
             np.array(column.speed), speed, base.smooth[known]
         )
-        return combination, spread
+        return Place(combination, 0.0, spread)
     similar = _find_similar(base, column, candidates)
     combination[similar] = 1 / max(len(similar), 1)
-    return combination, float(base.smooth[similar].mean(axis=1).std()) * _UNKNOWN_FACTOR
+    spread = float(base.smooth[similar].mean(axis=1).std()) * _UNKNOWN_FACTOR
+    return Place(combination, 0.0, spread)
 
 
 def is_beyond(base: Base, column: Column, candidates: Indices) -> bool:
@@ -158,8 +180,8 @@ def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
     return np.array(candidates, dtype=np.intp)
 
 
-def _place_cpu(known: Sequence[Column], column: Column, levels: Floats) -> tuple[Floats, float]:
-    """Return the weights of the known CPUs and the standard deviation of the level.
+def _place_cpu(known: Sequence[Column], column: Column, levels: Floats) -> Place:
+    """Return the place of a CPU among the known ones.
 
     ``levels`` (known,) are the mean log latencies of the known CPUs.
     """
@@ -172,7 +194,36 @@ def _place_cpu(known: Sequence[Column], column: Column, levels: Floats) -> tuple
     variance = itself - float(weights @ towards) + _NOISE**2
     # The level of all targets together is known well: what is left over belongs to their mean.
     weights += (1 - weights.sum()) / len(weights)
-    return weights, float(np.sqrt(variance * _scale_build(known, column, precision, levels)))
+    spread = float(np.sqrt(variance * _scale_build(known, column, precision, levels)))
+    return _join_rates(known, column, Place(weights, 0.0, spread))
+
+
+def _join_rates(known: Sequence[Column], column: Column, place: Place) -> Place:
+    """Return the place of a CPU, joined with what its rate says.
+
+    With XNNPACK's float32 on Arm, latencies are in inverse proportion to the rate of the cores
+    that the memory feeds (:func:`.find_rates`): each machine with this build says how large the
+    product of both is. Cores without vectors run other kernels.
+    """
+    if not is_limited(column) or not _has_vectors(column):
+        return place
+    alike = np.array([is_limited(cpu) and _has_vectors(cpu) for cpu in known])
+    machines = np.array(_list_silicons(known))
+    names, counts = np.unique(machines[alike], return_counts=True)
+    if len(names) < _ENOUGH_MACHINES:
+        return place
+    targets = dict(zip(names, counts, strict=True))
+    # Each machine counts once.
+    shares = np.array([1 / (targets.get(name, 1) * len(names)) for name in machines]) * alike
+    rates, own_rate = find_rates(known, column)
+    weights = _RATE_WEIGHT * shares + (1 - _RATE_WEIGHT) * place.weights
+    shift = _RATE_WEIGHT * float(shares @ rates - own_rate)
+    return replace(place, weights=weights, shift=shift)
+
+
+def _has_vectors(cpu: Column) -> bool:
+    """Return whether a core multiplies at least one number a clock, as all cores with NEON do."""
+    return cpu.speed[0] >= cpu.speed[1]
 
 
 def _scale_build(
@@ -306,29 +357,30 @@ def _compute_local(left: Floats, right: Floats) -> Floats:
     return np.asarray(_LOCAL_SCALE**2 * np.exp(-squares / 2))
 
 
-def with_place(base: Base, column: Column, candidates: Indices) -> tuple[Base, Floats]:
+def with_place(base: Base, column: Column, candidates: Indices) -> tuple[Base, Place]:
     """Return the base with one more column, the last: what a CPU takes by its place;
-    and the weights of the others.
+    and that place.
 
     The mean of many machines of the build has less of the noise and of the habits of a single one.
-    The weights are empty and the base is the same for other processors, and for CPUs whose speed
-    is not known.
+    The place has no weights and the base is the same for other processors, and for CPUs whose
+    speed is not known.
     """
     if column.kind != "cpu" or not len(_find_comparable(base, column, candidates)):
-        return base, np.zeros(0)
-    weights, _ = weigh_targets(base, column, candidates)
+        return base, Place(np.zeros(0), 0.0, 0.0)
+    place = weigh_targets(base, column, candidates)
+    weights = place.weights
     # A network counts as measured there if a target with some influence measured it.
     near = np.abs(weights) > _INFLUENCE
     unmeasured = np.isnan(base.table.values[near]).all(axis=0)
-    filled = weights @ base.filled
-    smooth = weights @ base.smooth
+    filled = weights @ base.filled + place.shift
+    smooth = weights @ base.smooth + place.shift
     coefficients = base.weights @ weights
-    level = weights @ base.levels
+    level = weights @ base.levels + place.shift
     values = np.where(unmeasured, np.nan, filled)
-    place = replace(column, target="placed", device="")
+    placed = replace(column, target="placed", device="")
     table = replace(
         base.table,
-        columns=(*base.table.columns, place),
+        columns=(*base.table.columns, placed),
         values=np.vstack([base.table.values, values]),
     )
     wider = replace(
@@ -339,4 +391,4 @@ def with_place(base: Base, column: Column, candidates: Indices) -> tuple[Base, F
         weights=np.column_stack([base.weights, coefficients]),
         levels=np.append(base.levels, level),
     )
-    return wider, weights
+    return wider, place

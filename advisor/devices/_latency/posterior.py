@@ -129,7 +129,7 @@ def _place_measured(
     )
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
     residuals = values[None] - wider.filled[np.ix_(references, seen)]
-    prior = _compute_priors(wider, column, references, placed=len(place) > 0)
+    prior = _compute_priors(wider, column, references, placed=len(place.weights) > 0)
     # What a reference has not measured is an estimate, which may fit by chance.
     prior -= _UNMEASURED * np.isnan(wider.table.values[np.ix_(references, seen)]).sum(axis=1)
     explanation = _explain_measurements(prior, residuals, gram)
@@ -138,15 +138,15 @@ def _place_measured(
     scale = float(np.sqrt(explanation.shares.sum(axis=0) @ np.square(SCALES)))
     doubts = np.maximum(explanation.doubts, 0.0)
     cover = _make_covariance(gram, scale) + np.diag(DOUBTED_VARIANCE * doubts)
-    influence = np.abs(place) / max(np.abs(place).sum(), 1e-9)
+    influence = np.abs(place.weights) / max(np.abs(place.weights).sum(), 1e-9)
     return LatencyPosterior(
         base=base,
         column=column,
         seen=seen,
         shares=_share_place(resemblance, influence),
-        combination=_share_place(resemblance, place),
+        combination=_share_place(resemblance, place.weights),
         coefficients=explanation.coefficients,
-        level=explanation.level,
+        level=explanation.level + float(resemblance[-1]) * place.shift,
         scale=scale,
         contrasts=contrasts,
         seen_contrasts=seen_contrasts,
@@ -275,6 +275,7 @@ def _place_unmeasured(
     the last columns of the base.
     """
     columns = len(base.table.columns)
+    shift = 0.0
     if release_spreads:
         combination = np.zeros(columns)
         spread = min(release_spreads)
@@ -282,8 +283,11 @@ def _place_unmeasured(
         nearest = columns - len(release_spreads) + release_spreads.index(spread)
         combination[nearest] = 1.0
     else:
-        combination, spread = weigh_targets(base, column, candidates)
-        spread = float(np.hypot(spread, release_deviation(base.table, column, candidates)))
+        place = weigh_targets(base, column, candidates)
+        combination = place.weights
+        shift = place.shift
+        unknown_release = release_deviation(base.table, column, candidates)
+        spread = float(np.hypot(place.deviation, unknown_release))
     none = np.array([], dtype=np.intp)
     empty = np.zeros((0, 0))
     return LatencyPosterior(
@@ -293,7 +297,7 @@ def _place_unmeasured(
         shares=np.abs(combination) / max(np.abs(combination).sum(), 1e-9),
         combination=combination,
         coefficients=np.zeros(0),
-        level=0.0,
+        level=shift,
         scale=0.0,
         contrasts=Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)),
         seen_contrasts=empty,

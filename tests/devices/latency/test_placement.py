@@ -69,7 +69,7 @@ def base(table: LatencyTable) -> Base:
 def test_the_level_of_a_build_comes_mostly_from_that_build(base: Base) -> None:
     device = board(kernels="ruy", version="2.7.1")
     column = column_of(device, device.target(), "float32")
-    weights, _ = weigh_targets(base, column, np.arange(len(base.levels)))
+    weights = weigh_targets(base, column, np.arange(len(base.levels))).weights
     ruy = np.array([column.kernels == "ruy" for column in base.table.columns])
     assert weights.sum() == pytest.approx(1)
     assert weights[ruy].sum() > 0.7
@@ -162,7 +162,8 @@ def test_four_threads_gain_less_on_half_a_bus(predictor: Predictor, features: Fe
 
 
 def level_of(base: Base, column: Column) -> float:
-    return float(base.levels @ weigh_targets(base, column, np.arange(len(base.levels)))[0])
+    place = weigh_targets(base, column, np.arange(len(base.levels)))
+    return float(base.levels @ place.weights) + place.shift
 
 
 def test_an_unknown_memory_counts_as_a_typical_one(base: Base) -> None:
@@ -182,7 +183,8 @@ def test_the_error_of_a_level_is_that_of_the_build(base: Base) -> None:
     on_server = board(cores=(Cluster("Zen 4", 4, 2200),), version="")
     devices = (board(kernels="ruy", version=""), board(version=""), on_server)
     columns = (column_of(device, device.target(), "float32") for device in devices)
-    ruy, on_arm, on_x86 = (weigh_targets(base, column, np.arange(len(base.levels)))[1] for column in columns)
+    places = (weigh_targets(base, column, np.arange(len(base.levels))) for column in columns)
+    ruy, on_arm, on_x86 = (place.deviation for place in places)
     assert ruy < on_arm < on_x86
 
 
