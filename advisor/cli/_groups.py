@@ -9,23 +9,22 @@ packages.
 from __future__ import annotations
 
 import inspect
-import shlex
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
-from typer._click.exceptions import NoSuchOption, UsageError as WrongUse
+from typer._click.exceptions import NoArgsIsHelpError, UsageError as WrongUse
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
 from advisor.cli._options import Command, Quiet
 from advisor.cli._output import BEGAN, QUIET
+from advisor.cli._wrong_words import explain
 from advisor.core import GROUPS, OUTPUT, SEARCH, list_registered, load_integration
 
 if TYPE_CHECKING:
@@ -35,17 +34,6 @@ if TYPE_CHECKING:
 
 INTEGRATIONS = "advisor.commands"
 """Entry points of further commands, each an :class:`IntegrationCommand`."""
-
-OWNERS_SHOWN = 3
-"""Commands that an error names because they have the option that another one lacks."""
-
-EXTRA_ARGUMENT = "Got unexpected extra argument"
-"""The beginning of Click's error of arguments that no parameter takes:
-often the unit of ``5 minutes``.
-"""
-
-PATHS = ("PATH", "DIR")
-"""The word for a file or folder in the help of an option."""
 
 _ALL = "advisor.help_all"
 
@@ -180,61 +168,19 @@ class AllCommands(TyperGroup):
 
     @contextmanager
     def _explaining_errors(self) -> Iterator[None]:
-        """Add to an error of the block what helps:
-        the owners of an unknown option, quotes for a value with a space.
-        """
+        """Raise an error of the parser in the words of this package, with its hint."""
         try:
             yield
-        except NoSuchOption as error:
-            owners = self._name_owners(error)
-            if owners:
-                verb = "have" if len(owners) > 1 else "has"
-                error.message = f"{error.message} ({', '.join(owners[:OWNERS_SHOWN])} {verb} it)"
+        # It is the help, which the user asks for with a command that has no other meaning.
+        except NoArgsIsHelpError:
             raise
         except WrongUse as error:
-            if error.message.startswith(EXTRA_ARGUMENT):
-                error.message += f": {_place_extra(error)}"
-            raise
-
-    def _name_owners(self, error: NoSuchOption) -> list[str]:
-        """Return the commands that have an unknown option;
-        first those of the same arguments, such as a run.
-        """
-        wanted = _arguments_of(error.ctx.command) if error.ctx else set()
-        owners = []
-        for name, command in self._found.items():
-            if any(error.option_name in parameter.opts for parameter in command.params):
-                owners.append(name)
-        owners.sort(key=lambda name: not wanted & _arguments_of(self._found[name]))
-        return [f"advisor {name}" for name in owners]
+            raise explain(error, self._found) from error
 
     def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Return the command with a name."""
         # A command of this package starts faster without a look-up of the integrations.
         return self._found.get(cmd_name) or super().get_command(ctx, cmd_name)
-
-
-def _arguments_of(command: _click.Command) -> set[str | None]:
-    """Return what stands for the arguments of a command in its help, such as ``RUN``."""
-    names = set()
-    for parameter in command.params:
-        if parameter.param_type_name == "argument":
-            names.add(parameter.metavar)
-    return names
-
-
-def _place_extra(error: WrongUse) -> str:
-    """Return what to do with an argument that no parameter takes:
-    name a path by its option, or quote a space.
-    """
-    extra = error.message.rpartition("(")[2].rstrip(")")
-    parameters = error.ctx.command.params if error.ctx else []
-    if Path(extra).exists():
-        for parameter in parameters:
-            if parameter.metavar in PATHS:
-                flag = parameter.opts[0]
-                return f"name it by an option, such as {flag} {shlex.quote(extra)}"
-    return 'write a value that has a space in quotes, such as "5 minutes"'
 
 
 def _add_quiet(command: Command) -> Command:
