@@ -246,9 +246,8 @@ def export(
     from advisor.reporting import bundle
 
     named = None if pick is None else str(pick)
-    return bundle.export(
-        run, to, named, targets, force, unknown_class, web, sign, parse_count("tiers", tiers)
-    )
+    count = parse_count("tiers", tiers)
+    return bundle.export(run, to, named, targets, force, unknown_class, web, sign, count)
 
 
 def exportable(run: str | Path) -> tuple[Evaluation, ...]:

@@ -324,7 +324,7 @@ def profile(
     except StageError as error:
         # The file is the user's own, so one that cannot run is wrong input,
         # and no failed step of ours.
-        raise UsageError(error.message, error.hint) from error
+        raise error.blame_file(Path(model).name) from error
 
 
 def card_front(

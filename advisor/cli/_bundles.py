@@ -21,7 +21,7 @@ from advisor.cli._output import (
     warn_of_problems,
     write_sentences,
 )
-from advisor.core import ExitCode, UsageError
+from advisor.core import ExitCode, UsageError, parse_count
 
 PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml", "tiers")
 """The flags of ``advisor export`` that replace the usual platforms."""
@@ -119,8 +119,8 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
     """
     from advisor import api
 
-    warn_of_problems(run)
     if asked.show:
+        warn_of_problems(run)
         _show_exportable(run, asked.sort, asked.only, asked.as_json)
         return
     # Without a table the two would have no effect, which the user might not notice.
@@ -131,6 +131,8 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
     targets = [name for name in PLATFORMS if getattr(asked, name)]
     if asked.tier_count and not asked.tiers:
         raise UsageError("--tier-count needs --tiers", "add --tiers, or leave it out")
+    parse_count("tiers", asked.tier_count, "--tier-count")
+    warn_of_problems(run)
     with progress("writing and checking the bundle"):
         bundle = api.export(
             run,

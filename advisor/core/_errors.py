@@ -20,6 +20,9 @@ from pathlib import Path
 NO_TENSORFLOW = (3, 14)
 """First version of Python that the TensorFlow of the extra ``train`` does not have."""
 
+CONVERT_AGAIN = "convert it again, or export its model to ONNX: advisor catalog add model.onnx"
+"""What to do with a ``.tflite`` file that LiteRT cannot run."""
+
 WITH_TENSORFLOW = frozenset({"all", "hub", "onnx", "ray", "slurm", "torch", "train"})
 """Extras that bring TensorFlow."""
 
@@ -201,6 +204,16 @@ class StageError(AdvisorError):
     def is_crash(self) -> bool:
         """True if a signal ended the process."""
         return self.message.startswith(self._CRASHED)
+
+    def blame_file(self, name: str, hint: str = "") -> UsageError:
+        """Return the error of a user who gave a file that cannot be run.
+
+        Args:
+            name: the file, for a message that does not name it.
+            hint: what to do where this error does not know it.
+        """
+        message = self.message if name in self.message else f"{name}: {self.message}"
+        return UsageError(message, self.hint or hint or CONVERT_AGAIN)
 
 
 class UnsupportedRecipe(StageError):

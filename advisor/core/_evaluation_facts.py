@@ -424,6 +424,11 @@ class HoldoutPart:
         """The part in words: ``40 of 101 images``."""
         return f"{self.judged:,} of {self.images:,} images"
 
+    @property
+    def reason(self) -> str:
+        """Why it is not the whole hold-out."""
+        return f"the time limit left no time for the other {self.images - self.judged:,}"
+
 
 class ConditionAccuracy(NamedTuple):
     """Top-1 in % under one capture condition at one strength."""

@@ -152,9 +152,11 @@ def parse_count(name: str, value: object, shown: str = "") -> int:
     least, most = BOUNDS[name]
     number = units.whole_number(str(value), most)
     if number is None or number < least:
+        # A name without dashes is a key of a request file, and the hint says what to type.
+        example = shown if shown.startswith("--") else show_flag(name)
         raise UsageError(
             f"{shown or show_flag(name)}: '{value}' is not a whole number from {least} to {most}",
-            f"write for example {show_flag(name)} {max(least, 1)}",
+            f"write for example {example} {max(least, 1)}",
         )
     return number
 

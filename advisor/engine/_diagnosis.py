@@ -81,11 +81,9 @@ def run_in_child(
                 job, model, against, tuple(images), spec, source, seconds, limits=limits
             )
         except StageError as error:
-            message = error.message
-            # Some errors name the file already.
-            if ".tflite" not in message:
-                message = f"{model.name} against {against.name}: {error}"
-            raise UsageError(message, error.hint) from error
+            # Some errors name one of the files already.
+            named = ".tflite" if ".tflite" in error.message else f"{model.name} against {against.name}"
+            raise error.blame_file(named) from error
     return diagnosis
 
 

@@ -373,18 +373,19 @@ def _list_parts(rows: Sequence[Evaluation]) -> list[str]:
     for row in rows:
         if row.holdout_accuracy is None:
             continue
-        part = row.holdout_part.shown if row.holdout_part else ""
+        part = row.holdout_part
+        judged_on = f"{part.shown}; {part.reason}" if part else ""
         # The rows of one file differ in their threads only: it is named once.
-        names = files.setdefault(part, {})
+        names = files.setdefault(judged_on, {})
         names[text.file(row)] = None
     lines = []
-    for part, names in files.items():
-        if not part:
+    for judged_on, names in files.items():
+        if not judged_on:
             continue
         whose = ""
         if len(files) > 1:
             whose = f" of {listed([*names], NAMED)}"
-        lines.append(f"hold-out{whose}: judged on {part}, as the time limit left no time for more")
+        lines.append(f"hold-out{whose}: judged on {judged_on}")
     return lines
 
 

@@ -4,12 +4,15 @@ The commands ``compare`` and ``reevaluate`` print them; as JSON, the values writ
 web pages of ``serve`` show the same topics (:func:`list_topics`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from advisor.core import Quantity, markdown as escaped, plain, plural, show_figure
 from advisor.engine import ChangedFigure, Comparison, Reevaluation
 from advisor.reporting._row_selection import Rows
+from advisor.reporting._text import name_place
 from advisor.reporting._view import make_typed_path
 
 FIGURES = Rows(ChangedFigure.columns, ChangedFigure.to_row)
@@ -20,6 +23,21 @@ SHOWN = 20
 
 MISSING = {"question": "not given", "candidates": "not considered"}
 """Words for a value that one of the runs lacks, by topic; ``none`` elsewhere."""
+
+OUTCOMES: Mapping[str, str] = MappingProxyType(
+    {
+        "same": "the answer stays",
+        "within noise": "the pick differs within the noise of its figures",
+        "corrected": "the answer stays, corrected by a measurement",
+        "worse": "the answer got worse",
+        "changed": "the answer changed",
+        "incomplete": "there is no answer to compare",
+    }
+)
+"""What became of an answer, in words, by the value of its :attr:`.Comparison.result`."""
+
+STAYED, CHANGED, WORSE, SKIPPED = KINDS = ("the same", "changed", "worse", "skipped")
+"""What became of answers, to count them."""
 
 
 def render_comparison(comparison: Comparison, form: str) -> str:
@@ -130,13 +148,11 @@ def _show_quantity(figure: str, quantity: Quantity | None, with_source: bool) ->
 
 def render_reevaluations(reevaluations: Sequence[Reevaluation], form: str) -> str:
     """Return the results as ``text`` or ``markdown``, ending in a line break."""
-    changed = sum(result.changed for result in reevaluations)
-    failed = sum(bool(result.error) for result in reevaluations)
     summary = "no new answer"
     if reevaluations:
-        summary = f"{plural(len(reevaluations), 'answer')}: {changed} changed"
-        if failed:
-            summary += f", {failed} skipped"
+        tallies = Counter(map(_sort_outcome, reevaluations))
+        counts = [f"{tallies[kind]} {kind}" for kind in KINDS if tallies[kind]]
+        summary = f"{plural(len(reevaluations), 'answer')}: {', '.join(counts)}"
     if form == "markdown":
         lines = [f"## advisor: {summary}", ""]
         for result in reevaluations:
@@ -151,15 +167,25 @@ def render_reevaluations(reevaluations: Sequence[Reevaluation], form: str) -> st
     return "\n".join(lines) + "\n"
 
 
+def _sort_outcome(result: Reevaluation) -> str:
+    """Return what became of an answer, one of :data:`KINDS`."""
+    if result.error:
+        return SKIPPED
+    if not result.changed:
+        return STAYED
+    assert result.comparison is not None, "what changed was compared"
+    return WORSE if result.comparison.result == WORSE else CHANGED
+
+
 def _list_lines(result: Reevaluation) -> list[str]:
     """Return what became of the answer of one run on one device, and why."""
-    subject = f"{result.parent} on {result.device}"
+    subject = f"{result.parent} on {name_place(result.device)}"
     causes = "; ".join(result.causes)
     if result.error:
         return [f"{subject}: skipped: {result.error}"]
     if result.comparison is None:
         if not causes:
-            return [f"{subject}: unchanged, nothing changed since the run", *result.remarks]
+            return [f"{subject}: the answer stays, because nothing changed since the run", *result.remarks]
         # What changed, such as a card, was not tried: the remarks say why.
         return [
             f"{subject}: the answer stays, although something changed since the run ({causes})",
@@ -169,5 +195,5 @@ def _list_lines(result: Reevaluation) -> list[str]:
     place = []
     if result.run:
         place = [f"run of this answer: {make_typed_path(result.run)}"]
-    outcome = f"{subject}: {result.comparison.result.value} ({causes})"
+    outcome = f"{subject}: {OUTCOMES[result.comparison.result]} ({causes})"
     return [outcome, result.comparison.reason, *result.remarks, *place]

@@ -59,7 +59,7 @@ def list_expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str,
         return ()
     where = f"on {plain.n} images of the validation part"
     if judged:
-        where = f"on {text.show_holdout_images(evaluation)} of the hold-out"
+        where = f"on {text.show_holdout_images(evaluation)}"
     measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
     if estimate is None or unknown:
         expected = ("On images like these", measured)
@@ -140,7 +140,7 @@ def _explain_accuracy(evaluation: Evaluation) -> str:
         held_out = text.show_holdout_images(evaluation)
         return (
             f"It was compared with the others on {quantity.n} validation images, after training on"
-            f" the training part alone. {file} was then run once on {held_out} of the hold-out."
+            f" the training part alone. {file} was then run once on {held_out}."
             " These were used neither for training nor for selection: expect that accuracy on"
             " images like these."
         )

@@ -80,14 +80,14 @@ def percent(quantity: Quantity | None) -> str:
 
 
 def show_holdout_images(evaluation: Evaluation) -> str:
-    """Return on how many images of the hold-out a file was judged:
-    ``101 images``, or ``40 of 101 images``.
+    """Return on how many images of the hold-out a file was judged: ``101 images of the hold-out``,
+    or ``40 of 101 images of the hold-out`` with the reason for the others.
     """
     judged = evaluation.holdout_accuracy
     part = evaluation.holdout_part
     if part:
-        return part.shown
-    return f"{judged.n if judged else 0} images"
+        return f"{part.shown} of the hold-out ({part.reason})"
+    return f"{judged.n if judged else 0} images of the hold-out"
 
 
 def with_interval(quantity: Quantity | None) -> str:

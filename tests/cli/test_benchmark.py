@@ -72,7 +72,8 @@ def test_a_wrong_use_is_one_line_and_exit_code_2(advisor: Advisor, tmp_path: Pat
     lines = said.err.strip().splitlines()
     assert lines[0].startswith("error: ")
     assert message in lines[0]
-    assert len(lines) <= 2
+    assert lines[1].startswith("hint: ")
+    assert len(lines) == 2
 
 
 def test_a_device_that_is_not_at_hand_gets_a_prediction_that_says_so(advisor: Advisor, model: str) -> None:

@@ -27,6 +27,5 @@ def test_a_run_without_a_candidate_says_so(advisor: Advisor, tmp_path: Path) -> 
 def test_wrong_use_is_refused_and_nothing_written(
     advisor: Advisor, run: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    said = ended(advisor("export", *arguments), 2)
-    assert words in said.err
+    refused(advisor("export", *arguments, COLUMNS="200"), words)
     assert not (tmp_path / "b").exists()

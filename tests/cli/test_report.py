@@ -112,7 +112,9 @@ def run_of_reevaluate(tmp_path: Path) -> Path:
 
 
 def test_nothing_changed_ends_with_zero(advisor: Advisor, run_of_reevaluate: Path) -> None:
-    assert "nothing changed since" in ended(advisor("reevaluate", "runs/latest")).out
+    out = ended(advisor("reevaluate", "runs/latest")).out
+    assert "on this machine: the answer stays, because nothing changed since the run\n" in out
+    assert out.endswith("1 answer: 1 the same\n")
 
 
 @with_cases
@@ -128,7 +130,8 @@ def test_a_device_that_changes_the_pick_ends_with_four_once(advisor: Advisor, ru
     said = ended(advisor("reevaluate", "runs/latest", *asked), 4)
     assert "The pick changed from inception_v3_299 float32" in said.out
     assert "breaks the budget: p90 latency" in said.out
-    assert "on host" not in said.out
+    assert "on this machine" not in said.out
+    assert "on raspberry-pi-4: the answer changed (" in " ".join(said.out.split())
     assert "1 answer: 1 changed" in said.out
     assert ended(advisor("reevaluate", "--all", *asked)).out == "no new answer\n"
 

@@ -75,7 +75,8 @@ def export_package(source: str, size: int | None = None) -> Iterator[LocalModel]
                 )
         except StageError as error:
             raise UsageError(
-                f"{source} cannot be exported: {error.message}", error.hint
+                f"{source} cannot be exported: {error.message}",
+                error.hint or "export it yourself to an .onnx or .pt2 file, and give that file",
             ) from error
         yield exported_model
 

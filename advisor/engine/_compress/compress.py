@@ -326,7 +326,7 @@ def _score_forms(
                 # Without the float file there is nothing to compare with,
                 # so its failure ends the command and not only a row.
                 if form is forms[0]:
-                    raise UsageError(error.message, error.hint) from error
+                    raise error.blame_file(asked.model.name) from error
                 form = _leave_out(form, error, "this runtime cannot run it: ")
         scored.append(form)
     return scored

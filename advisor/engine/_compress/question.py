@@ -264,5 +264,7 @@ def _make_float(model: bytes, name: str, requantize: bool) -> bytes:
         require_float(network, "compress", any_graph=True)
     except (UnsupportedRecipe, StageError) as error:
         reason = error.message.removeprefix("compress does not apply: ")
-        raise UsageError(f"{name} cannot be compressed: {reason}", error.hint) from None
+        raise UsageError(
+            f"{name} cannot be compressed: {reason}", error.hint or "give the float32 file that it was made from"
+        ) from None
     return float_file

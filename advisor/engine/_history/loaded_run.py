@@ -184,7 +184,7 @@ def _with_required(
         if device.runtime is not None:
             raise UsageError(
                 f"--must-run-on: the run has no measurements with '{device.label}'",
-                f"measure its files first: advisor reevaluate RUN --device {device.label}",
+                f"measure its files first: advisor reevaluate runs/latest --device {device.label}",
             )
     predictor = DevicePredictor()
     limits = question.limits

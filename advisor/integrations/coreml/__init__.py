@@ -38,13 +38,14 @@ def check(shipping: Shipping) -> None:
     """
     if not shipping.coreml:
         raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
-    if importlib.util.find_spec(PACKAGE) is None:
-        raise UsageError(f"--coreml needs {PACKAGE}", install_extra("coreml"))
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the files of the package; see ``BundlePart``."""
     floats = float_form(exported.run, exported.evaluation)
+    # After the run, whose faults stay on a machine with the package.
+    if importlib.util.find_spec(PACKAGE) is None:
+        raise UsageError(f"--coreml needs {PACKAGE}, which is not installed", install_extra("coreml"))
     more = exported.evaluation.on_all
     if floats is exported.evaluation:
         return coreml_package(ShippedModel.prepare(exported.artefact, floats.artefact), floats)

@@ -116,7 +116,7 @@ def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None
 
 def _read_document(folder: Path) -> dict[str, Any]:
     """Return ``tiers.json``; UsageError if it, or a file that it names, is missing or changed."""
-    hint = "advisor export RUN --to BUNDLE --tiers makes one"
+    hint = "advisor export runs/latest --to bundle --tiers makes one"
     if not (folder / DOCUMENT).is_file():
         raise UsageError(f"'{folder.parent}' is not a bundle with the files of a fleet", hint)
     document = read_json(folder / DOCUMENT)

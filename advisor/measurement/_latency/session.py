@@ -176,7 +176,7 @@ def benchmark(
         complete = [_complete_file(file, plan, say) for file in timed]
     # This is an error of the user's file, and no failed step of ours.
     except StageError as error:
-        raise UsageError(error.message, error.hint) from error
+        raise error.blame_file(Path(files[0].model).name) from error
     return Benchmark(
         files=tuple(complete),
         ratios=compare_with_first(_list_results(complete)),

@@ -43,15 +43,13 @@ from advisor.reporting._bundle.documents import (
     render_readme,
 )
 from advisor.reporting._bundle.folder import replace_bundle, require_replaceable
-from advisor.reporting._bundle.model import ShippedModel
+from advisor.reporting._bundle.model import ShippedModel, suggest_list
 from advisor.reporting._bundle.shipping import PARTS, ExportedModel, parts_of
 from advisor.reporting._bundle.vectors import vector_files
 from advisor.reporting._risk import Risk
 from advisor.reporting._risks import list_run_risks
 from advisor.store import read_bytes
 from advisor.tflite import one_line
-
-_SEE = "advisor export RUN --list shows the candidates"
 
 SCHEMA_VERSION = 1
 MODEL = "model.tflite"
@@ -113,21 +111,22 @@ def choose_candidate(run: LoadedRun, pick: str | None) -> Evaluation:
     if pick is None:
         return offered[0]
     place = units.whole_number(pick)
+    see = f"{suggest_list(run)} shows the candidates"
     if place is not None:
         if not 1 <= place <= len(offered):
             raise UsageError(
-                f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE
+                f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", see
             )
         return offered[place - 1]
     by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
     candidate = by_key.get(pick)
     if candidate is None:
-        raise UsageError(f"--pick: the run has no candidate '{pick}'{nearest(pick, by_key)}", _SEE)
+        raise UsageError(f"--pick: the run has no candidate '{pick}'{nearest(pick, by_key)}", see)
     if candidate.status is not Status.OK:
         raise UsageError(
             f"--pick: '{pick}' has no artefact; its status is {candidate.status}"
             f" ({candidate.reason})",
-            _SEE,
+            see,
         )
     return candidate
 
@@ -171,20 +170,21 @@ def export(
             cannot serve, no file with a class for unknown things, a run that does not prove
             itself, a key that cannot sign, or a folder in the way. Nothing is written then.
     """
-    # Folder and key come first: what is wrong with them is an error before the run is read.
+    # What is typed wrong is an error before the run is read; what this machine lacks, after it.
+    known_targets = (*PLATFORMS, EDGETPU, *list_registered(PARTS))
+    wanted = tuple(require_known("targets", target, known_targets) for target in targets)
+    wanted = wanted or PLATFORMS
+    wanted = (*wanted, WEB) if web else wanted
     folder = require_replaceable(Path(to), force)
-    sign_bytes = None if sign is None else read_signer(Path(sign))
+    key = None if sign is None else read_bytes(Path(sign), KEY_BYTES)
     stored = LoadedRun.load(run)
     evaluation = choose_candidate(stored, pick)
     # Another row cannot change what was named.
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()
     stored.require_proof(others)
-    known_targets = (*PLATFORMS, EDGETPU, *list_registered(PARTS))
-    wanted = tuple(require_known("targets", target, known_targets) for target in targets)
-    wanted = wanted or PLATFORMS
     exported = replace(ExportedModel.of_evaluation(stored, evaluation, unknown_class), tiers=tiers)
-    wanted = (*wanted, WEB) if web else wanted
     _check_targets(wanted, exported, unknown_class)
+    sign_bytes = None if key is None else load_signer(key, str(sign))
     parts, without_page = _make_parts(exported, wanted, web is not False)
     contents = _collect_contents(exported, wanted, parts)
     if sign_bytes:
@@ -239,7 +239,7 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
         raise UsageError(
             "--edgetpu: it runs fully quantized models only, and"
             f" {exported.evaluation.configuration.key} takes {'/'.join(sorted(types))}",
-            "choose an int8 candidate with --pick; advisor export RUN --list shows them",
+            f"choose an int8 candidate with --pick; {suggest_list(exported.run)} shows them",
         )
 
 
@@ -287,11 +287,11 @@ def _collect_contents(
     return {**contents, check.SUMS: hashes.encode()}
 
 
-def read_signer(key: Path) -> Callable[[bytes], bytes]:
-    """Return what signs with a private Ed25519 key in PEM.
+def load_signer(key: bytes, file: str) -> Callable[[bytes], bytes]:
+    """Return what signs with a private Ed25519 key in PEM, the content of a file.
 
     Raises:
-        UsageError: the file is no such key, or the package cryptography is missing.
+        UsageError: it is no such key, or the package cryptography is missing.
     """
     require_extra("cryptography", "sign", "--sign needs cryptography, which is not installed")
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -301,14 +301,14 @@ def read_signer(key: Path) -> Callable[[bytes], bytes]:
     private_key = None
     what = "holds a key of another kind than Ed25519"
     try:
-        private_key = load_pem_private_key(read_bytes(key, KEY_BYTES), None)
+        private_key = load_pem_private_key(key, None)
     except TypeError:  # it needs a password
         what = "holds an encrypted key"
     except (ValueError, UnsupportedAlgorithm):
         what = "holds no private key in PEM"
     if not isinstance(private_key, Ed25519PrivateKey):
         raise UsageError(
-            f"--sign: '{key}' {what}",
+            f"--sign: '{file}' {what}",
             "make one without a password: openssl genpkey -algorithm ed25519 -out key.pem",
         )
     return private_key.sign

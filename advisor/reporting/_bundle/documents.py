@@ -353,8 +353,9 @@ def _list_figures(
     metric = question.of_task.metric
     usual = TASKS[question.task].metric
     judged = evaluation.holdout_answers or evaluation.answers
-    part = "hold-out" if evaluation.holdout_answers else "validation part"
-    images = f"{evaluation.holdout_part.shown}, " if evaluation.holdout_part else ""
+    judged_on = "hold-out" if evaluation.holdout_answers else "validation part"
+    part = evaluation.holdout_part
+    images = f"{part.shown}, as {part.reason}; " if part else ""
     metrics = [name for name in METRICS if name in judged.metrics]
     others = [name for name in metrics if name != question.metric]
     # Only a hold-out figure was not used for selection.
@@ -362,8 +363,8 @@ def _list_figures(
     rows = (
         (f"{metric}{selected_on}", evaluation.accuracy),
         (f"{metric} on the hold-out ({images}images like these)", evaluation.holdout_accuracy),
-        *((f"{METRICS[name].label} on the {part}", judged.metrics[name]) for name in others),
-        *((f"{name} on the {part}", figure) for name, figure in judged.figures.items()),
+        *((f"{METRICS[name].label} on the {judged_on}", judged.metrics[name]) for name in others),
+        *((f"{name} on the {judged_on}", figure) for name, figure in judged.figures.items()),
         (f"{usual} in new conditions (another visit, camera or day)", evaluation.new_conditions),
         (f"{usual} on the hold-out under capture conditions", evaluation.capture.holdout),
         # On a busy machine another time stands for the median; its provenance says which.

@@ -8,11 +8,13 @@ The sentences of ``edits`` are written into ``bundle.json`` and the model card.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.core import Evaluation, ShippedThresholds, UsageError
+from advisor.reporting._view import make_typed_path
 from advisor.store import Problem
 from advisor.tflite import (
     Metadata,
@@ -153,6 +155,11 @@ def _adapt_tables(
     return replace(metadata, mean=(0.0,), std=(1.0,)), tuple(edits)
 
 
+def suggest_list(run: LoadedRun) -> str:
+    """Return the command that lists what can be exported of a run."""
+    return f"advisor export {shlex.quote(make_typed_path(run.folder.path))} --list"
+
+
 def artefact_of(run: LoadedRun, evaluation: Evaluation) -> bytes:
     """Return the file of an evaluation;
     one that is missing, changed or without weights is a ``UsageError``.
@@ -161,8 +168,8 @@ def artefact_of(run: LoadedRun, evaluation: Evaluation) -> bytes:
     if problem is not None:
         raise UsageError(
             f"'{run.folder.path}': {problem}",
-            "advisor export RUN --list shows the others; or search again, which takes what it can"
-            " from the cache",
+            f"{suggest_list(run)} shows the others; or search again, which takes what it can from"
+            " the cache",
         )
     # Such a card was timed with random weights:
     # its file is right in size and latency, and answers nothing.
