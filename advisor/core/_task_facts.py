@@ -59,6 +59,8 @@ class TaskFacts:
     side: int = 0  # side of the input in pixels; 0 for that of each card
     # % of the metric that random scores reach; 0 where that depends on the images.
     guess: float = 0.0
+    # Name of the further figure of an answer that says what random scores reach on its images.
+    guess_figure: str = ""
     # Rough seconds of turning the answers to one image of the hold-out into figures.
     judging_s: float = 0.0005
     # Number of cards that a search tries if the user names none:

@@ -9,7 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sized
 
-from advisor.core import FLOAT, Evaluation, Interval, Metric, Provenance, Quantity, listed, plural
+from advisor.core import (
+    FLOAT,
+    METRICS,
+    Evaluation,
+    Interval,
+    Metric,
+    Provenance,
+    Quantity,
+    listed,
+    plural,
+)
 from advisor.engine import Question
 from advisor.reporting import _text as text
 from advisor.reporting._confidence import NAMED
@@ -75,26 +85,45 @@ def _compare_with_guess(
         return Risk(
             FINDS_NOTHING, Level.HIGH, f"{sentence} Give the search more time or more images."
         )
-    guess = question.of_task.guess
-    if guess and figure.low is not None and figure.low <= guess:
-        sentence = (
-            f"A guess reaches {guess:.0f} % {question.of_task.metric}; this file reaches"
-            f" {text.with_interval(figure)} %"
-        )
-        return Risk(A_GUESS, Level.HIGH, f"{sentence}. Give the search more time or more images.")
-    counts = dataset.images_per_class
-    # The share of a class is comparable with top-1 only; other metrics do not count images.
-    is_top1 = question.of_task.probabilities and question.metric == Metric.TOP1
-    if not is_top1 or len(counts) < 2:
+    guess, sentence = _describe_guess(question, dataset, evaluation)
+    if figure.low is None or figure.low > guess:
         return None
-    usual = max(counts, key=lambda name: counts[name])
-    share = 100 * counts[usual] / dataset.images
-    if figure.low is None or figure.low > share:
-        return None
-    sentence = f"Always answering '{usual}' would be right on {share:.0f} % of your images"
     return Risk(
-        A_GUESS, Level.HIGH, f"{sentence}; this file reaches {text.with_interval(figure)} %."
+        A_GUESS,
+        Level.HIGH,
+        f"{sentence}; this file reaches {text.with_interval(figure)} %. Give the search more time"
+        " or more images.",
     )
+
+
+def _describe_guess(
+    question: Question, dataset: DatasetSummary, evaluation: Evaluation
+) -> tuple[float, str]:
+    """Return what an answer that does not look at the image reaches in % of the metric, and that
+    in words; 0 where nobody knows it.
+    """
+    task = question.of_task
+    if task.guess:
+        return task.guess, f"A guess reaches {task.guess:.0f} % {task.metric}"
+    answers = evaluation.holdout_answers or evaluation.answers
+    by_chance = answers.figures.get(task.guess_figure)
+    if by_chance is not None:
+        return by_chance.value, f"Random scores reach {by_chance.value:.0f} % {task.metric}"
+    counts = dataset.images_per_class
+    if len(counts) < 2 or not task.probabilities:
+        return 0.0, ""
+    usual = max(counts, key=lambda name: counts[name])
+    share = counts[usual] / dataset.images
+    if question.metric == Metric.TOP1:
+        words = f"Always answering '{usual}' would be right on {100 * share:.0f} % of your images"
+        return 100 * share, words
+    # One class has a recall of 1, and a precision of its share; the others have none.
+    means = {
+        Metric.BALANCED_ACCURACY: 100 / len(counts),
+        Metric.MACRO_F1: 100 * 2 * share / (1 + share) / len(counts),
+    }
+    guess = means.get(question.metric, 0.0)
+    return guess, f"Always answering '{usual}' would reach {guess:.0f} % {METRICS[question.metric].label}"
 
 
 def _name_missed_classes(question: Question, evaluation: Evaluation) -> Iterator[Risk]:

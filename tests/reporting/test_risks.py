@@ -9,6 +9,7 @@ from advisor.core import (
     ConditionAccuracy,
     Evaluation,
     HeadFacts,
+    ImageAnswers,
     Interval,
     Limits,
     OtherThings,
@@ -73,9 +74,13 @@ def test_capture_conditions_name_the_worst() -> None:
 
 
 @with_cases
-def test_no_better_than_a_guess_comes_first_then_another_device(accuracy: float, said: str, task: str) -> None:
-    question = replace(run_view().request.question, task=task)
-    risk = risks_of(question, run_view().dataset, evaluation("one", accuracy=accuracy, p90=20))[0]
+def test_no_better_than_a_guess_comes_first_then_another_device(
+    accuracy: float, said: str, task: str, metric: str
+) -> None:
+    question = replace(run_view().request.question, task=task, metric=metric)
+    by_chance = {"mAP by chance": Quantity(22.0, "%", Provenance.MEASURED)}
+    row = replace(evaluation("one", accuracy=accuracy, p90=20), answers=ImageAnswers({}, figures=by_chance))
+    risk = risks_of(question, run_view().dataset, row)[0]
     assert (said in risk.text, risk.level) == (True, Level.SOME if said == "--device" else Level.HIGH)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core import (
     BoxGuarantee,
@@ -25,6 +26,7 @@ from advisor.core import (
 from advisor.engine import AccuracyVerdict, Images, Role, Scored
 from advisor.measurement import label_precision, label_thresholds
 from advisor.tasks._judge import EVERY, JudgeByShares, collect_overlays, describe_classes
+from advisor.tasks.tagging._task import GUESS_FIGURE
 
 LabelScores = label_precision.LabelScores
 LEAST = label_precision.LEAST
@@ -123,13 +125,32 @@ def _list_set_figures(scores: LabelScores) -> dict[str, Quantity]:
     """Return the figures of all labels together, by their names in reports."""
     count = len(scores.truth)
     macro, micro, exact = scores.f1_scores()
+    chance = _precision_by_chance(scores.truth)
     return {
+        GUESS_FIGURE: Interval(chance, chance, chance).as_percent(
+            count,
+            "random scores reach it: the mean over the labels of the share of images with a label",
+        ),
         "Macro F1": macro.as_percent(
             count, "the mean over the labels, of the scores from the threshold on"
         ),
         "Micro F1": micro.as_percent(count, "of all labels together"),
         "Exact sets": exact.as_percent(count, "the share of images with exactly the right labels"),
     }
+
+
+def _precision_by_chance(truth: NDArray[np.int8]) -> float:
+    """Return the mean average precision (0-1) of scores that know nothing of the image.
+
+    In a random order, the precision of a label is the share of the images that have it.
+    """
+    present = (truth == 1).sum(axis=0)
+    known = (truth >= 0).sum(axis=0)
+    # A label that no image has, has no average precision.
+    has_label = present > 0
+    if not has_label.any():
+        return 0.0
+    return float((present[has_label] / known[has_label]).mean())
 
 
 def _list_threshold_figures(least: Mapping[str, float], count: int) -> dict[str, Quantity]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from advisor.catalog import Card, OwnFiles
     from advisor.engine import FloatModel, Purpose, Question, Stage, Workload
 
+GUESS_FIGURE = "mAP by chance"
+"""Name of the figure that says what random scores reach on the images of a part."""
+
 
 class Tagging(FunctionTask):
     """See :class:`advisor.tasks.Task`."""

@@ -101,7 +101,7 @@ def test_a_search_judges_and_reports_a_tagger(run: RunFolder) -> None:
     assert {(row.configuration.training, row.status) for row in rows} == learnt
     judged = next(row for row in rows if row.holdout_answers)
     assert min(row.accuracy.value for row in rows) > 80
-    assert {"Macro F1", "Micro F1", "Exact sets", "AP of r", "Recall of r"} <= set(judged.holdout_answers.figures)
+    assert {"mAP by chance", "Macro F1", "Micro F1", "Exact sets", "AP of r", "Recall of r"} <= set(judged.holdout_answers.figures)
     assert {name: one.kept for name, one in judged.answers.label_guarantees.items()} == {"g": False, "r": True}
     assert "No threshold can guarantee what was asked of these labels" in (run.path / "report.html").read_text()
     assert "Image by image" in (run.path / "report.html").read_text()
