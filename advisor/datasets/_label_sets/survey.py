@@ -55,6 +55,8 @@ class LabelSetSurvey:
     classes: tuple[str, ...]  # the labels, sorted
     truth: Truth
     notes: tuple[str, ...] = ()
+    #: images that have labels, of which none is used
+    with_unused_labels: frozenset[Path] = frozenset()
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -181,16 +183,17 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     everywhere = np.flatnonzero((present >= LEAST) & (lacking < LEAST)).tolist()
     notes = list(read.notes)
     for places, why in (
-        (nowhere, "nothing is known of them"),
-        (few, "too few images have them"),
-        (everywhere, "too few images lack them"),
+        (nowhere, "nothing is known of"),
+        (few, f"fewer than {LEAST} images have"),
+        (everywhere, f"fewer than {LEAST} images lack"),
     ):
         if places:
             names = []
             for place in places:
                 names.append(f"'{read.classes[place]}' ({int(present[place])})")
             what = phrase_count(len(places), "label is", "labels are")
-            notes.append(f"{what} {NOT_USED}, as {why}: {listed(names, NAMED)}.")
+            them = "it" if len(places) == 1 else "them"
+            notes.append(f"{what} {NOT_USED}, as {why} {them}: {listed(names, NAMED)}.")
     useless = {*nowhere, *few, *everywhere}
     useful = []
     for place in range(len(read.classes)):
@@ -201,6 +204,8 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     truth = read.truth[:, useful]
     silent = np.flatnonzero((truth == UNKNOWN).all(axis=1)).tolist()
     images = read.images
+    has_unused = (read.truth[:, sorted(useless)] == 1).any(axis=1) & ~(truth == 1).any(axis=1)
+    bare = [images.dataset.images[place].path for place in np.flatnonzero(has_unused).tolist()]
     if silent:
         known = (truth != UNKNOWN).any(axis=1)
         paths = [images.dataset.images[place].path for place in silent]
@@ -212,4 +217,5 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     # Sorted, so that renamed files give the same fingerprint.
     rows = sorted(zip(hashes, truth.tolist(), strict=True))
     dataset = replace(images.dataset, fingerprint=sha256_json([classes, rows]))
-    return LabelSetSurvey(replace(images, dataset=dataset), classes, truth, tuple(notes))
+    images = replace(images, dataset=dataset)
+    return LabelSetSurvey(images, classes, truth, tuple(notes), frozenset(bare))

@@ -166,7 +166,20 @@ def _list_faults(read: LabelSetSurvey) -> Iterator[Finding]:
         message = f"{what} in fewer than {FEW} images: {listed(rare, NAMED)}"
         yield Finding(TagFault.RARE, message, "add images: from so few the network learns little")
     bare = np.flatnonzero(~(read.truth == 1).any(axis=1)).tolist()
-    none = [read.images.dataset.images[place].path for place in bare]
+    none = list[Path]()
+    with_unused = list[Path]()
+    for place in bare:
+        path = read.images.dataset.images[place].path
+        images_like_it = with_unused if path in read.with_unused_labels else none
+        images_like_it.append(path)
+    if with_unused:
+        what = phrase_count(len(with_unused), "image has", "images have")
+        message = f"{what} labels of which none is used, and counts as one without a label"
+        if len(with_unused) > 1:
+            message = f"{what} labels of which none is used, and count as ones without a label"
+        images = tuple((path,) for path in with_unused)
+        advice = "add images of these labels until they are used, or take these images out"
+        yield Finding(TagFault.UNUSED, message, advice, images)
     if none:
         message = f"{phrase_count(len(none), 'image has', 'images have')} no label"
         images = tuple((path,) for path in none)
