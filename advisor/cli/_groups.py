@@ -1,4 +1,4 @@
-"""Groups of commands: each has ``--quiet``, help by groups of options, and errors with advice.
+"""Groups of commands: each has ``--quiet``, help by groups of options.
 
 A command may have its options as one value of a dataclass, which Typer does not know
 (:func:`_add_quiet` spreads it). To add a command of an integration, register an

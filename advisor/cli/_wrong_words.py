@@ -114,7 +114,8 @@ def _explain_usage(error: BadOptionUsage, commands: Mapping[str, _click.Command]
     # The parser does not say of which command the option is.
     parameter = _find_option(option, commands.values())
     if parameter is not None and getattr(parameter, "is_flag", False):
-        return UsageError(f"{option}: a value is given, and it takes none", f"write {option} alone")
+        message = f"{option}: a value is given, and it takes none"
+        return UsageError(message, f"write {option} alone")
     hint = f"write a value behind {option}"
     if parameter is not None:
         meaning = getattr(parameter, "help", None) or ""

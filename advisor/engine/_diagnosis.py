@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from advisor.compression import FastKernels, compare_layers
-from advisor.core import Diagnosis, StageError, UsageError
+from advisor.core import Diagnosis, StageError
 from advisor.datasets import CalibrationImages, InputSpec, draw_paths, find_images
 from advisor.engine._file_input import spec_of_file
 from advisor.isolation import CallLimits, ChildPool, Scratch
@@ -82,7 +82,8 @@ def run_in_child(
             )
         except StageError as error:
             # Some errors name one of the files already.
-            named = ".tflite" if ".tflite" in error.message else f"{model.name} against {against.name}"
+            files = f"{model.name} against {against.name}"
+            named = ".tflite" if ".tflite" in error.message else files
             raise error.blame_file(named) from error
     return diagnosis
 

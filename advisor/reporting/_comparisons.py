@@ -185,7 +185,8 @@ def _list_lines(result: Reevaluation) -> list[str]:
         return [f"{subject}: skipped: {result.error}"]
     if result.comparison is None:
         if not causes:
-            return [f"{subject}: the answer stays, because nothing changed since the run", *result.remarks]
+            stays = f"{subject}: the answer stays, because nothing changed since the run"
+            return [stays, *result.remarks]
         # What changed, such as a card, was not tried: the remarks say why.
         return [
             f"{subject}: the answer stays, although something changed since the run ({causes})",

@@ -123,7 +123,8 @@ def _describe_guess(
         Metric.MACRO_F1: 100 * 2 * share / (1 + share) / len(counts),
     }
     guess = means.get(question.metric, 0.0)
-    return guess, f"Always answering '{usual}' would reach {guess:.0f} % {METRICS[question.metric].label}"
+    metric = METRICS[question.metric].label
+    return guess, f"Always answering '{usual}' would reach {guess:.0f} % {metric}"
 
 
 def _name_missed_classes(question: Question, evaluation: Evaluation) -> Iterator[Risk]:

@@ -121,6 +121,7 @@ def draw(blocks: Iterable[Block]) -> Markup:
     """Return blocks as HTML."""
     return render("blocks", blocks=list(blocks))
 
+
 COMMAND = "advisor "
 """The first word of a command to type."""
 

@@ -338,7 +338,8 @@ def test_an_answer_says_on_how_many_images_of_the_hold_out_it_was_judged() -> No
     pick = judged_view().decision.pick
     part = with_pick(judged_view(), holdout_part=HoldoutPart(40, 101), holdout_accuracy=pick.holdout_accuracy)
     shown = " ".join(said(part).split())
-    assert f"hold-out of {text.file(pick)}: judged on 40 of 101 images; the time limit left no time for the other 61" in shown
+    judged_on = "judged on 40 of 101 images; the time limit left no time for the other 61"
+    assert f"hold-out of {text.file(pick)}: {judged_on}" in shown
     few = with_pick(part, holdout_accuracy=replace(pick.holdout_accuracy, value=76.0, low=62.0, high=90.0))
     assert "points more than the pick. Chance explains up to 14" in " ".join(said(few).split())
     assert "points more than the pick" not in shown

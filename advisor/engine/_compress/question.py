@@ -265,6 +265,7 @@ def _make_float(model: bytes, name: str, requantize: bool) -> bytes:
     except (UnsupportedRecipe, StageError) as error:
         reason = error.message.removeprefix("compress does not apply: ")
         raise UsageError(
-            f"{name} cannot be compressed: {reason}", error.hint or "give the float32 file that it was made from"
+            f"{name} cannot be compressed: {reason}",
+            error.hint or "give the float32 file that it was made from",
         ) from None
     return float_file

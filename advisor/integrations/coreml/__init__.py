@@ -45,7 +45,8 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
     floats = float_form(exported.run, exported.evaluation)
     # After the run, whose faults stay on a machine with the package.
     if importlib.util.find_spec(PACKAGE) is None:
-        raise UsageError(f"--coreml needs {PACKAGE}, which is not installed", install_extra("coreml"))
+        problem = f"--coreml needs {PACKAGE}, which is not installed"
+        raise UsageError(problem, install_extra("coreml"))
     more = exported.evaluation.on_all
     if floats is exported.evaluation:
         return coreml_package(ShippedModel.prepare(exported.artefact, floats.artefact), floats)
