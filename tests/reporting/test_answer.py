@@ -26,6 +26,7 @@ from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.detection import DETECTION
 from tests.builders import present
 from tests.reporting import views
+from tests.reporting.test_html import with_plain_spaces
 from tests.reporting.views import infeasible_view, judged_view, run_view, running_view, said, with_pick
 from tests.run_folders import images, write_run
 from tests.tables import with_cases
@@ -103,7 +104,8 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     assert "the latency on your device (the budget was checked here; name yours: --device)" in unknown
     assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch --all).")
     assert said(view, 60).splitlines()[0] == file, "a path that is broken cannot be copied"
-    documents = render_markdown(view).replace("\\", ""), unescape(render_html(view)), recommendation_json(view)
+    page = unescape(with_plain_spaces(render_html(view)))
+    documents = render_markdown(view).replace("\\", ""), page, recommendation_json(view)
     assert all(right in document for document in documents)
 
 

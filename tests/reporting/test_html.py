@@ -19,7 +19,18 @@ from tests.tables import with_cases
 
 
 def without_scripts(page: str) -> str:
-    return re.sub(r"<script.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
+    plain = re.sub(r"<script.*?</script>|<style>.*?</style>", "", page, flags=re.DOTALL)
+    return with_plain_spaces(plain)
+
+
+def with_plain_spaces(page: str) -> str:
+    """Return a page that may break a line between a figure and its unit, as other documents do."""
+    return page.replace("\u00a0", " ").replace("&nbsp;", " ")
+
+
+def test_a_figure_stays_beside_its_unit() -> None:
+    page = render_html(views.judged_view())
+    assert re.search(r"\d\u00a0%", page)
 
 
 def embedded(page: str) -> dict[str, Any]:
