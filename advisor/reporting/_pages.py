@@ -48,6 +48,14 @@ if TYPE_CHECKING:
 
 _SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
+COMMAND = "advisor "
+"""The first word of a command to type."""
+
+FIGURE_WITH_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|kB|MB|GB|GiB|points?)(?!\w))")
+"""The space between a figure and its unit."""
+
+NO_BREAK = "\u00a0"
+
 DRAWN = 400
 """Boxes drawn in one image, at most."""
 
@@ -120,15 +128,6 @@ def render(template: str, **values: object) -> Markup:
 def draw(blocks: Iterable[Block]) -> Markup:
     """Return blocks as HTML."""
     return render("blocks", blocks=list(blocks))
-
-
-COMMAND = "advisor "
-"""The first word of a command to type."""
-
-FIGURE_WITH_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|kB|MB|GB|GiB|points?)(?!\w))")
-"""The space between a figure and its unit."""
-
-NO_BREAK = "\u00a0"
 
 
 @cache
