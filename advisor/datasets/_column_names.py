@@ -15,6 +15,12 @@ label_name class_name classname category_name label_text label class category la
 class_label choice cls classid class_id label_id category_id diagnosis dx breed species
 finding_labels target
 """
+_TAGS = """
+labels tags label tag classes categories attributes class category finding_labels image_labels
+label_names class_names keywords
+schlagwörter schlagworte kategorien étiquettes etiquettes catégories mots_clés etiquetas categorías
+palavras_chave etichette теги метки tagi etykiety etiketler 标签 標籤 タグ ラベル 태그 라벨
+"""
 IMAGES = tuple(_IMAGES.split())
 LABELS = tuple(_LABELS.split())
 """Names of columns in English; the first that a table has counts."""
@@ -53,6 +59,8 @@ sınıf sinif etiket kategori
 वर्ग लेबल श्रेणी
 kelas lớp nhãn
 """
+TAGS = (*_TAGS.split(), *dict.fromkeys(_FOREIGN_LABELS.split()))
+"""Names of columns with several labels, in all languages."""
 FOREIGN_IMAGES = tuple(_FOREIGN_IMAGES.split())
 FOREIGN_LABELS = tuple(dict.fromkeys(_FOREIGN_LABELS.split()))
 """The same in other languages; they count where no English one is there."""

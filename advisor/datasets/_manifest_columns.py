@@ -36,6 +36,7 @@ class ManifestColumns:
     names: Mapping[str, tuple[str, ...]]  # the columns and their accepted names, in any case
     needed: tuple[str, ...]  # the columns that a table must have
     hint: str  # what a table should look like, for errors
+    lists: bool = True  # whether each label of a cell with a list has a row
 
 
 def columns_of_table(

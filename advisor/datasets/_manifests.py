@@ -265,7 +265,7 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
         cells = {name: row.get(column, "") for name, column in known.names.items()}
         if not known.flags:
             cell = cells.get("label", "")
-            labels = split_cell(cell) or [cell]
+            labels = (split_cell(cell) if wanted.lists else []) or [cell]
             if wanted is LABELLED and _OBJECT.fullmatch(labels[0].strip()):
                 raise UsageError(
                     f"--data: row {number} of '{path}' has an object for its label", HINT_OF_MARKS

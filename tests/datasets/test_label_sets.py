@@ -32,7 +32,8 @@ def test_tables_of_any_kind_say_the_same(images: Path, header: str, separator: s
     def write_row(number: int) -> str:
         labels = labels_of(number)
         if separator:
-            return end + separator.format(number=number).join(labels) + end
+            cell = separator.format(number=number).join(labels)
+            return end.replace("@", cell) if "@" in end else end + cell + end
         marks = {"marks": mark_labels(number), "minus": mark_labels(number, no="-1")}
         return marks.get(end) or '"' + str(labels).replace("'", '""') + '"'
 
@@ -57,10 +58,18 @@ def test_an_image_in_several_class_folders_has_several_labels(images: Path, tmp_
     assert [reading.shown.partition(" ")[0] for reading in asked.readings] == ["--task", "--data"]
 
 
-def test_lines_of_json_have_lists(images: Path) -> None:
-    lines = [json.dumps({"file_name": f"{n:02}.png", "labels": labels_of(n)}) for n in range(COUNT)]
-    path = write_file(images / "metadata.jsonl", "\n".join(lines))
-    assert LabelSetSurvey.read_images(path).counts == {"b": 28, "g": 30, "r": 30}
+@pytest.mark.parametrize("form", ["lines of lists", "lines of bits", "lines of flags", "a table of lists"])
+def test_json_has_lists_and_objects(images: Path, form: str) -> None:
+    rows = []
+    for number in range(COUNT):
+        bits = {name: number >> bit & 1 for bit, name in enumerate("rgb")}
+        names = [f"{name}, not split" for name in labels_of(number)]
+        labels = {"lines of bits": list(bits.values()), "lines of flags": bits}.get(form, names)
+        rows.append({"file_name": f"{number:02}.png", "labels": labels})
+    lines = json.dumps(rows) if "table" in form else "\n".join(map(json.dumps, rows))
+    read = LabelSetSurvey.read_images(write_file(images / ("t.json" if "table" in form else "metadata.jsonl"), lines))
+    assert read.classes == {"lines of bits": ("0", "1", "2"), "lines of flags": ("b", "g", "r")}.get(form, read.classes)
+    assert sorted(read.counts.values()) == [28, 30, 30]
 
 
 @pytest.mark.parametrize("numbers", [True, False])
@@ -102,6 +111,7 @@ def test_unknown_labels_contradictions_and_many_labels_are_read(images: Path) ->
     assert "rows 2 and 3 of 'tags.csv' give it different labels" in read.images.dataset.rejected[0].reason
     many = read_rows(images, lambda n: "|".join(f"{(14 * n + k) % 200:03}" for k in range(14)))
     assert len(many.classes) == 200
+    assert read_rows(images, lambda n: "Cat" if n % 2 else "cat").lookalikes == (("Cat", "cat"),)
 
 
 def test_parts_get_their_share_of_each_label_in_whole_groups(images: Path) -> None:

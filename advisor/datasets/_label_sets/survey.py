@@ -29,7 +29,7 @@ from advisor.datasets._checks.findings import (
 )
 from advisor.datasets._dataset import Listing, Rejected
 from advisor.datasets._label_sets.stratification import deal_out
-from advisor.datasets._label_sets.tables import list_label_sets
+from advisor.datasets._label_sets.tables import is_json_table, list_label_sets
 from advisor.datasets._split import Split
 from advisor.datasets._survey import Progress, Survey
 from advisor.store import sha256_json
@@ -68,6 +68,14 @@ class LabelSetSurvey:
         """The notes on labels that are left out."""
         return tuple(note for note in self.notes if NOT_USED in note)
 
+    @property
+    def lookalikes(self) -> tuple[tuple[str, ...], ...]:
+        """The labels that differ by the case of their letters alone, together."""
+        alike: dict[str, list[str]] = {}
+        for name in self.classes:
+            alike.setdefault(name.casefold(), []).append(name)
+        return tuple(tuple(names) for names in alike.values() if len(names) > 1)
+
     @classmethod
     def read_images(
         cls, path: Path, progress: Progress | None = None, most: int | None = None
@@ -77,7 +85,7 @@ class LabelSetSurvey:
         Raises UsageError if no layout fits, or if no label is left that some images have and
         others do not.
         """
-        if path.suffix.lower() == ".json" or (path.is_dir() and formats_of(path)):
+        if _has_boxes(path):
             boxes = BoxSurvey.read_images(path, progress, most)
             rows = []
             for content in boxes.contents:
@@ -147,6 +155,13 @@ class LabelSetSurvey:
         return tuple(self.classes[label] for label in labels)
 
 
+def _has_boxes(path: Path) -> bool:
+    """Return whether the labels of a path are the classes of boxes."""
+    if path.is_dir():
+        return bool(formats_of(path))
+    return path.suffix.lower() == ".json" and not is_json_table(path)
+
+
 def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError:
     """Return the error of a set of which no label can be learnt, with the likeliest cause."""
     dataset = read.images.dataset
@@ -161,6 +176,8 @@ def _refuse_all_labels(read: LabelSetSurvey, path: Path, why: str) -> UsageError
     hint = f"add images that have a label, and images that lack it, at least {LEAST} of each"
     if (read.truth == UNKNOWN).all():
         hint = "write 1 or 0 where it is known: an empty cell, '?' and -1 say that nobody knows it"
+    elif (read.truth == UNKNOWN).any() and not (read.truth == 0).any():
+        hint = "write 0 where an image lacks a label: an empty cell says that nobody knows it"
     example = ""
     if lost:
         example = f"; '{dataset.show_path(lost[0].path)}': {lost[0].reason}"

@@ -1,14 +1,14 @@
 """List tables of images and their labels: one column with all labels, or a column for each class.
 
-``survey.py`` calls :func:`list_label_sets`. A cell may say that a label is there, is not there, or
-that nobody knows; a column of other values is no class.
+``survey.py`` calls :func:`list_label_sets`. ``cells.py`` splits cells with several labels. A cell
+of a column for a class may say that it is there, is not there, or that nobody knows; a column of
+other values is no class.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -17,52 +17,30 @@ from typing import NamedTuple
 from advisor.core import UsageError, listed
 from advisor.datasets._boxes.inside import find_files_with_images
 from advisor.datasets._boxes.set_folders import labelled_part_of, list_part_folders
+from advisor.datasets._column_names import FOREIGN_IMAGES, IMAGES, TAGS
 from advisor.datasets._column_search import SUFFIXES
 from advisor.datasets._dataset import Entry, Rejected
 from advisor.datasets._image_places import find_by_name
+from advisor.datasets._label_sets.cells import split_cells
 from advisor.datasets._label_sets.entries import LabelSetEntry, LabelSetListing
 from advisor.datasets._label_sets.folders import list_class_folders
 from advisor.datasets._label_sets.inside import list_inside
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
 from advisor.datasets._manifests import read_entry, read_rows
-from advisor.datasets._table_rows import read_column_names
+from advisor.datasets._table_rows import JSON, read_column_names
 
-IMAGE_COLUMNS = (
-    "path",
-    "filename",
-    "file_name",
-    "file",
-    "image",
-    "image_path",
-    "image_name",
-    "image_id",
-    "img",
-    "id",
-)
-LABEL_COLUMNS = (
-    "labels",
-    "tags",
-    "label",
-    "tag",
-    "classes",
-    "categories",
-    "attributes",
-    "class",
-    "category",
-)
+# A column of numbers may be beside one of names.
+IMAGE_COLUMNS = (*(title for title in IMAGES if title != "id"), *FOREIGN_IMAGES, "id")
 HINT = (
     "give a CSV file with the columns path and labels, such as 1.jpg,cat|dog; or with a column for"
     " each class that has 1, 0, or nothing where it is not known. JSON lines, Parquet, boxes and"
     " folders of classes are read too"
 )
-TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
+TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t", "x", "✓", "✔"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 MINUS = frozenset({"-1", "-1.0"})
 UNKNOWN_WORDS = frozenset({"", "nan", "null", "none", "<na>", "?", "unknown"})
-# The first one that a table has between labels counts; blanks if it has none.
-SEPARATORS = ("|", ";", ",")
-NO_LABELS = frozenset({"", "[]", "nan", "null", "none"})  # Cells of images without a label
 # Share of the cells of a column that say yes, no or unknown, from which on the column is a class.
 CLASS_SHARE = 0.95
 MOST_CLASSES = 1000
@@ -148,10 +126,23 @@ def _find_tables(root: Path) -> Iterator[tuple[Path, str]]:
         # Systems list a folder in different orders, and neither errors nor rows may depend on it.
         for file in sorted(folder.iterdir()):
             is_table = file.suffix.lower() in SUFFIXES and file.is_file()
+            if is_json_table(file):
+                yield file, part or labelled_part_of(file.stem)
             if not is_table or find_files_with_images(file):
                 continue
             if _map_titles(file).keys() & {*IMAGE_COLUMNS}:
                 yield file, part or labelled_part_of(file.stem)
+
+
+def is_json_table(path: Path) -> bool:
+    """Return whether a JSON file has images and labels, as a list or by the names of images."""
+    if path.suffix.lower() not in JSON or not path.is_file():
+        return False
+    try:
+        titles = set(_map_titles(path))
+    except UsageError:
+        return False
+    return bool(titles & {*IMAGE_COLUMNS}) and bool(titles & {*TAGS})
 
 
 def _map_titles(table: Path) -> dict[str, str]:
@@ -161,15 +152,23 @@ def _map_titles(table: Path) -> dict[str, str]:
 
 def _list_table(table: Path, part: str) -> LabelSetListing:
     titles = _map_titles(table)
-    labels = next((title for title in LABEL_COLUMNS if title in titles), "")
-    stated = set(IMAGE_COLUMNS).union(*SPLIT.values())
+    columns = read_column_names(table)
+    repeated = sorted(set(columns) - set(titles.values()))
+    if repeated:
+        raise UsageError(
+            f"--data: '{table}' has several columns '{repeated[0].strip()}' in any case of letters",
+            "give each column a name of its own",
+        )
+    labels = next((title for title in TAGS if title in titles), "")
+    images = next((title for title in IMAGE_COLUMNS if title in titles), "")
+    stated = {images}.union(*SPLIT.values())
     # The prefix keeps the columns of classes apart from the others, whatever a class is named.
     others: dict[str, tuple[str, ...]] = {}
     for title in titles:
         if not labels and title not in stated:
             others[f"{_COLUMN}{title}"] = (title,)
     names = {"path": IMAGE_COLUMNS, "label": (labels,), **SPLIT, **others}
-    wanted = ManifestColumns(names, ("path", "label") if labels else ("path",), HINT)
+    wanted = ManifestColumns(names, ("path", "label") if labels else ("path",), HINT, lists=False)
     rows = defaultdict[Path, list[ImageRow]](list)
     for number, row in read_rows(table, wanted):
         image = read_entry(table, number, {**row, "label": row["label"].strip()}, wanted)
@@ -185,61 +184,25 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
     return replace(listing, entries=tuple(entries), notes=(*listing.notes, *notes))
 
 
-def _find_separator(cells: Collection[str]) -> str:
-    """Return the first of :data:`SEPARATORS` that some cell has; empty if none has one."""
-    for separator in SEPARATORS:
-        if any(separator in cell for cell in cells):
-            return separator
-    return ""
-
-
 def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
     """Return the images of a table with one column of labels; a cell may have several."""
-    cells = {row.image.label for row in chain.from_iterable(rows.values())} - NO_LABELS
-    separator = _find_separator(cells)
-    has_blanks = not separator and _have_common_words(cells)
-    mark = r"\s+" if has_blanks else r"\n"
-    if separator:
-        mark = re.escape(separator)
-
-    def split_cell(cell: str) -> frozenset[str]:
-        if cell.casefold() in NO_LABELS:
-            return frozenset()
-        return frozenset(filter(None, map(str.strip, re.split(mark, cell))))
-
+    cells = [row.image.label for row in chain.from_iterable(rows.values())]
+    split = split_cells(cells, table.name)
     entries = []
     rejected = []
     for path, rows_of_image in rows.items():
-        # A line of JSON with several labels has a row for each, with one number.
-        sets = defaultdict[int, frozenset[str]](frozenset)
-        for row in rows_of_image:
-            sets[row.number] |= split_cell(row.image.label)
+        sets = [split.labels[row.image.label] for row in rows_of_image]
         # Rows of one label each are read together;
         # rows of several labels that differ contradict each other.
-        if len(set(sets.values())) > 1 and max(map(len, sets.values())) > 1:
-            numbers = " and ".join(map(str, list(sets)[:2]))
+        if len(set(sets)) > 1 and max(map(len, sets)) > 1:
+            numbers = " and ".join(str(row.number) for row in rows_of_image[:2])
             reason = f"rows {numbers} of '{table.name}' give it different labels"
             rejected.append(Rejected(path, reason))
             continue
-        labels = frozenset(chain.from_iterable(sets.values()))
+        labels = frozenset(chain.from_iterable(sets))
         entries.append(LabelSetEntry(rows_of_image[0].image, labels))
     classes = frozenset(chain.from_iterable(entry.there for entry in entries))
-    notes = []
-    if has_blanks:
-        shown = listed(sorted(classes), 4)
-        notes.append(f"Blanks separate the labels of '{table.name}': {shown}.")
-    return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), tuple(notes))
-
-
-def _have_common_words(cells: set[str]) -> bool:
-    """Return whether a word is in several cells, so that blanks seem to separate labels."""
-    words_before = set[str]()
-    for cell in cells:
-        words = set(cell.split())
-        if len(cell.split()) > 1 and words & words_before:
-            return True
-        words_before |= words
-    return False
+    return LabelSetListing(table.parent, tuple(entries), classes, tuple(rejected), split.notes)
 
 
 def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
@@ -325,4 +288,8 @@ def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
         raise UsageError(
             f"--data: '{table}' has no column of labels, and none of 1 and 0, but {shown}", HINT
         )
+    # The keys of an object in a line of JSON are titles such as ``labels.cat``.
+    objects = {name.partition(".")[0].casefold() for name in classes.values()}
+    if len(objects) == 1 and objects <= {*TAGS}:
+        return {column: name.partition(".")[2] or name for column, name in classes.items()}
     return classes

@@ -34,13 +34,16 @@ from advisor.engine import (
     report_progress,
 )
 
-FEW = 20  # Images with a label, below which it is hardly learnt
+FEW = 20  # Images with a label, or without it, below which it is hardly learnt
 NAMED = 5  # Labels that a sentence names
 
 
 def _list_notes(read: LabelSetSurvey, division: Division) -> tuple[str, ...]:
     """Return a sentence about each thing that is unexpected of the images and their split."""
     notes = [*read.notes, *division.list_notes(read.images.dataset)]
+    for names in read.lookalikes:
+        shown = listed(list(names))
+        notes.append(f"Labels that differ by the case of letters alone count apart: {shown}.")
     judged = read.truth[list(division.split.holdout)]
     unjudged = []
     for place, name in enumerate(read.classes):
@@ -83,7 +86,13 @@ def read(question: Question, say: Say) -> Images:
 
 TagFault = StrEnum(
     "TagFault",
-    {"RARE": "rare labels", "NONE": "images without a label", "UNUSED": "labels not used"},
+    {
+        "RARE": "rare labels",
+        "COMMON": "labels of nearly all images",
+        "ALIKE": "labels that differ by case alone",
+        "NONE": "images without a label",
+        "UNUSED": "labels not used",
+    },
 )
 
 
@@ -165,6 +174,18 @@ def _list_faults(read: LabelSetSurvey) -> Iterator[Finding]:
         what = phrase_count(len(rare), "label is", "labels are")
         message = f"{what} in fewer than {FEW} images: {listed(rare, NAMED)}"
         yield Finding(TagFault.RARE, message, "add images: from so few the network learns little")
+    lacking = (read.truth == 0).sum(axis=0).tolist()
+    counted = zip(read.classes, lacking, strict=True)
+    common = [f"{name} ({count})" for name, count in counted if count < FEW]
+    if common:
+        what = phrase_count(len(common), "label is", "labels are")
+        message = f"{what} missing in fewer than {FEW} images: {listed(common, NAMED)}"
+        advice = "check that these lack it: its figures rest on them, and mAP is the mean of all"
+        yield Finding(TagFault.COMMON, message, advice)
+    alike = [" and ".join(f"'{name}'" for name in names) for names in read.lookalikes]
+    if alike:
+        message = f"labels differ by the case of letters alone: {listed(alike, NAMED)}"
+        yield Finding(TagFault.ALIKE, message, "give them one name if they mean the same")
     bare = np.flatnonzero(~(read.truth == 1).any(axis=1)).tolist()
     none = list[Path]()
     with_unused = list[Path]()

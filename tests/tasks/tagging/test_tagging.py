@@ -24,20 +24,22 @@ from tests.makers.once import make_once
 
 
 def test_images_and_labels_that_teach_nothing_are_named(tmp_path: Path) -> None:
-    rows = {5: "0,0,0,1", 6: "0,1,0,\n06.png,0,0,0,0"}
-    table = write_table(write_images(tmp_path), lambda n: rows.get(n, f"{mark_labels(n)},0"), "path,r,g,b,lonely")
+    rows = {5: "0,0,0,1,0", 6: "0,1,0,,1\n06.png,0,0,0,0,1"}
+    header = "path,r,g,b,lonely,most"
+    table = write_table(write_images(tmp_path), lambda n: rows.get(n, f"{mark_labels(n)},0,{int(n % 8 > 0)}"), header)
     read = LabelSetSurvey.read_images(table)
-    assert read.classes == ("b", "g", "r")
+    assert read.classes == ("b", "g", "most", "r")
     assert read.notes == ("1 label is not used, as fewer than 3 images have it: 'lonely' (1).",)
     (contradiction,) = read.images.dataset.rejected
     assert contradiction.reason == "rows 8 and 9 of 'tags.csv' contradict each other on 'g'"
     check = check_tags(table, lambda _: None)
-    assert check.content.summary == "59 images, 3 labels, 1.4 of them in an image on average"
+    assert check.content.summary == "59 images, 4 labels, 2.3 of them in an image on average"
     messages = {finding.kind: finding.message for finding in reversed(check.findings)}
     said = [finding.message for finding in check.findings]
     assert "1 image has labels of which none is used, and counts as one without a label" in said
     assert messages[TagFault.NONE] == "8 images have no label"
     assert "'lonely' (1)" in messages[TagFault.UNUSED]
+    assert messages[TagFault.COMMON] == "1 label is missing in fewer than 20 images: most (9)"
 
 
 @pytest.mark.parametrize("groups", [range(300), [0] * 300])
