@@ -6,19 +6,17 @@ cross-validation that holds whole groups out. Labels of which nothing is known i
 count there. Scores are shifted so that one half is the threshold of each label: the score from
 which on a product shows it.
 
-Two choices were mended by four-fold divisions of training and validation images, three times each,
-with features of MobileNetV2. Levels were taken for a gain that was noise: the larger
-:data:`LEAST_GAIN` gains 0.8 points of mAP on playing cards and 0.2 on blood cells, and costs 1.4
-on pasted waste, where levels help. The strongest penalties lower the loss of logits that are
-calibrated later anyway: without them it is 0.4 more on cards and on waste 0.7, on blood cells 0.4
-less. One penalty for all labels ranks as well as one for each, the weights of rare labels matter
-little, and the shift keeps the order.
+Levels are read if their mAP is at least that of the last layer in the folds. To ask for 2.5 points
+more spared cards noise in early draws. On two four-fold divisions of training and validation
+images with MobileNetV2 and EfficientNet-Lite0, levels without such a margin gain 1.0 and 0.7
+points of mAP on playing cards, 1.5 and 2.1 on blood cells, and nothing on pasted waste, where both
+rules take them. Six divisions with four other networks judged: 0.5, 1.9 and 0.1 more. On the
+official test parts, with all six networks, it is 1.2 more on blood cells (-1.5 to 2.3) and 0.1
+less on cards (-2.0 to 0.8).
 
-In all, cards have 65.5 % there, blood cells 87.9 and waste 72.7; before it was 64.2, 88.0 and
-73.4, and a plain regression on the last layer has 65.7, 87.8 and 70.0. Some 800 variants were
-compared on these divisions, so they flatter the chosen one. The hold-outs, judged once: 66.9, 88.5
-and 76.4 %; before 65.2, 88.0 and 75.9; plain 66.7, 88.4 and 71.7. Learnt without the validation
-images: 63.8, 87.3 and 76.4 %; plain 63.7, 87.6 and 68.9.
+The strongest penalties lower the loss of logits that are calibrated later anyway: without them it
+is 0.4 more on cards and on waste 0.7, on blood cells 0.4 less. One penalty for all labels ranks as
+well as one for each, the weights of rare labels matter little, and the shift keeps the order.
 """
 
 from __future__ import annotations
@@ -44,9 +42,6 @@ FOLDS = 5
 GRID = (0.004, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 # Power of the ratio of images without a label to those with it, which weighs the latter.
 WEIGHTING = 0.5
-# mAP by which a head on all levels must beat the one on the last layer: it costs latency and
-# bytes, and a smaller gain is mostly noise of the folds.
-LEAST_GAIN = 0.025
 MOST_STEPS = 100
 TOLERANCE = 1e-3
 # P (1 - p) of a usual score. It scales the steps and does not change the optimum.
@@ -70,6 +65,10 @@ class _Trial:
     width: int  # features that are read, from the first one on
     strength: float
     logits: Floats
+
+    def precision_of(self, truth: Truth) -> float:
+        """Return the mean average precision of the logits."""
+        return label_precision.mean_precision(truth, self.logits)
 
 
 def fit_label_head(
@@ -99,9 +98,9 @@ def fit_label_head(
         best = _cross_validate(features, truth, fold, last or features.shape[1], last)
         if last and last < features.shape[1]:
             all_levels = _cross_validate(features, truth, fold, features.shape[1], last)
-            least = label_precision.mean_precision(truth, best.logits) + LEAST_GAIN
-            if label_precision.mean_precision(truth, all_levels.logits) >= least:
-                best = all_levels
+            # A gain that noise may explain counts too: levels cost a few means, and on small
+            # things they gain more than the folds show.
+            best = max(best, all_levels, key=lambda trial: trial.precision_of(truth))
     read, bias = fit_logits(features[:, : best.width], truth, last, best.strength)
     chosen = label_thresholds.choose_thresholds(best.logits, truth, groups, wishes, batch)
     weights = np.zeros((features.shape[1], truth.shape[1]), np.float32)

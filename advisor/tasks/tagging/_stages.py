@@ -39,7 +39,7 @@ from advisor.engine import (
 from advisor.measurement import Floats, Runner, label_thresholds
 from advisor.tflite import FEATURES, Metadata, dequantize
 
-VERSION = "2"  # Raised when equal features and labels give another head
+VERSION = "3"  # Raised when equal features and labels give another head
 SCORES = "scores"  # Output of a file: the score of each label, (1, C)
 
 
