@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.core import AmbiguousInput, UsageError
-from advisor.datasets import Survey, list_files
+from advisor.datasets import LabelSetSurvey, Survey, list_files
 from advisor.datasets._boxes import list_boxes
 from advisor.datasets._folder_questions import Names
 from advisor.datasets._folders import read_folders
@@ -82,6 +82,12 @@ def test_classes_are_read_right_or_asked_about(tmp_path: Path, name: str) -> Non
     assert Counter(entry.label for entry in there) == case["right"]
     assert {entry.part for entry in listing.entries} == set(case.get("parts", [""]))
     assert any(note.startswith(case.get("noted", "")) for note in ("", *listing.notes) if note or "noted" not in case)
+
+
+@pytest.mark.parametrize("name", CASES["labels"])
+def test_labels_are_read_right(tmp_path: Path, name: str) -> None:
+    case = CASES["labels"][name]
+    assert LabelSetSurvey.read_images(write_case(tmp_path, case)).counts == case["right"]
 
 
 @pytest.mark.parametrize("name", CASES["boxes"])

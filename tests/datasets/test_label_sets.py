@@ -13,7 +13,7 @@ from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import LabelSetSurvey, deal_out
 from advisor.engine import resolve
 from advisor.tasks.classification._images import read as read_classes
-from tests.builders import must_fail, write_file
+from tests.builders import must_fail
 from tests.makers.label_sets import COUNT, RNG, labels_of, mark_labels, write_images, write_table
 from tests.tables import with_cases
 
@@ -58,20 +58,6 @@ def test_an_image_in_several_class_folders_has_several_labels(images: Path, tmp_
     assert [reading.shown.partition(" ")[0] for reading in asked.readings] == ["--task", "--data"]
 
 
-@pytest.mark.parametrize("form", ["lines of lists", "lines of bits", "lines of flags", "a table of lists"])
-def test_json_has_lists_and_objects(images: Path, form: str) -> None:
-    rows = []
-    for number in range(COUNT):
-        bits = {name: number >> bit & 1 for bit, name in enumerate("rgb")}
-        names = [f"{name}, not split" for name in labels_of(number)]
-        labels = {"lines of bits": list(bits.values()), "lines of flags": bits}.get(form, names)
-        rows.append({"file_name": f"{number:02}.png", "labels": labels})
-    lines = json.dumps(rows) if "table" in form else "\n".join(map(json.dumps, rows))
-    read = LabelSetSurvey.read_images(write_file(images / ("t.json" if "table" in form else "metadata.jsonl"), lines))
-    assert read.classes == {"lines of bits": ("0", "1", "2"), "lines of flags": ("b", "g", "r")}.get(form, read.classes)
-    assert sorted(read.counts.values()) == [28, 30, 30]
-
-
 @pytest.mark.parametrize("numbers", [True, False])
 def test_tables_of_hugging_face_have_lists_of_labels(images: Path, tmp_path: Path, numbers: bool) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
@@ -89,6 +75,9 @@ def test_tables_of_hugging_face_have_lists_of_labels(images: Path, tmp_path: Pat
     pq.write_table(pa.table({"path": list(map(str, paths)), "labels": rows}), tmp_path / "x.pq")
     counts = LabelSetSurvey.read_images(tmp_path / "x.pq").counts.values()
     assert list(counts) == ([30, 30, 28] if numbers else [28, 30, 30])
+    bits = [[number >> bit & 1 for bit in range(3)] for number in range(COUNT)]
+    pq.write_table(pa.table({"image": inside["image"], "labels": bits}), tmp_path / "y.parquet")
+    assert LabelSetSurvey.read_images(tmp_path / "y.parquet").counts == {"0": 30, "1": 30, "2": 28}
 
 
 @with_cases

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,6 +57,16 @@ def new_context(browser: Browser, **options: Any) -> BrowserContext:
     context = browser.new_context(**options)
     context.set_default_timeout(1000 * PATIENCE_S)
     return context
+
+
+def ask_page(browser: Browser, bundle: Path, photograph: Path) -> tuple[Page, list[float]]:
+    """Give the page of a bundle a photograph; return the page, and the scores that it computes."""
+    page = new_context(browser).new_page()
+    page.goto((bundle / "web" / "index.html").as_uri())
+    page.wait_for_selector("body[data-ready]")
+    page.set_input_files("#file", str(photograph))
+    page.wait_for_selector("#result:not([hidden])")
+    return page, json.loads(page.get_attribute("#result", "data-probabilities") or "")
 
 
 def require_runtime(package: WeightSource) -> None:

@@ -1,6 +1,7 @@
 """Split the cells of a column of labels: lists as programs write them, or names with a mark.
 
 ``tables.py`` calls :func:`split_cells` with all cells of a column: they tell the mark together.
+``inside.py`` asks :func:`are_flags` of lists in Parquet and Arrow.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def split_cells(cells: Collection[str], table: str) -> SplitCells:
             lists[cell] = []
         else:
             texts.append(cell)
-    if not texts and _are_flags(list(lists.values())):
+    if not texts and are_flags(list(lists.values())):
         return _name_by_place(lists, table)
     # A name in brackets among others is a name.
     are_lists = bool(texts) and all(map(_BRACKETS.fullmatch, texts))
@@ -86,7 +87,7 @@ def _strip_brackets(cell: str) -> str:
     return next(filter(None, brackets.groups()), "")
 
 
-def _are_flags(lists: Sequence[Sequence[str]]) -> bool:
+def are_flags(lists: Sequence[Sequence[str]]) -> bool:
     """Return whether lists have 1 or 0 for each class, in one order.
 
     A list of the numbers of classes has no number twice.
@@ -99,11 +100,18 @@ def _are_flags(lists: Sequence[Sequence[str]]) -> bool:
 
 def _name_by_place(lists: Mapping[str, Sequence[str]], table: str) -> SplitCells:
     """Return the labels of lists of 1 and 0: the numbers of the places that have 1."""
-    labels = {}
-    for cell, flags in lists.items():
-        labels[cell] = frozenset(str(place) for place, flag in enumerate(flags) if flag == "1")
-    note = f"The lists of 1 and 0 of '{table}' are read by place: the labels are counted from 0."
-    return SplitCells(labels, (note,))
+    labels = {cell: name_flags(flags) for cell, flags in lists.items()}
+    return SplitCells(labels, (describe_flags(table),))
+
+
+def name_flags(flags: Sequence[str]) -> frozenset[str]:
+    """Return the numbers of the places that have 1, from 0."""
+    return frozenset(str(place) for place, flag in enumerate(flags) if flag == "1")
+
+
+def describe_flags(table: str) -> str:
+    """Return a sentence on lists whose labels are numbers of places."""
+    return f"The lists of 1 and 0 of '{table}' are read by place: the labels are counted from 0."
 
 
 def _find_mark(cells: Collection[str]) -> tuple[str, bool]:

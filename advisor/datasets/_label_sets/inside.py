@@ -11,6 +11,7 @@ from pathlib import Path
 from advisor.datasets._archives import part_in_name
 from advisor.datasets._boxes.inside import find_files_with_images
 from advisor.datasets._dataset import Entry
+from advisor.datasets._label_sets.cells import are_flags, describe_flags, name_flags
 from advisor.datasets._label_sets.entries import LabelSetEntry, LabelSetListing
 from advisor.datasets._sources import open_source
 from advisor.datasets._sources.base import LabelSetArchive
@@ -25,18 +26,22 @@ def list_inside(path: Path) -> LabelSetListing | None:
     named_parts = {part_in_name(file, path) for file in files} - {""}
     # One part alone is a download without its other files, and no split.
     is_split = len(named_parts) > 1
-    entries = []
-    classes = set[str]()
+    images = []
     for file in files:
         archive = open_source(file)
         part = part_in_name(file, path) if is_split else ""
         if not isinstance(archive, LabelSetArchive):
             continue
         for image in archive.list_label_sets():
-            entry = Entry(file / image.name, "", part)
-            entries.append(LabelSetEntry(entry, frozenset(image.labels)))
-            classes.update(image.labels)
-    if not entries:
+            images.append((Entry(file / image.name, "", part), image.labels))
+    if not images:
         return None
+    is_by_place = are_flags([labels for _, labels in images])
+    entries = []
+    for entry, labels in images:
+        names = name_flags(labels) if is_by_place else frozenset(labels)
+        entries.append(LabelSetEntry(entry, names))
+    classes = frozenset[str]().union(*(entry.there for entry in entries))
+    notes = (describe_flags(path.name),) if is_by_place else ()
     root = path if path.is_dir() else path.parent
-    return LabelSetListing(root, tuple(entries), frozenset(classes))
+    return LabelSetListing(root, tuple(entries), classes, notes=notes)

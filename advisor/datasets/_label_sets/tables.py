@@ -155,8 +155,9 @@ def _list_table(table: Path, part: str) -> LabelSetListing:
     columns = read_column_names(table)
     repeated = sorted(set(columns) - set(titles.values()))
     if repeated:
+        name = repeated[0].strip()
         raise UsageError(
-            f"--data: '{table}' has several columns '{repeated[0].strip()}' in any case of letters",
+            f"--data: '{table}' has several columns '{name}' in any case of letters",
             "give each column a name of its own",
         )
     labels = next((title for title in TAGS if title in titles), "")

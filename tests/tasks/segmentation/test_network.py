@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +32,7 @@ from advisor.training._on_maps import with_maps
 from advisor.training._on_maps.fit import fit
 from advisor.training._on_maps.kept import keep_maps
 from advisor.training._on_maps.train import join_head
-from tests.makers.browsers import new_context, require_runtime
+from tests.makers.browsers import ask_page, require_runtime
 from tests.makers.bundles import output_of, ran
 from tests.makers.once import make_once
 from tests.tasks.segmentation.shapes import CLASSES, folders, save, shapes
@@ -155,13 +154,8 @@ def test_a_bundle_has_code_vectors_and_a_page_with_masks(run: RunFolder, browser
     assert ran(bundle.path / "check.py")[0] == 0
     said = output_of(bundle.path / "python" / "segment.py", photograph)
     assert "% of the pixels are background" in said
-    page = new_context(browser).new_page()
-    page.goto((bundle.path / "web" / "index.html").as_uri())
-    page.wait_for_selector("body[data-ready]")
-    page.set_input_files("#file", str(photograph))
-    page.wait_for_selector("#result:not([hidden])")
+    page, shares = ask_page(browser, bundle.path, photograph)
     assert set(page.inner_text("#answer").split(", ")) == {each.label for each in answer.found} or not answer.found
-    shares = np.array(json.loads(page.get_attribute("#result", "data-probabilities") or ""))
     own = {each.label: each.score for each in answer.found}
     np.testing.assert_allclose(shares[1:], [own.get(name, 0.0) for name in CLASSES[1:]], atol=0.01)
     size = page.evaluate("() => [document.getElementById('layer').width, document.getElementById('layer').height]")

@@ -14,11 +14,13 @@ from advisor.api import export, predict
 from advisor.core import Guarantees, Shares, Status, UsageError
 from advisor.datasets import LabelSetSurvey
 from advisor.engine import resolve
+from advisor.integrations.browser import LITERT
 from advisor.measurement import label_precision, label_thresholds
 from advisor.store import RunFolder
 from advisor.tasks.tagging._images import TagFault, check_tags
 from advisor.training import fit_label_head
 from tests.builders import must_fail
+from tests.makers.browsers import ask_page, require_runtime
 from tests.makers.label_sets import RNG, mark_labels, write_images, write_table, write_tags
 from tests.makers.once import make_once
 
@@ -82,10 +84,8 @@ def test_thresholds_keep_their_share_on_new_images(wish: Guarantees, size: int) 
 def test_a_share_by_name_comes_before_one_for_all_labels() -> None:
     wishes = label_thresholds.list_wishes(Guarantees(Shares(0.8), Shares(None, {"a": 0.9})), ["a", "b"])
     assert wishes == (Guarantees(recall=Shares(0.9)), Guarantees(Shares(0.8)))
-    for both in (
-        {"min_precision": ["80%"], "min_recall": ["80%"]},
-        {"min_precision": ["a=80%"], "min_recall": ["a=90%"]},
-    ):
+    for name in ("", "a="):
+        both = {"min_precision": [f"{name}80%"], "min_recall": [f"{name}90%"]}
         must_fail(UsageError, "cannot keep both", resolve, {"data": "tags.csv", "task": "image-tagging", **both})
 
 
@@ -112,9 +112,15 @@ def test_a_search_judges_and_reports_a_tagger(run: RunFolder) -> None:
 
 
 @pytest.mark.integration
-def test_the_code_of_a_bundle_answers_as_the_run_does(run: RunFolder, shared_folder: Path, tmp_path: Path) -> None:
+def test_code_and_page_of_a_bundle_answer_as_the_run_does(
+    run: RunFolder, shared_folder: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     image = shared_folder / "tags" / "07.png"
     (answer,) = predict(run.path, [image])
-    bundle = export(run.path, tmp_path / "bundle", web=False).path
+    bundle = export(run.path, tmp_path / "bundle").path
     program = subprocess.run([sys.executable, bundle / "python" / "tag.py", image], capture_output=True)
     assert [found.label for found in answer.found] == re.findall(r"([rgb]) \d", program.stdout.decode())
+    require_runtime(LITERT)
+    page, scores = ask_page(request.getfixturevalue("browser"), bundle, image)
+    assert page.inner_text("#answer").split(", ") == [found.label for found in answer.found]
+    assert sorted(scores)[::-1][: len(answer.found)] == pytest.approx([one.score for one in answer.found], abs=0.01)
