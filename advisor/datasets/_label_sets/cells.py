@@ -50,9 +50,13 @@ def split_cells(cells: Collection[str], table: str) -> SplitCells:
         return _name_by_place(lists, table)
     # A name in brackets among others is a name.
     are_lists = bool(texts) and all(map(_BRACKETS.fullmatch, texts))
-    inner = {cell: _strip_brackets(cell) if are_lists else cell for cell in texts}
+    inner = {}
+    for cell in texts:
+        inner[cell] = _strip_brackets(cell) if are_lists else cell
     mark, is_doubtful = _find_mark(set(inner.values()))
-    labels = {cell: frozenset(filter(None, names)) for cell, names in lists.items()}
+    labels = {}
+    for cell, names in lists.items():
+        labels[cell] = frozenset(filter(None, names))
     for cell, text in inner.items():
         labels[cell] = frozenset(filter(None, map(str.strip, re.split(mark, text))))
     notes = []
@@ -140,8 +144,10 @@ def _separates_names(mark: str, cells: Collection[str]) -> bool:
         elif all(names):
             for place, name in enumerate(names):
                 places.setdefault(name, set()).add(place)
-    free = [name for name, seen in places.items() if name in alone or len(seen) > 1]
-    return len(free) > SEPARATED_SHARE * len(places)
+    free = 0
+    for name, seen in places.items():
+        free += name in alone or len(seen) > 1
+    return free > SEPARATED_SHARE * len(places)
 
 
 def _have_common_words(cells: Collection[str]) -> bool:

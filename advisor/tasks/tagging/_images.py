@@ -182,7 +182,7 @@ def _list_faults(read: LabelSetSurvey) -> Iterator[Finding]:
         message = f"{what} missing in fewer than {FEW} images: {listed(common, NAMED)}"
         advice = "check that these lack it: its figures rest on them, and mAP is the mean of all"
         yield Finding(TagFault.COMMON, message, advice)
-    alike = [" and ".join(f"'{name}'" for name in names) for names in read.lookalikes]
+    alike = ["'" + "' and '".join(names) + "'" for names in read.lookalikes]
     if alike:
         message = f"labels differ by the case of letters alone: {listed(alike, NAMED)}"
         yield Finding(TagFault.ALIKE, message, "give them one name if they mean the same")
