@@ -81,7 +81,10 @@ def _read_list(cell: str) -> list[str] | None:
     is_list = bool(quoted) and _BETWEEN.fullmatch(_QUOTED.sub("", inner)) is not None
     if not is_list or (brackets is None and len(quoted) < 2 and inner[0] != '"'):
         return None
-    return [(match[1] or match[2] or "").strip() for match in quoted]
+    names = []
+    for match in quoted:
+        names.append((match[1] or match[2] or "").strip())
+    return names
 
 
 def _strip_brackets(cell: str) -> str:
@@ -104,7 +107,9 @@ def are_flags(lists: Sequence[Sequence[str]]) -> bool:
 
 def _name_by_place(lists: Mapping[str, Sequence[str]], table: str) -> SplitCells:
     """Return the labels of lists of 1 and 0: the numbers of the places that have 1."""
-    labels = {cell: name_flags(flags) for cell, flags in lists.items()}
+    labels = {}
+    for cell, flags in lists.items():
+        labels[cell] = name_flags(flags)
     return SplitCells(labels, (describe_flags(table),))
 
 

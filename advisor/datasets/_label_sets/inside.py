@@ -36,7 +36,7 @@ def list_inside(path: Path) -> LabelSetListing | None:
             images.append((Entry(file / image.name, "", part), image.labels))
     if not images:
         return None
-    is_by_place = are_flags([labels for _, labels in images])
+    is_by_place = are_flags(list(dict(images).values()))
     entries = []
     for entry, labels in images:
         names = name_flags(labels) if is_by_place else frozenset(labels)
