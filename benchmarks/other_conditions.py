@@ -98,7 +98,7 @@ def tiles(light: int) -> Images:
             small.append(np.asarray(mask.convert("L").resize((48, 48), Image.Resampling.BOX), float).reshape(-1))
     alike = np.stack(small) / np.maximum(np.linalg.norm(small, axis=1, keepdims=True), 1e-9)
     near = np.argwhere(np.triu(alike @ alike.T > SAME_TILE, 1))
-    joined = Pair.group([Pair(one, two, 1.0) for one, two in near.tolist()], len(faulty))
+    joined = Pair.group_images([Pair(one, two, 1.0) for one, two in near.tolist()], len(faulty))
     tile = {faulty[place]: number for number, group in enumerate(joined) for place in group}
     tile |= {place: -place for place in faulty if place not in tile}
     lit = [place for place, image in enumerate(dataset.images) if image.path.name.startswith(f"exp{light}")]

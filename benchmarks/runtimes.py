@@ -109,7 +109,7 @@ def agreement(file: Path, runtimes: Sequence[RuntimeHere]) -> tuple[str, str]:
     facts = []
     for each in runtimes:
         try:
-            facts.append(RuntimeFile.make(each.runtime, file).facts)
+            facts.append(RuntimeFile.make_file(each.runtime, file).facts)
         except AdvisorError:
             continue
     exports = [each for each in facts if each]

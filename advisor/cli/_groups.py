@@ -24,7 +24,7 @@ from typer.models import CommandFunctionType
 
 from advisor.cli._options import Command, Quiet
 from advisor.cli._output import BEGAN, QUIET
-from advisor.cli._wrong_words import explain
+from advisor.cli._wrong_words import explain_error
 from advisor.core import GROUPS, OUTPUT, SEARCH, list_registered, load_integration
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class AllCommands(TyperGroup):
         except NoArgsIsHelpError:
             raise
         except WrongUse as error:
-            raise explain(error, self._found) from error
+            raise explain_error(error, self._found) from error
 
     def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Return the command with a name."""

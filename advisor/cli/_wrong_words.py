@@ -1,6 +1,6 @@
 """Errors of the parser of the command line, in the words of this package.
 
-The parser (Click, inside Typer) says what it could not read, without a hint. :func:`explain`
+The parser (Click, inside Typer) says what it could not read, without a hint. :func:`explain_error`
 makes a ``UsageError`` of it, which names the option or command, the value, the nearest valid
 name, and what to type.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typer._click.exceptions import (
     BadOptionUsage,
@@ -47,7 +47,7 @@ _KINDS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 """What Pydantic expected, by the type of its error."""
 
 
-def explain(error: WrongUse, commands: Mapping[str, _click.Command]) -> UsageError:
+def explain_error(error: WrongUse, commands: Mapping[str, _click.Command]) -> UsageError:
     """Return an error of the parser with its hint.
 
     Args:
@@ -96,7 +96,7 @@ def _name_owners(error: NoSuchOption, commands: Mapping[str, _click.Command]) ->
         if any(error.option_name in parameter.opts for parameter in command.params):
             owners.append(name)
     owners.sort(key=lambda name: not wanted & _name_arguments(commands[name].params))
-    return [f"advisor {name}" for name in owners]
+    return list(map("advisor {}".format, owners))
 
 
 def _name_arguments(parameters: Iterable[Parameter]) -> set[str | None]:
@@ -139,7 +139,7 @@ def _find_option(option: str, commands: Iterable[_click.Command]) -> Parameter |
 def _explain_value(error: BadParameter) -> UsageError:
     """Return the error of a value of the wrong kind, which Pydantic found."""
     name = _unquote(error.param.get_error_hint()) if error.param else "the value"
-    problems = getattr(error.__cause__, "errors", list)()
+    problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     if not problems:
         return UsageError(f"{name}: {error.message.rstrip('.')}", _name_help(error))
     problem = problems[0]
@@ -195,7 +195,10 @@ def _name_help(error: WrongUse) -> str:
     ones without ``--help-all``.
     """
     offered = error.ctx.command.get_params(error.ctx) if error.ctx else []
-    flag = "--help-all" if any(parameter.name == "help_all" for parameter in offered) else "--help"
+    flag = "--help"
+    for parameter in offered:
+        if parameter.name == "help_all":
+            flag = "--help-all"
     return f"{_name_command(error)} {flag} lists the options"
 
 

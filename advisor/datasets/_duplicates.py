@@ -96,7 +96,7 @@ class Pair:
         return tuple(sorted(pairs, key=_order_of_pair))
 
     @staticmethod
-    def group(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
+    def group_images(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
         """Return groups of images that are connected by pairs; single images are left out."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components

@@ -181,12 +181,12 @@ def find_faults(
     features = join_parts(parts)
     copies = find_cropped_copies(features, paths)
     # A group becomes a chain of pairs:
-    # `Pair.group` joins what is connected, and a chain needs the fewest pairs.
+    # `Pair.group_images` joins what is connected, and a chain needs the fewest pairs.
     chained = []
     for group in together:
         for first, second in pairwise(group):
             chained.append(Pair(first, second, 1.0))
-    alike = Pair.group([*copies, *chained], len(labels))
+    alike = Pair.group_images([*copies, *chained], len(labels))
     suspects = Suspect.find_all(features, labels, checked, alike, CHECK_SEED, landmarks)
     content = {"suspects": list(map(asdict, suspects)), "copies": list(map(asdict, copies))}
     path.write_text(json.dumps(content), encoding="utf-8")

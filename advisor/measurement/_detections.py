@@ -125,7 +125,7 @@ class Detections:
 
 
 class Detector(Runner[Detections]):
-    """A loaded detector with post-processing, see :meth:`Suppression.append_to`."""
+    """A loaded detector with post-processing, see :meth:`.Suppression.append_to`."""
 
     outputs: tuple[str, ...] = DETECTIONS
     kind = "a detector"

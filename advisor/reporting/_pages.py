@@ -15,7 +15,6 @@ import base64
 import gzip
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,14 +46,6 @@ if TYPE_CHECKING:
 
 
 _SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-
-COMMAND = "advisor "
-"""The first word of a command to type."""
-
-FIGURE_WITH_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|kB|MB|GB|GiB|points?)(?!\w))")
-"""The space between a figure and its unit."""
-
-NO_BREAK = "\u00a0"
 
 DRAWN = 400
 """Boxes drawn in one image, at most."""
@@ -138,7 +129,7 @@ def environment(package: str = "advisor.reporting") -> Environment:
         loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_keep_units,
+        finalize=text.keep_units,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -156,17 +147,6 @@ def environment(package: str = "advisor.reporting") -> Environment:
             name: getattr(macros, name) for name in ("draw", "photos", "picture", "table", "words")
         }
     return environment
-
-
-def _keep_units(value: object) -> object:
-    """Return a value that a template writes, with figures that stay beside their units.
-
-    A command stays as it is, because a shell does not take the space for one.
-    """
-    # What a template made is of another type, and was kept together before.
-    if type(value) is not str or value.startswith(COMMAND):
-        return value
-    return FIGURE_WITH_UNIT.sub(NO_BREAK, value)
 
 
 def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:

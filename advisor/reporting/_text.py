@@ -34,6 +34,14 @@ _NO_PART_OF_A_MODEL = re.compile(
 )
 """Additions of makers to the model of a processor: signs, the kind of part, and a frequency."""
 
+COMMAND = "advisor "
+"""The first word of a command to type."""
+
+FIGURE_WITH_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|kB|MB|GB|GiB|points?)(?!\w))")
+"""The space between a figure and its unit."""
+
+NO_BREAK = "\u00a0"
+
 NAME_LENGTH = 18  # Characters of a shortened name: one line below a photograph of the first screen
 
 
@@ -42,6 +50,17 @@ def inner(part: str, escape: Callable[[str], str] = plain) -> str:
     before = len(part) - len(part.lstrip(" "))
     after = len(part.rstrip(" "))
     return f"{part[:before]}{escape(part[before:after])}{part[max(before, after) :]}"
+
+
+def keep_units(value: object) -> object:
+    """Return a value that a template writes, with figures that stay beside their units.
+
+    A command stays as it is, because a shell does not take the space for one.
+    """
+    # What a template made is of another type, and was kept together before.
+    if type(value) is not str or value.startswith(COMMAND):
+        return value
+    return FIGURE_WITH_UNIT.sub(NO_BREAK, value)
 
 
 def number(value: float) -> str:

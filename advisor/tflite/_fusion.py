@@ -37,7 +37,7 @@ def simplify_file(data: bytes) -> bytes:
     _fuse_activations(model, graph)
     _pad_with_zeros(model, graph)
     _merge_linear_layers(model, graph)
-    model.prune(graph)
+    model.prune_tensors(graph)
     return model.pack()
 
 

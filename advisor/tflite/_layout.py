@@ -68,7 +68,7 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
     if not any(model.name_operator(operator) == TRANSPOSE for operator in graph.operators):
         return data
     _ChannelsLast(model, graph, signature).run()
-    model.prune(graph)
+    model.prune_tensors(graph)
     edited = model.pack()
     # A graph with little to gain may end with more transposes than before.
     gains = count_transposes(read(edited, name)) < count_transposes(read(data, name))
@@ -105,7 +105,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
         graph.operators = [operator for operator in graph.operators if operator not in readers]
         for operator in graph.operators:
             operator.inputs = [same.get(index, index) for index in operator.inputs]
-        model.prune(graph)
+        model.prune_tensors(graph)
         return model.pack()
     order = model.add_tensor(
         graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes()

@@ -218,7 +218,7 @@ def attach_head(
     signature.outputs[0].name = (scores or PROBABILITIES).encode()
     signature.outputs[0].tensorIndex = output
     # A head of the last features alone leaves the means of the levels without a reader.
-    model.prune(graph)
+    model.prune_tensors(graph)
     return model.pack()
 
 

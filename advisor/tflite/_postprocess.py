@@ -139,7 +139,7 @@ def _cut_tables(tables: Tables, model: Model, name: str) -> tuple[bytes, PostPro
     process = _read_process(model, operator, content, name)
     encodings, scores, _ = operator.inputs
     tables.replace_signature(graph, "image", {SCORES: scores, ENCODINGS: encodings})
-    tables.prune(graph)
+    tables.prune_tensors(graph)
     return tables.pack(), process
 
 

@@ -40,5 +40,5 @@ def select_output(data: bytes, name: str) -> bytes:
         )
     signature.outputs = entries[:1]
     graph.outputs = [entries[0].tensorIndex]
-    model.prune(graph)
+    model.prune_tensors(graph)
     return model.pack()

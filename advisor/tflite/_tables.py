@@ -1,7 +1,7 @@
 """The editable tables of a `.tflite` file, and the changes that edits are made of.
 
-The tables are those of the generated object API (``schema.ModelT``), as :func:`open_model` and
-:func:`unpack` give them. Equal tables must give equal bytes: files are known by their hash, and
+The tables are those of the generated object API (``schema.ModelT``), as :func:`.open_model` and
+:func:`.unpack` give them. Equal tables must give equal bytes: files are known by their hash, and
 stages are cached by it.
 """
 
@@ -235,7 +235,7 @@ class Tables(schema.ModelT):  # type: ignore[misc]
         for owner in owners:
             owner.buffer = places[owner.buffer]
 
-    def prune(self, graph: schema.SubGraphT) -> None:
+    def prune_tensors(self, graph: schema.SubGraphT) -> None:
         """Remove operators, tensors, buffers and codes that no output of the only graph needs.
 
         Inputs stay. Indices of tensors change, so the caller must not keep any.
@@ -310,7 +310,7 @@ class Tables(schema.ModelT):  # type: ignore[misc]
         # They name tensors that the cut file may not have.
         file.signatureDefs = []
         file.metadata = []
-        file.prune(small)
+        file.prune_tensors(small)
         return file.pack(), inputs
 
 

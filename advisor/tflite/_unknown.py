@@ -178,7 +178,7 @@ class _HeadEdit:
         self._model.replace_signature(
             self.graph, self._signature.inputs[0].name.decode(), {output: tensor}
         )
-        self._model.prune(self.graph)
+        self._model.prune_tensors(self.graph)
         return self._model.pack()
 
     def append_operator(

@@ -11,6 +11,7 @@ from advisor.core._preferences import parse_preference
 from tests.builders import evaluation, present
 from tests.tables import with_cases
 
+decide = Decision.of_evaluations
 LIMITS = Limits(latency_ms=50)
 
 Row = tuple[Evaluation, tuple[float, ...]]
@@ -25,16 +26,12 @@ points_of = st.tuples(st.integers(50, 60), st.integers(1, 8), st.integers(1, 8))
 @with_cases
 def test_accuracy_comes_before_speed_and_the_p90_meets_the_budget(pick: dict[str, Any], other: dict[str, Any]) -> None:
     better, worse = evaluation("better", **pick), evaluation("worse", **other)
-    assert (
-        Decision.of_evaluations([better, worse], LIMITS).pick
-        == Decision.of_evaluations([worse, better], LIMITS).pick
-        == better
-    )
+    assert decide([better, worse], LIMITS).pick == decide([worse, better], LIMITS).pick == better
 
 
 def test_among_ties_the_cheaper_one_is_picked_and_the_other_is_named() -> None:
     best, cheap = evaluation("best", accuracy=90.5, latency=40), evaluation("cheap", accuracy=90, latency=10)
-    decision = Decision.of_evaluations([best, cheap], LIMITS)
+    decision = decide([best, cheap], LIMITS)
     assert decision.pick == cheap
     assert decision.ties == (best,)
     assert "4.0x faster" in decision.reason
@@ -44,29 +41,27 @@ def test_what_the_images_show_to_be_behind_is_not_picked_whatever_it_saves() -> 
     best = evaluation("best", accuracy=90, latency=20, size=100e6)
     for gap, picked in ((2.1, True), (2.2, False)):  # the standard error of the difference is 2.16 points
         cheap = evaluation("cheap", accuracy=90 - gap, latency=0.1, size=1e4)
-        decision = Decision.of_evaluations([best, cheap], Limits(latency_ms=22))
+        decision = decide([best, cheap], Limits(latency_ms=22))
         assert (decision.pick == cheap, decision.ties == (best,)) == (picked, picked)
-    reason = Decision.of_evaluations(
-        [best, evaluation("cheap", accuracy=87.9, latency=0.1, size=1e4)], Limits(latency_ms=22)
-    ).reason
+    reason = decide([best, evaluation("cheap", accuracy=87.9, latency=0.1, size=1e4)], Limits(latency_ms=22)).reason
     assert "It gives up 2.1 points, and up to 2.2 points may be noise here" in reason
 
 
 def test_the_answer_says_why_a_faster_tie_is_not_the_pick() -> None:
     pick, faster = evaluation("pick", accuracy=90, latency=10), evaluation("faster", accuracy=88, latency=8)
     pick = replace(pick, holdout_accuracy=pick.accuracy)
-    decision = Decision.of_evaluations([pick, faster], LIMITS)
+    decision = decide([pick, faster], LIMITS)
     assert decision.pick == pick
     assert decision.why_not_faster.startswith("faster float32 on 1 thread is tied too and 1.2x faster, but")
     assert "2.00 points less accurate, and its time and size together save 0.04 points" in decision.why_not_faster
     assert "hold-out" not in decision.why_not_faster, "it did not run there because of its points"
-    assert Decision.of_evaluations([pick], LIMITS).why_not_faster == ""
+    assert decide([pick], LIMITS).why_not_faster == ""
 
 
 def test_the_runner_up_is_another_artefact() -> None:
     one, two = evaluation("one", threads=1, latency=8), evaluation("one", threads=2, latency=5)
     other = evaluation("other", accuracy=70, latency=9)
-    assert Decision.of_evaluations([one, two, other], LIMITS).runner_up == other
+    assert decide([one, two, other], LIMITS).runner_up == other
 
 
 def test_published_figures_half_a_point_apart_tie() -> None:
@@ -78,7 +73,7 @@ def test_published_figures_half_a_point_apart_tie() -> None:
 def test_nothing_that_fits_gives_the_closest_and_the_price_of_each_relaxation() -> None:
     near = evaluation("near", accuracy=70, latency=55, p90=60, size=3e6)
     accurate = evaluation("accurate", accuracy=90, latency=200, p90=220, size=3e6)
-    decision = Decision.of_evaluations([near, accurate], LIMITS)
+    decision = decide([near, accurate], LIMITS)
     assert not decision.feasible
     assert decision.pick == near
     assert [(r.limit, r.current, r.needed) for r in decision.relaxations] == [("latency", "50.0 ms", "60.0 ms")]
@@ -89,9 +84,7 @@ def test_where_no_limit_alone_helps_the_smallest_loosening_of_several_is_named()
     both = evaluation("both", latency=100, p90=100, size=9e6)
     alike = evaluation("next", latency=100, p90=100, size=9e6)
     farther = evaluation("farther", latency=300, p90=300, size=9e6)
-    (relaxation,) = Decision.of_evaluations(
-        [alike, both, farther], Limits(latency_ms=50, size_bytes=5_000_000)
-    ).relaxations
+    (relaxation,) = decide([alike, both, farther], Limits(latency_ms=50, size_bytes=5_000_000)).relaxations
     assert (relaxation.limit, relaxation.needed) == ("latency and size", "100 ms and 9.0 MB")
     assert relaxation.key == both.configuration.key
 
@@ -99,7 +92,7 @@ def test_where_no_limit_alone_helps_the_smallest_loosening_of_several_is_named()
 def test_a_licence_that_is_not_taken_rules_out_and_its_loosening_is_named() -> None:
     free = replace(evaluation("free", accuracy=70, latency=200, p90=220), card_facts=CardFacts(licence="Apache-2.0"))
     bound = replace(evaluation("bound", accuracy=90, latency=20), card_facts=CardFacts(licence="CC-BY-NC-4.0"))
-    decision = Decision.of_evaluations([free, bound], replace(LIMITS, licence=("permissive",)))
+    decision = decide([free, bound], replace(LIMITS, licence=("permissive",)))
     assert not decision.feasible
     assert decision.pick == free
     assert {(r.limit, r.needed, r.key) for r in decision.relaxations} == {
@@ -118,50 +111,45 @@ def test_a_pick_must_meet_the_budget_on_every_device_that_it_must_run_on() -> No
     unable = _elsewhere("unable", "phone", None, "it takes int8 alone", accuracy=91)
     fits = _elsewhere("fits", "phone", 30.0, accuracy=80)
     wanted = replace(LIMITS, must_run_on=("phone",))
-    assert Decision.of_evaluations([slow_there, unable, fits], LIMITS).pick == slow_there
-    assert Decision.of_evaluations([slow_there, unable, fits], wanted).pick == fits
+    assert decide([slow_there, unable, fits], LIMITS).pick == slow_there
+    assert decide([slow_there, unable, fits], wanted).pick == fits
 
 
 def test_where_nothing_runs_on_a_device_both_ways_out_are_named() -> None:
     slow_there = _elsewhere("slow-there", "phone", 80.0, accuracy=70)
     unable = _elsewhere("unable", "phone", None, "it takes int8 alone", accuracy=91)
-    decision = Decision.of_evaluations([slow_there, unable], replace(LIMITS, must_run_on=("phone",)))
+    decision = decide([slow_there, unable], replace(LIMITS, must_run_on=("phone",)))
     assert decision.pick == slow_there
     assert "80.0 ms on phone against 50.0 ms" in decision.reason
     (relaxation,) = decision.relaxations
     assert (relaxation.limit, relaxation.current, relaxation.needed) == ("on phone", "50.0 ms", "80.0 ms")
-    (dropped,) = Decision.of_evaluations([unable], replace(LIMITS, must_run_on=("phone",))).relaxations
+    (dropped,) = decide([unable], replace(LIMITS, must_run_on=("phone",))).relaxations
     assert (dropped.current, dropped.needed) == ("required", "not required")
 
 
 def test_a_figure_that_is_missing_does_not_meet_its_limit() -> None:
-    assert not Decision.of_evaluations([replace(evaluation(), drop=None)], Limits(max_drop_points=1.0)).feasible
+    assert not decide([replace(evaluation(), drop=None)], Limits(max_drop_points=1.0)).feasible
 
 
 def test_no_evaluation_at_all_is_an_answer_too() -> None:
-    decision = Decision.of_evaluations([], LIMITS)
+    decision = decide([], LIMITS)
     assert (decision.pick, decision.feasible) == (None, False)
     failed = replace(evaluation("failed"), status=Status.FAILED, reason="no such file", accuracy=None)
     skipped = replace(failed, status=Status.SKIPPED, reason="the lighter one failed")
-    assert "1 of 3 configurations: no such file" in Decision.of_evaluations([skipped, failed, skipped], Limits()).reason
+    assert "1 of 3 configurations: no such file" in decide([skipped, failed, skipped], Limits()).reason
 
 
 def test_a_flip_names_the_other_file_and_not_that_of_the_pick_with_other_threads() -> None:
     pick, small = evaluation("pick", accuracy=92, latency=5, size=9e6), evaluation("small", accuracy=80, size=1e6)
     spread = evaluation("pick", threads=2, accuracy=92, latency=4, p90=30, size=9e6)  # the pick, of a larger p90
-    texts = [flip.text for flip in Decision.of_evaluations([pick, spread, small], LIMITS).flips]
+    texts = [flip.text for flip in decide([pick, spread, small], LIMITS).flips]
     assert any("only size matters: small" in text or "the size budget is below 9.0 MB: small" in text for text in texts)
     assert not [text for text in texts if "latency budget" in text]
     busy = evaluation("pick", threads=2, accuracy=92, latency=2, p90=30, size=9e6)
     smaller = evaluation("smaller", accuracy=92, latency=5.1, p90=6, size=8.9e6)
-    flips = [
-        flip for flip in Decision.of_evaluations([pick, busy, smaller], LIMITS).flips if "latency budget" in flip.text
-    ]
+    flips = [flip for flip in decide([pick, busy, smaller], LIMITS).flips if "latency budget" in flip.text]
     assert [flip.condition for flip in flips] == ["the latency budget (p90) is below 30.0 ms"]
-    assert (
-        present(Decision.of_evaluations([pick, busy, smaller], Limits(latency_ms=29)).pick).configuration.key
-        == flips[0].key
-    )
+    assert present(decide([pick, busy, smaller], Limits(latency_ms=29)).pick).configuration.key == flips[0].key
 
 
 def test_a_slightly_looser_limit_says_what_it_buys() -> None:
@@ -169,13 +157,13 @@ def test_a_slightly_looser_limit_says_what_it_buys() -> None:
     pick = evaluation("pick", accuracy=80, latency=20, p90=22)
     better = evaluation("better", accuracy=92, latency=36, p90=38)
     too_far = evaluation("far", accuracy=99, latency=50, p90=55)
-    decision = Decision.of_evaluations([pick, better, too_far], limits)
+    decision = decide([pick, better, too_far], limits)
     assert decision.pick == pick
     (loosening,) = decision.loosenings
     assert (loosening.limit, loosening.current, loosening.needed) == ("latency", "35.0 ms", "38.0 ms")
     assert loosening.key == better.configuration.key
     assert "+12.0 points, 1.8x slower, about as large" in loosening.text
-    assert not Decision.of_evaluations([pick, better, too_far], Limits(latency_ms=40)).loosenings
+    assert not decide([pick, better, too_far], Limits(latency_ms=40)).loosenings
 
 
 @given(rows, st.floats(1, 100), st.floats(2e5, 2e7))
@@ -184,10 +172,10 @@ def test_a_feasible_pick_meets_every_limit_and_is_on_the_front_of_its_ties(
 ) -> None:
     limits = Limits(latency_ms=latency_ms, size_bytes=int(size))
     evaluations = [evaluation(f"card_{i}", accuracy=a, latency=m, size=s) for i, (a, m, s) in enumerate(figures)]
-    decision = Decision.of_evaluations(evaluations, limits)
+    decision = decide(evaluations, limits)
     assert decision.feasible == any(limits.met_by(e) for e in evaluations)
     assert decision.pick is not None
-    assert Decision.of_evaluations(evaluations[::-1], limits).pick == decision.pick
+    assert decide(evaluations[::-1], limits).pick == decision.pick
     if decision.feasible:
         assert limits.met_by(decision.pick)
         assert decision.pick in decision.front
@@ -195,7 +183,7 @@ def test_a_feasible_pick_meets_every_limit_and_is_on_the_front_of_its_ties(
 
 def test_what_ran_without_an_accuracy_cannot_be_picked_and_the_answer_says_so() -> None:
     unranked = replace(evaluation(), accuracy=None, drop=None)
-    decision = Decision.of_evaluations([unranked], LIMITS)
+    decision = decide([unranked], LIMITS)
     assert decision.pick is None
     assert "--data" in decision.reason
     assert not LIMITS.met_by(unranked)
@@ -216,7 +204,7 @@ def scored(draw: st.DrawFn) -> list[Row]:
 
 def _pick(rows: list[Row], limits: Limits = NO_LIMIT) -> Evaluation:
     answers = {made.configuration: right for made, right in rows}
-    return present(Decision.of_evaluations([made for made, _ in rows], limits, lambda e: answers[e.configuration]).pick)
+    return present(decide([made for made, _ in rows], limits, lambda e: answers[e.configuration]).pick)
 
 
 @settings(max_examples=12)
@@ -259,7 +247,7 @@ def test_a_pick_that_improves_stays_the_pick(rows: list[Row], image: int, faster
 def test_the_pick_is_tied_with_the_best_and_most_frequent_of_resampled_images(rows: list[Row], preference: str) -> None:
     answers = {made.configuration: right for made, right in rows}
     known, feasible = Posterior([made for made, _ in rows], lambda e: answers[e.configuration]), [e for e, _ in rows]
-    decision = Decision.of_evaluations(feasible, WIDE, lambda e: answers[e.configuration], parse_preference(preference))
+    decision = decide(feasible, WIDE, lambda e: answers[e.configuration], parse_preference(preference))
     pick, (most, *_) = present(decision.pick), decision.chances
     assert most == pick.configuration.key
     assert decision.chances[most] == max(decision.chances.values())
@@ -279,12 +267,12 @@ def _sum_by_hand(tied: Evaluation) -> float:
 
 def test_chances_add_up_and_the_most_probable_pick_is_a_clear_winner() -> None:
     best, poor = evaluation("best", accuracy=95, latency=2, size=1e6), evaluation("poor", accuracy=60, latency=30)
-    assert Decision.of_evaluations([best, poor], LIMITS).chances == {best.configuration.key: 1.0}
+    assert decide([best, poor], LIMITS).chances == {best.configuration.key: 1.0}
     close = [evaluation(f"card{i}", accuracy=90 + 0.1 * i, latency=5 + i) for i in range(6)]
-    chances = Decision.of_evaluations(close, LIMITS).chances
+    chances = decide(close, LIMITS).chances
     assert 0.98 < sum(chances.values()) < 1.02
     assert len(chances) > 1
-    assert chances == Decision.of_evaluations(close[::-1], LIMITS).chances
+    assert chances == decide(close[::-1], LIMITS).chances
 
 
 def _answers(right: int, wrong_of_best: Sequence[int] = (), images: int = 652) -> tuple[float, ...]:
@@ -345,16 +333,14 @@ def test_a_shortened_fine_tuning_does_not_become_the_pick_by_its_int8_file_on_a_
 def test_of_tied_files_one_that_ran_on_the_hold_out_comes_first_and_the_other_is_named() -> None:
     judged = replace(evaluation("judged", accuracy=90, latency=20), holdout_accuracy=evaluation().accuracy)
     cheap, behind = evaluation("cheap", accuracy=90, latency=2), evaluation("behind", accuracy=99, latency=2)
-    decision = Decision.of_evaluations([judged, cheap], LIMITS)
+    decision = decide([judged, cheap], LIMITS)
     assert (decision.pick, decision.unjudged) == (judged, cheap)
     assert "cheap float32" in decision.reason
     assert "would be the pick, but it did not run on the hold-out" in decision.reason
-    assert Decision.of_evaluations([judged, cheap], LIMITS, judged_first=False).pick == cheap
-    assert Decision.of_evaluations([judged, behind], LIMITS).pick == behind, (
-        "the images show the judged file to be behind"
-    )
+    assert decide([judged, cheap], LIMITS, judged_first=False).pick == cheap
+    assert decide([judged, behind], LIMITS).pick == behind, "the images show the judged file to be behind"
     finer = evaluation("finer", accuracy=90.5, latency=30, size=9e6)
-    (flip,) = Decision.of_evaluations([judged, finer], LIMITS).flips
+    (flip,) = decide([judged, finer], LIMITS).flips
     assert flip.condition == "only accuracy matters, with or without a run on the hold-out"
 
 

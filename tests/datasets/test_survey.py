@@ -220,7 +220,7 @@ def test_pairs_across_blocks_are_found(monkeypatch: pytest.MonkeyPatch, photogra
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)).filter(lambda pair: pair[0] != pair[1]), max_size=30))
 def test_groups_join_what_pairs_link(links: list[tuple[int, int]]) -> None:
-    found = Pair.group([Pair(min(link), max(link), 1.0) for link in links], 20)
+    found = Pair.group_images([Pair(min(link), max(link), 1.0) for link in links], 20)
     place = {index: number for number, group in enumerate(found) for index in group}
     assert all(place[first] == place[second] for first, second in links)
     assert sum(map(len, found)) == len({index for link in links for index in link})
@@ -267,12 +267,12 @@ def test_the_same_image_ten_thousand_times_is_one_group_of_as_many_pairs() -> No
     thumbnails = np.concatenate([np.repeat(one[None], 10_000, 0), other[None]])
     found = Pair.find_alike(thumbnails)
     assert len(found) == 9_999
-    assert Pair.group(found, len(thumbnails)) == (tuple(range(10_000)),)
+    assert Pair.group_images(found, len(thumbnails)) == (tuple(range(10_000)),)
 
 
 def test_copies_of_similar_images_are_one_group(tmp_path: Path) -> None:
     (one,) = _thumbnails([image(1)])
     near = np.clip(one.astype(int) + np.arange(32) % 2, 0, 255).astype(np.uint8)
     found = Pair.find_alike(np.stack([one, near, one, near]))
-    assert Pair.group(found, 4) == ((0, 1, 2, 3),)
+    assert Pair.group_images(found, 4) == ((0, 1, 2, 3),)
     assert (0, 3) in {(pair.first, pair.second) for pair in found}

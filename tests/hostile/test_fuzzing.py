@@ -38,16 +38,7 @@ from advisor.measurement import Delegation, measure
 from advisor.measurement._accelerators import read_accelerators
 from advisor.measurement._delegation import execution_order
 from advisor.measurement._operators.matching import list_nodes, match_events
-from advisor.tflite import (
-    Metadata,
-    Work,
-    activation_arena_bytes,
-    count,
-    read,
-    select_output,
-    to_float16,
-    to_float_io,
-)
+from advisor.tflite import Metadata, Work, activation_arena_bytes, count, read, select_output, to_float16, to_float_io
 from benchmarks.hostile_surfaces.damages import BROKEN, WHOLE, WRONG
 from tests.builders import CHARACTERS
 from tests.datasets.boxes.writers import WRITERS, photos

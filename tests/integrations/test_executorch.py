@@ -82,7 +82,7 @@ def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
 @pytest.mark.usefixtures("own_folders")
 def test_each_count_of_threads_is_timed_in_a_process_of_its_own(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.classifier())
-    assert RuntimeFile.make("executorch", path).path.suffix == ".pte"
+    assert RuntimeFile.make_file("executorch", path).path.suffix == ".pte"
     job = MeasurementJob((path,), (1, 2), "search", 120.0, "executorch")
     timings = RUNTIME.connect(RUNTIME.profile().target()).measure(job)
     assert [timing.threads for timing in timings] == [1, 2]
@@ -97,4 +97,4 @@ def test_each_count_of_threads_is_timed_in_a_process_of_its_own(tmp_path: Path) 
 def test_a_file_that_cannot_be_exported_is_refused_with_its_reason(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.open_output())
     with pytest.raises(StageError, match="no ExecuTorch export: ExecuTorch is not given the operator WHERE"):
-        RuntimeFile.make("executorch", path)
+        RuntimeFile.make_file("executorch", path)

@@ -8,12 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite import (
-    CENTRES,
-    Suppression,
-    Tables,
-    unpack,
-)
+from advisor.tflite import CENTRES, Suppression, Tables, unpack
 
 FLOAT32 = schema.TensorType.FLOAT32
 INT32 = schema.TensorType.INT32

@@ -71,7 +71,7 @@ def find_copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
         is_same_class = labels[pair.first] == labels[pair.second]
         if is_same_class or not pair.turned:
             copies.append(pair)
-    return Pair.group(copies, len(dataset.images))
+    return Pair.group_images(copies, len(dataset.images))
 
 
 def find_copies_of_learnt(
@@ -115,7 +115,7 @@ def list_linked_groups(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, 
     for group in by_name.values():
         if len(group) > 1:
             named_groups.append(tuple(group))
-    return (*Pair.group(pairs, len(dataset.images)), *named_groups)
+    return (*Pair.group_images(pairs, len(dataset.images)), *named_groups)
 
 
 def _report_across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Finding]:

@@ -85,7 +85,7 @@ class ObjectSizes:
         return round_values(asdict(self))
 
     @classmethod
-    def measure(cls, read: BoxSurvey) -> tuple[ObjectSizes, ...]:
+    def measure_objects(cls, read: BoxSurvey) -> tuple[ObjectSizes, ...]:
         """Return the sizes of the objects at each of :data:`INPUTS`."""
         areas = []
         for (width, height), boxes in zip(read.sizes, read.boxes, strict=True):
@@ -133,7 +133,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
         *_check_marks(read),
         *_report_empty(read),
         *_report_classes(read),
-        *find_small_objects(ObjectSizes.measure(read)),
+        *find_small_objects(ObjectSizes.measure_objects(read)),
         *report_sizes(images),
         *check_captures(images, MEASURES_OF_ANY_PLACE),
     )

@@ -74,7 +74,11 @@ class LabelSetSurvey:
         alike: dict[str, list[str]] = {}
         for name in self.classes:
             alike.setdefault(name.casefold(), []).append(name)
-        return tuple(tuple(names) for names in alike.values() if len(names) > 1)
+        several = []
+        for names in alike.values():
+            if len(names) > 1:
+                several.append(tuple(names))
+        return tuple(several)
 
     @classmethod
     def read_images(
@@ -221,12 +225,17 @@ def _without_useless(read: LabelSetSurvey, path: Path) -> LabelSetSurvey:
     truth = read.truth[:, useful]
     silent = np.flatnonzero((truth == UNKNOWN).all(axis=1)).tolist()
     images = read.images
-    has_unused = (read.truth[:, sorted(useless)] == 1).any(axis=1) & ~(truth == 1).any(axis=1)
-    bare = [images.dataset.images[place].path for place in np.flatnonzero(has_unused).tolist()]
+    has_unused = (read.truth[:, sorted(useless)] == 1).any(axis=1)
+    has_used = (truth == 1).any(axis=1)
+    bare = set()
+    for place in np.flatnonzero(has_unused & ~has_used).tolist():
+        bare.add(images.dataset.images[place].path)
     if silent:
         known = (truth != UNKNOWN).any(axis=1)
-        paths = [images.dataset.images[place].path for place in silent]
-        rejected = [Rejected(file, "none of its labels is known") for file in paths]
+        rejected = []
+        for place in silent:
+            file = images.dataset.images[place].path
+            rejected.append(Rejected(file, "none of its labels is known"))
         images = images.without_images(rejected)
         truth = truth[known]
     classes = tuple(read.classes[place] for place in useful)

@@ -192,11 +192,14 @@ def _read_labels(table: Path, rows: Rows) -> LabelSetListing:
     entries = []
     rejected = []
     for path, rows_of_image in rows.items():
-        sets = [split.labels[row.image.label] for row in rows_of_image]
+        sets = []
+        for row in rows_of_image:
+            sets.append(split.labels[row.image.label])
         # Rows of one label each are read together;
         # rows of several labels that differ contradict each other.
         if len(set(sets)) > 1 and max(map(len, sets)) > 1:
-            numbers = " and ".join(str(row.number) for row in rows_of_image[:2])
+            first, second = rows_of_image[:2]
+            numbers = f"{first.number} and {second.number}"
             reason = f"rows {numbers} of '{table.name}' give it different labels"
             rejected.append(Rejected(path, reason))
             continue
@@ -230,7 +233,8 @@ def _read_columns(table: Path, rows: Rows) -> LabelSetListing:
             elif flags == {True}:
                 present.append(label)
         if contradicted:
-            numbers = " and ".join(str(row.number) for row in rows_of_image[:2])
+            first, second = rows_of_image[:2]
+            numbers = f"{first.number} and {second.number}"
             reason = f"rows {numbers} of '{table.name}' contradict each other on"
             rejected.append(Rejected(path, f"{reason} '{contradicted[0]}'"))
             continue
@@ -292,5 +296,8 @@ def _find_classes(table: Path, rows: Rows) -> dict[str, str]:
     # The keys of an object in a line of JSON are titles such as ``labels.cat``.
     objects = {name.partition(".")[0].casefold() for name in classes.values()}
     if len(objects) == 1 and objects <= {*TAGS}:
-        return {column: name.partition(".")[2] or name for column, name in classes.items()}
+        inner = {}
+        for column, name in classes.items():
+            inner[column] = name.partition(".")[2] or name
+        return inner
     return classes

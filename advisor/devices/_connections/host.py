@@ -32,7 +32,7 @@ class HostConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.Connection`."""
         job.check()
-        exports = {model: RuntimeFile.make(job.runtime, model) for model in job.models}
+        exports = {model: RuntimeFile.make_file(job.runtime, model) for model in job.models}
         names = [str(exports[model].path.resolve()) for model in job.models]
         argv = [sys.executable, str(self.agent), *job.agent_arguments(names)]
         document = read_document(run_program(argv, timeout_s=job.timeout_s))

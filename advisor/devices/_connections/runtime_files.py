@@ -57,7 +57,7 @@ class RuntimeFile:
         return replace(timing, details={**timing.details, "onnx_export": dict(self.facts)})
 
     @classmethod
-    def make(cls, runtime: str, model: Path) -> RuntimeFile:
+    def make_file(cls, runtime: str, model: Path) -> RuntimeFile:
         """Return the file that a runtime runs for a ``.tflite`` file.
 
         UsageError if a package that makes the export is not installed; StageError if the export

@@ -132,7 +132,7 @@ class SshConnection:
         sent again.
         """
         job.check()
-        exports = {model: RuntimeFile.make(job.runtime, model) for model in job.models}
+        exports = {model: RuntimeFile.make_file(job.runtime, model) for model in job.models}
         files = _name_files([exports[model].path for model in job.models])
         names = list(files)[1:]
         finished = self.run(files, ["agent.py", *job.agent_arguments(names)], job.timeout_s)

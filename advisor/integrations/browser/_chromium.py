@@ -68,7 +68,7 @@ class BrowserConnection:
         have ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
         """
         job.check()
-        exports = {model: RuntimeFile.make(self.runtime, model) for model in job.models}
+        exports = {model: RuntimeFile.make_file(self.runtime, model) for model in job.models}
         files = {str(export.path.resolve()): model for model, export in exports.items()}
         document = self._run_agent(job.agent_arguments(list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
@@ -97,7 +97,7 @@ class BrowserConnection:
         with Scratch() as folder:
             values = folder / "inputs"
             values.write_bytes(np.ascontiguousarray(inputs).tobytes())
-            file = RuntimeFile.make(self.runtime, model).path.resolve()
+            file = RuntimeFile.make_file(self.runtime, model).path.resolve()
             arguments = [str(file), "--threads", str(threads), "--inputs", str(values)]
             document = self._run_agent(arguments, STARTS_IN_S + 2.0 * len(inputs))
         error = document.get("error")
@@ -126,7 +126,7 @@ class BrowserConnection:
 
     def _with_sizes(self, timing: Timing) -> Timing:
         folder = fetch_package(PACKAGES[self.runtime])
-        file = RuntimeFile.make(self.runtime, timing.model).path
+        file = RuntimeFile.make_file(self.runtime, timing.model).path
         page_bytes = file.stat().st_size
         for name in runtime_files(self.runtime, timing.threads):
             page_bytes += (folder / name).stat().st_size

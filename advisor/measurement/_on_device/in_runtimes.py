@@ -102,7 +102,7 @@ def _describe_agreement(file: ModelFile, runtime: RuntimeHere) -> str:
     empty if the runtime runs the file, or cannot.
     """
     try:
-        facts: Mapping[str, float] = RuntimeFile.make(runtime.runtime, file.path).facts
+        facts: Mapping[str, float] = RuntimeFile.make_file(runtime.runtime, file.path).facts
     except AdvisorError:
         return ""
     if not facts:
@@ -125,7 +125,7 @@ def _measure_in_runtimes(
     failures = dict[str, str]()
     for runtime in runtimes:
         try:
-            files[runtime.name] = RuntimeFile.make(runtime.runtime, file.path).path
+            files[runtime.name] = RuntimeFile.make_file(runtime.runtime, file.path).path
         except AdvisorError as error:
             failures[runtime.name] = error.message
     # What the agent on this machine runs can take turns in one process;

@@ -155,7 +155,7 @@ def find_copies(read: Survey) -> tuple[Pair, ...]:
     """
     pairs = Pair.find_alike(read.thumbnails)
     count = len(read.dataset.images)
-    if max(map(len, Pair.group(pairs, count)), default=0) > ALIKE * count:
+    if max(map(len, Pair.group_images(pairs, count)), default=0) > ALIKE * count:
         return ()
     return pairs
 

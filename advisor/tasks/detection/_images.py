@@ -75,7 +75,7 @@ class BoxContent:
     @cached_property
     def sizes(self) -> tuple[ObjectSizes, ...]:
         """Sizes of the objects at usual inputs."""
-        return ObjectSizes.measure(self.read)
+        return ObjectSizes.measure_objects(self.read)
 
     def label(self, path: Path) -> str:
         """Return the number of boxes of each class in an image; empty for one that

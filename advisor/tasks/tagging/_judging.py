@@ -26,7 +26,6 @@ from advisor.core import (
 from advisor.engine import AccuracyVerdict, Images, Role, Scored
 from advisor.measurement import label_precision, label_thresholds
 from advisor.tasks._judge import EVERY, JudgeByShares, collect_overlays, describe_classes
-from advisor.tasks.tagging._task import GUESS_FIGURE
 
 LabelScores = label_precision.LabelScores
 LEAST = label_precision.LEAST
@@ -37,6 +36,8 @@ SHOWN_CLASSES = 20  # Labels whose average precision has an interval in the repo
 class ByPrecision(JudgeByShares[LabelScores]):
     """Judge by the mean average precision."""
 
+    # Name of the figure that says what random scores reach on the images of a part.
+    guess_figure: str
     guarantees: Guarantees = field(default_factory=Guarantees)  # what is asked of the thresholds
 
     def score_images(
@@ -105,7 +106,13 @@ class ByPrecision(JudgeByShares[LabelScores]):
             guarantee = shipped.complete(place, chosen.label_guarantees.get(label))
             if guarantee is not None:
                 guarantees[label] = guarantee
+        chance = _precision_by_chance(shipped.truth)
+        by_chance = Interval(chance, chance, chance).as_percent(
+            len(shipped.truth),
+            "random scores reach it: the mean over the labels of the share of images with a label",
+        )
         figures = {
+            self.guess_figure: by_chance,
             **_list_set_figures(shipped),
             **dict(_list_class_figures(shipped, classes)),
             **_list_threshold_figures(least, len(shipped.truth)),
@@ -125,12 +132,7 @@ def _list_set_figures(scores: LabelScores) -> dict[str, Quantity]:
     """Return the figures of all labels together, by their names in reports."""
     count = len(scores.truth)
     macro, micro, exact = scores.f1_scores()
-    chance = _precision_by_chance(scores.truth)
     return {
-        GUESS_FIGURE: Interval(chance, chance, chance).as_percent(
-            count,
-            "random scores reach it: the mean over the labels of the share of images with a label",
-        ),
         "Macro F1": macro.as_percent(
             count, "the mean over the labels, of the scores from the threshold on"
         ),

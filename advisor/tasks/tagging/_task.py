@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from advisor.catalog import Card, OwnFiles
     from advisor.engine import FloatModel, Purpose, Question, Stage, Workload
 
-GUESS_FIGURE = "mAP by chance"
-"""Name of the figure that says what random scores reach on the images of a part."""
-
 
 class Tagging(FunctionTask):
     """See :class:`advisor.tasks.Task`."""
@@ -45,7 +42,7 @@ class Tagging(FunctionTask):
         from advisor.tasks.tagging._stages import tag
 
         def judge(question: Question) -> ByPrecision:
-            return ByPrecision(self.metric, question.guarantees)
+            return ByPrecision(self.metric, self.guess_figure, question.guarantees)
 
         return TaskFunctions(
             read=images.read,

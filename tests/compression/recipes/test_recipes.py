@@ -10,13 +10,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from advisor.compression import RECIPES, Needs, RecipeInputs, recipe, require_float
 from advisor.compression._recipes.base import Compressed
-from advisor.compression._recipes.mixed import (
-    Deviation,
-    FloatComparison,
-    Mixed,
-    OperatorChoice,
-    count_float_work,
-)
+from advisor.compression._recipes.mixed import Deviation, FloatComparison, Mixed, OperatorChoice, count_float_work
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.measurement import predict_arrays
 from advisor.tflite import IN_FLOAT, count, quantize, read

@@ -113,17 +113,17 @@ def _read(tmp_path: Path, small: int, large: int) -> BoxSurvey:
 
 
 def test_sizes_are_roots_of_areas_in_pixels_of_the_input(tmp_path: Path) -> None:
-    sizes = ObjectSizes.measure(_read(tmp_path, 1, 0))
+    sizes = ObjectSizes.measure_objects(_read(tmp_path, 1, 0))
     assert [one.input for one in sizes] == list(INPUTS)
     expected = (14 * 224 / 640 * 14 * 224 / 480) ** 0.5
     assert next(one for one in sizes if one.input == 224).median == pytest.approx(expected)
 
 
 def test_many_small_objects_alone_are_named_with_what_a_larger_input_gives(tmp_path: Path) -> None:
-    (finding,) = find_small_objects(ObjectSizes.measure(_read(tmp_path, 3, 5)))
+    (finding,) = find_small_objects(ObjectSizes.measure_objects(_read(tmp_path, 3, 5)))
     assert finding.message == "38 % of your objects are under 8 pixels at 224 (0 % at 320)"
     assert "choose a larger input" in finding.advice
-    assert list(find_small_objects(ObjectSizes.measure(_read(tmp_path, 1, 12)))) == []
+    assert list(find_small_objects(ObjectSizes.measure_objects(_read(tmp_path, 1, 12)))) == []
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from advisor.engine._scheduling.finalists import choose_finalists, pick_capture_
 from advisor.engine._scheduling.stop import StopKind, end_early
 from tests.builders import evaluation
 
+decide = Decision.of_evaluations
 LIMITS = Limits(latency_ms=50)
 
 
@@ -23,10 +24,7 @@ def _form(card: str, recipe: str, **figures: float) -> Evaluation:
 
 
 def _names(evaluations: list[Evaluation], images: int = 500) -> list[str]:
-    return [
-        e.configuration.card
-        for e in choose_finalists([Decision.of_evaluations(evaluations, LIMITS)], evaluations, images)
-    ]
+    return [e.configuration.card for e in choose_finalists([decide(evaluations, LIMITS)], evaluations, images)]
 
 
 def test_the_pick_is_first_and_each_network_on_the_front_has_one_finalist() -> None:
@@ -37,10 +35,7 @@ def test_the_pick_is_first_and_each_network_on_the_front_has_one_finalist() -> N
     near = _made("near", accuracy=88, latency=30, size=5e6)
     forms = [_form("fast", form, accuracy=60 - place, latency=2 - place, size=1e6) for place, form in enumerate("ab")]
     assert _names([*forms, near, best]) == ["best", "near", "fast"]
-    assert (
-        choose_finalists([Decision.of_evaluations([*forms, near, best], LIMITS)], [*forms, near, best], 500)[-1]
-        == forms[0]
-    )
+    assert choose_finalists([decide([*forms, near, best], LIMITS)], [*forms, near, best], 500)[-1] == forms[0]
 
 
 def test_at_most_ten_files_run_on_a_large_holdout_fewer_and_pick_and_runner_up_always() -> None:
@@ -53,8 +48,8 @@ def test_at_most_ten_files_run_on_a_large_holdout_fewer_and_pick_and_runner_up_a
 
 def test_where_the_drop_has_a_limit_the_float_file_of_the_pick_is_judged_too() -> None:
     rows = [_form("net", "int8", latency=2), _form("net", "float32", latency=90), _form("net", "float16", latency=90)]
-    assert choose_finalists([Decision.of_evaluations(rows, LIMITS)], rows, 500) == (rows[0],)
-    assert choose_finalists([Decision.of_evaluations(rows, LIMITS)], rows, 500, with_drop=True) == (rows[0], rows[1])
+    assert choose_finalists([decide(rows, LIMITS)], rows, 500) == (rows[0],)
+    assert choose_finalists([decide(rows, LIMITS)], rows, 500, with_drop=True) == (rows[0], rows[1])
 
 
 FAILED = Evaluation(_made("failed").configuration, Status.FAILED, reason="crashed")

@@ -12,6 +12,7 @@ from advisor.measurement._latency.timing import compare_with_first
 from tests.builders import must_fail
 from tests.tables import with_cases
 
+judge = LatencyResult.of_series
 QUIET = {"others_cores": 0.0, "cores": 4}
 
 
@@ -65,18 +66,18 @@ def test_wrong_threads_and_efforts_are_refused(float_model: Path, threads: list[
 
 
 def test_steady_blocks_are_stable_and_blocks_that_differ_are_not_though_nothing_else_ran() -> None:
-    result = LatencyResult.of_series(series([[3.0, 3.1, 3.0]] * 8, [[3.0, 3.1, 3.0]] * 8), QUIET)
+    result = judge(series([[3.0, 3.1, 3.0]] * 8, [[3.0, 3.1, 3.0]] * 8), QUIET)
     assert (result.verdict, result.contended) == (Verdict.STABLE, False)
     assert (result.rank_ms, result.clock) == (3.0, "wall time")
     walls = [[3.0] * 5, [4.0] * 5] * 4
-    result = LatencyResult.of_series(series(walls, walls), QUIET)
+    result = judge(series(walls, walls), QUIET)
     assert (result.verdict, result.contended) == (Verdict.UNSTABLE, False)
     assert "14.3%" in result.reason
 
 
 def test_rare_long_preemptions_count_as_contended_although_most_runs_are_clean() -> None:
     walls = [[1.0] * 9 + [5.0]] * 8
-    result = LatencyResult.of_series(series(walls, [[1.0] * 10] * 8), QUIET)
+    result = judge(series(walls, [[1.0] * 10] * 8), QUIET)
     assert result.verdict is Verdict.CONTENDED
     assert result.wall.p90 > 1.0
     assert (result.rank_ms, result.budget_ms) == (1.0, 1.0)
@@ -85,14 +86,11 @@ def test_rare_long_preemptions_count_as_contended_although_most_runs_are_clean()
 
 def test_waiting_for_a_processor_is_contended_at_two_threads_and_without_a_cpu_clock() -> None:
     walls = [[3.0, 3.1, 3.0]] * 8
-    assert LatencyResult.of_series(series(walls, None), QUIET).cpu is None
-    assert LatencyResult.of_series(series(walls, None), QUIET).verdict is Verdict.STABLE
-    assert (
-        LatencyResult.of_series(series(walls, None, waited=0.3), QUIET).clock
-        == "shortest wall time (contended machine)"
-    )
+    assert judge(series(walls, None), QUIET).cpu is None
+    assert judge(series(walls, None), QUIET).verdict is Verdict.STABLE
+    assert judge(series(walls, None, waited=0.3), QUIET).clock == "shortest wall time (contended machine)"
     walls = [[1.5, 2.0, 6.0]] * 8
-    result = LatencyResult.of_series(series(walls, None, threads=2, waited=0.3), QUIET)
+    result = judge(series(walls, None, threads=2, waited=0.3), QUIET)
     assert result.verdict is Verdict.CONTENDED
     assert result.rank_ms == 1.5
     assert result.budget_ms == result.wall.p90
@@ -101,22 +99,22 @@ def test_waiting_for_a_processor_is_contended_at_two_threads_and_without_a_cpu_c
 def test_other_processes_are_contention_only_where_no_processor_is_left_for_them() -> None:
     walls = [[1.0, 1.0, 1.0]] * 8
     busy = {**QUIET, "others_cores": 2.0}
-    assert not LatencyResult.of_series(series(walls, None, threads=2), busy).contended
-    assert LatencyResult.of_series(series(walls, None, threads=3), busy).contended
-    assert LatencyResult.of_series(series(walls, None, threads=5), QUIET).contended
+    assert not judge(series(walls, None, threads=2), busy).contended
+    assert judge(series(walls, None, threads=3), busy).contended
+    assert judge(series(walls, None, threads=5), QUIET).contended
 
 
 def test_one_thread_wants_an_idle_processor_beside_it() -> None:
     calm = series([[1.0, 1.0]] * 8, [[1.0, 1.0]] * 8)
-    assert not LatencyResult.of_series(calm, {"others_cores": 0.3, "cores": 2}).contended
-    assert LatencyResult.of_series(calm, {"others_cores": 1.0, "cores": 2}).verdict is Verdict.CONTENDED
-    assert "during a timing with 1 thread" in LatencyResult.of_series(calm, {"others_cores": 1.0, "cores": 2}).reason
-    assert not LatencyResult.of_series(calm, {"others_cores": 0.1, "cores": 1}).contended
-    assert LatencyResult.of_series(calm, {"others_cores": 0.3, "cores": 1}).contended
+    assert not judge(calm, {"others_cores": 0.3, "cores": 2}).contended
+    assert judge(calm, {"others_cores": 1.0, "cores": 2}).verdict is Verdict.CONTENDED
+    assert "during a timing with 1 thread" in judge(calm, {"others_cores": 1.0, "cores": 2}).reason
+    assert not judge(calm, {"others_cores": 0.1, "cores": 1}).contended
+    assert judge(calm, {"others_cores": 0.3, "cores": 1}).contended
 
 
 def test_intervals_of_a_contended_result_come_from_the_clock_it_is_ranked_by() -> None:
-    calm = LatencyResult.of_series(series([[3.0, 3.1]] * 8, [[3.0, 3.1]] * 8), QUIET)
+    calm = judge(series([[3.0, 3.1]] * 8, [[3.0, 3.1]] * 8), QUIET)
     disturbed: LatencyResult = replace(calm, contended=True, cpu=replace(calm.wall, median=2.0, low=1.9, high=2.1))
     assert disturbed.rank_ms == 2.0
     assert disturbed.interval_ms == (1.9, 2.1)
@@ -124,11 +122,8 @@ def test_intervals_of_a_contended_result_come_from_the_clock_it_is_ranked_by() -
 
 def test_a_busy_machine_gives_a_ratio_only_by_one_clock() -> None:
     walls = [[3.0, 3.1, 3.0]] * 8
-    browser, busy_browser = (
-        LatencyResult.of_series(series(walls, None), QUIET),
-        LatencyResult.of_series(series(walls, None, waited=0.3), QUIET),
-    )
-    calm = LatencyResult.of_series(series(walls, [[1.0, 1.0, 1.0]] * 8, waited=0.0), {"others_cores": 0.0, "cores": 4})
+    browser, busy_browser = (judge(series(walls, None), QUIET), judge(series(walls, None, waited=0.3), QUIET))
+    calm = judge(series(walls, [[1.0, 1.0, 1.0]] * 8, waited=0.0), {"others_cores": 0.0, "cores": 4})
     waiting = replace(calm, contended=True)
     found = [
         compare_with_first([("a", one), ("b", other)]) for one, other in ((waiting, busy_browser), (calm, busy_browser))
